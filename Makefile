@@ -45,7 +45,7 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 	@$(BIN)/headrace demo-once $(ARGS)
 
 tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
-	@$(BIN)/python docs/tour.py $(ARGS)
+	@$(BIN)/python -m docs.tour $(ARGS)
 
 test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k broker" selects
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)

@@ -27,7 +27,10 @@ REPLAY_EVERY, REPLAYED = 20_000, 1_000  # with chains: after so many records the
 
 
 def counts(
-    guard: hr.ReplayGuard | None = None, topic: str = "readings", of: str | hr.Avro | hr.Protobuf = "json"
+    guard: hr.ReplayGuard | None = None,
+    topic: str = "readings",
+    of: str | hr.Avro | hr.Protobuf = "json",
+    grace: str = "2 minutes",
 ) -> WindowedAggregate:
     """The node that is measured, on a topic with or without a guard, in one format or another."""
     described = hr.Topic(
@@ -40,7 +43,7 @@ def counts(
     )
     return (
         described.group_by("sensor_id")
-        .window(hr.tumbling("2 minutes"), grace="2 minutes")
+        .window(hr.tumbling("2 minutes"), grace=grace)
         .aggregate(n=hr.count(), total=hr.sum("value"))
         .suppress(hr.until_window_closes())
         .named("reading_counts")

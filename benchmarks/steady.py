@@ -28,6 +28,11 @@ def _reading(number: int) -> Record:
     return key, {"sensorId": key, "value": number % 1_000}, {}
 
 
+def _plain_reading(number: int) -> Record:
+    key = f"s{_mixed(number) % 5_000}"
+    return key, {"sensor_id": key, "value": number % 1_000}, {}
+
+
 def _visit(number: int) -> Record:
     key = f"c{_mixed(number) % 10_000}"
     return key, {"customerId": key, "visitorId": f"v{number % 99_991}", "action": "view"}, {}
@@ -53,6 +58,7 @@ def _ticker(number: int) -> Record:
 
 SOURCES: dict[str, Callable[[int], Record]] = {
     "ks-readings": _reading,
+    "readings": _plain_reading,
     "ks-visits": _visit,
     "ks-tightenings": _tightening,
     "ks-positions": _position,

@@ -113,7 +113,7 @@ def test_a_node_is_renamed_unless_limits_stand_under_its_former_name(lake: Lake)
     assert (found.outcome, found.renamed_from) == (REBUILT, "totals")
     (found, _) = plan_changes(lake, [renamed, totals]).nodes
     assert (found.outcome, found.reason) == (REFUSED, "'totals' is a node of this pipeline")
-    hold(lake, totals, progress=Progress(batch=2, limits={"limit_ms": 5}))
+    hold(lake, totals, progress=Progress(batch=2, limits=[{"limit_ms": 5}]))
     (found,) = plan_changes(lake, [renamed]).nodes
     assert found.reason == "limits of 'totals' were set in the log, and stand under that name"
     (found,) = plan_changes(Lake(f"{lake.root}/other"), [renamed]).nodes

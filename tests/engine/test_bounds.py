@@ -29,16 +29,16 @@ KINDS: dict[str, Any] = {
     "sliding": hr.sliding("10 s"),
     "session": hr.session("10 s"),
 }
-NODES = {
-    **{
-        kind: TOPIC.group_by("key")
-        .window(window, grace=0)
-        .aggregate(n=hr.count())
-        .suppress(hr.until_window_closes(**FULL))
-        for kind, window in KINDS.items()
-    },
-    "time limit": COUNTS.suppress(hr.until_time_limit("1 hour", **FULL)),
-}
+
+
+def suppressed(kind: str, **bound: Any) -> Any:
+    if kind == "time limit":
+        return COUNTS.suppress(hr.until_time_limit("1 hour", **bound))
+    counts = TOPIC.group_by("key").window(KINDS[kind], grace=0).aggregate(n=hr.count())
+    return counts.suppress(hr.until_window_closes(**bound))
+
+
+NODES = {kind: suppressed(kind, **FULL) for kind in (*KINDS, "time limit")}
 BOUND = hr.until_window_closes(**FULL).bound
 RAISED = json.dumps({"node": "it", "limits": {"max_records": 3}})
 
@@ -107,8 +107,7 @@ def test_a_bound_that_was_away_for_a_while_counts_no_windows_that_have_closed_me
     tmp_path: Path, kind: str
 ) -> None:
     """A node may spill and shut down in turns: neither alters its rows, so it goes on from its state."""
-    counts = TOPIC.group_by("key").window(KINDS[kind], grace=0).aggregate(n=hr.count())
-    spills, world = counts.suppress(hr.until_window_closes()), log_of("abcd")
+    spills, world = suppressed(kind), log_of("abcd")
 
     def fold(node: Any, after_ms: int, upto_ms: int) -> NodeState:
         state = opened(node, tmp_path)
@@ -122,3 +121,25 @@ def test_a_bound_that_was_away_for_a_while_counts_no_windows_that_have_closed_me
     assert fold(spills, 2_000, 3_000).progress.sizes == {}
     ((records, _),) = fold(NODES[kind], 3_000, 10_000).progress.sizes.values()
     assert records == 1  # the one of `d`
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_a_bound_that_was_set_is_in_force_again_after_a_node_spilled_for_a_while(
+    tmp_path: Path, kind: str
+) -> None:
+    keys = ["a", "b", "cdef"]  # of three log commits
+    commits = [
+        Commit(at, [Arrival(0, key, 100, at, "record") for key in each])
+        for at, each in zip((1_000, 2_000, 3_000), keys, strict=True)
+    ]
+    world = World([Sequenced("t", sequence(commits, None, 60_000), [])], pa.int64())
+    increments = [({}, 1_000, NODES[kind]), ({"t": 1_000}, 2_000, suppressed(kind))]
+    for before, upto_ms, node in increments:
+        state = opened(node, tmp_path)
+        rows, times = world.increment(before, {"t": upto_ms})
+        times = replace(times, limits=[] if before else [(1_000, RAISED)])
+        found = state.fold(rows, times)
+        assert found is not None
+        state.commit(found, times)
+    with pytest.raises(FullError, match="max_records is 3"):
+        opened(NODES[kind], tmp_path).fold(*world.increment({"t": 2_000}, {"t": 3_000}))

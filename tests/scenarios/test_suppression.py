@@ -107,7 +107,7 @@ def test_a_bound_that_is_hit_and_raised_live_lets_the_stream_go_on_until_it_is_h
         driver.set_limits(name, max_records=3)  # the record that was too much stands before it in the log
     driver.cut()
     for name in ("waiting", "closing"):
-        assert driver._runners[name].progress.limits == {"max_records": 3}
+        assert driver._runners[name].progress.limits == [{"max_records": 3}]
     visit(driver, "d", 2)
     for name in ("waiting", "closing"):
         with pytest.raises(hr.TerminalError, match="max_records is 3"):

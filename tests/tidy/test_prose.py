@@ -14,11 +14,10 @@ from tests.docs.prose import STUMBLES, long_cells, long_sentences, sentences_of,
 pytestmark = pytest.mark.fast
 
 PAGES = [*DOCUMENTS, ROOT / "deploy" / "README.md"]
-# Ratchets, but for the first: lower them when there are fewer. Never raise them: make two sentences of one.
+# The last two are ratchets: lower them when there are fewer. Never raise them: make two sentences of one.
 FIRST_PAGE_LINES_MAX = 150
 LONG_SENTENCES_MAX = 15
 LONG_CELLS_MAX = 0
-DOCSTRING_STUMBLES_MAX = 225
 
 
 def test_the_first_page_is_short() -> None:
@@ -41,7 +40,7 @@ def test_no_cell_of_a_table_is_longer_than_it_was() -> None:
     assert len(found) <= LONG_CELLS_MAX, "\n".join(found)
 
 
-def test_there_are_no_more_docstrings_to_stumble_over_than_there_were() -> None:
+def test_no_docstring_uses_a_pattern_that_stops_a_reader() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {sentence[:80]}"
         for path in sorted((ROOT / "platform" / "headrace").rglob("*.py"))
@@ -49,7 +48,7 @@ def test_there_are_no_more_docstrings_to_stumble_over_than_there_were() -> None:
         for sentence in sentences_of(text)
         if any(re.search(pattern, sentence) for pattern in STUMBLES)
     ]
-    assert len(found) <= DOCSTRING_STUMBLES_MAX, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 def docstrings(path: Path) -> list[str]:

@@ -1,18 +1,18 @@
 """Apply the changed description of a pipeline: rebuild what changed and what follows it, compare, swap in.
 
-Logs whose columns are others now are written again before anything else (see `lifecycle.rewrite_log`).
+Logs whose columns have changed are written again first (see `lifecycle.rewrite_log`).
 
-Law: afterwards each node's tables are those that a fold of its logs by the described node gives, as far as the tables before
-have read them. Until its swap a node's tables stay as they were, and streams of the old description may write them.
+Law: afterwards each node's tables equal a fold of its logs by the described node, as far as the former tables had read
+them. Until its swap a node's tables do not change, and streams of the old description may write them.
 
 1. Build: each changed node is folded from the log beside its tables, in bounded increments, each node before those that read
    it. The lake keeps the tables built so far: an act that was broken off goes on from there.
 2. Compare the rows before and after, as far as both have read.
-3. Swap: a stream that runs hands the nodes over (see `writing.handover`). What it has folded meanwhile is folded, too;
-   the act is noted; the tables before are kept; each node is swapped in behind the fence (see `lifecycle.rebuild`), each
-   before those that read it.
-4. Sinks get what was asked for, and the nodes go back to their stream. With the new code it goes on where the tables
-   before stood. With the old code it waits (see `streams.swappable_loop`).
+3. Swap: a running stream hands the nodes over (see `writing.handover`). The new tables also fold the increments that the
+   stream folded during the build. The act is noted, and the former tables are kept. Each node is swapped in behind the
+   fence (see `lifecycle.rebuild`), before the nodes that read it.
+4. Sinks get the rows that were asked for, and the nodes go back to their stream. A stream with the new code goes on where
+   the former tables stood. A stream with the old code waits (see `streams.swappable_loop`).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _others_than_columns(changes: Changes) -> list[str]:
 
 
 def ways_out(lake: Lake, node: Node, cut: Sequence[str], changes: Changes) -> str:
-    """What a person can do, in a sentence."""
+    """One sentence: the ways in which a person can solve this."""
     return "; or ".join((RESTORE, *_others(lake, node, cut, changes))) + "."
 
 

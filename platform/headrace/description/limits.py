@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -99,19 +100,15 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
     return changed
 
 
-def limited(policy: Policy, each: Iterable[Limits]) -> tuple[Policy, Limits]:
-    """The policy after limits were set one after the other, and those of them that hold in place of those described.
+def limited(policy: Policy, each: Iterable[Limits]) -> Policy:
+    """The policy after limits were set one after the other.
 
     Law: limits that the policy cannot have alter nothing.
     """
-    altered: Limits = {}
     for limits in each:
-        try:
+        with suppress(DescriptionError):
             policy = with_limits(policy, limits)
-        except DescriptionError:
-            continue
-        altered = {**altered, **limits}
-    return policy, altered
+    return policy
 
 
 def limits_of(policy: Policy) -> Limits:

@@ -6,13 +6,12 @@ person who raises it lets a stream that is full go on from where it stopped.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from headrace.description import WindowedAggregate
-from headrace.description.limits import Limits, limited, policy_of
+from headrace.description.limits import limited, policy_of
 from headrace.description.suppression import Policy
 from headrace.engine.fold_increment import FoldResult
 from headrace.engine.operators import NodeOperator
@@ -27,8 +26,6 @@ from headrace.fold.time_limits.count_waiting import WAITING
 from headrace.fold.time_limits.limits_in_force import limits_of_node
 from headrace.fold.windows import Windows
 
-LimitRows = Iterable[tuple[int, str]]  # see `Times.limits`
-
 
 def judged(
     operator: NodeOperator, found: FoldResult, times: Times, sizes: Sizes
@@ -42,7 +39,7 @@ def judged(
     """
     match operator.kernel:
         case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
-            policy, _ = _last_policy(operator, times.limits)
+            policy = _last_policy(operator, times.limits)
             name = operator.node.required_name
             return judge(sizes, found.outputs.get(SIZES, ()), lambda _: policy.bound, name, "open windows")
         case TimeLimit():
@@ -52,20 +49,8 @@ def judged(
     return {}, None
 
 
-def standing_limits(operator: NodeOperator, rows: LimitRows) -> Sequence[tuple[int, str]]:
-    """The rows of `Times.limits` that stand for these in the next increment."""
-    match operator.kernel:
-        case TimeLimit():
-            return operator.kernel.standing_limits(rows)
-        case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
-            _, altered = _last_policy(operator, rows)
-            entry = {"node": operator.node.required_name, "limits": dict(altered)}
-            return [(0, json.dumps(entry, sort_keys=True))] if altered else []
-    return []
-
-
-def _last_policy(operator: NodeOperator, rows: LimitRows) -> tuple[Policy, Limits]:
-    """The policy after control rows, and the limits that they set. Limits that it cannot have alter nothing."""
+def _last_policy(operator: NodeOperator, rows: Iterable[tuple[int, str]]) -> Policy:
+    """The policy after control rows. Limits that it cannot have alter nothing."""
     node = operator.node
     assert isinstance(node, WindowedAggregate)
     set_here = (limits_of_node(said, node.required_name) for _, said in rows)

@@ -1,7 +1,7 @@
-"""What one task does: it folds one bucket of one step, reads the state that it needs, and writes what it gains.
+"""One task: it folds one bucket of one step, reads the state that the bucket needs, and writes the new state.
 
-Law: a task depends on its fields and on the files that it names alone, so it may run anywhere, and again.
-A task that fails leaves files that no commit names; vacuum deletes them.
+Law: a task depends only on its fields and on the files that it names. So it may run anywhere, and more than once.
+A failed task leaves files that no commit names; vacuum deletes them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ OUTPUT_GROUP_ROWS = 50_000
 
 @dataclass(frozen=True)
 class BucketResult:
-    """What a task gives back.
+    """The result of a task.
 
-    rows, shared, tally  as `contract.Folded`
+    rows, shared, tally  as in `contract.Folded`
     outputs     rows of the outputs that the task did not write
-    written     for each output that it wrote the file
-    state       the files with what the state gains
-    bytes_read  of the state's files
+    written     the file of each output that the task wrote
+    state       the files with the new rows of the state
+    bytes_read  bytes read of the state's files
     """
 
     rows: pa.Table | None = None

@@ -23,7 +23,7 @@ class Evaluates(Protocol):
     """Evaluates rows in a job of Spark. A job may be one too many: then OutOfTriesError."""
 
     def raised(self, frames: Sequence[DataFrame]) -> str | None:
-        """What is said of one of the rows that raises; None if none does."""
+        """The error message of one of the rows that raise; None if no row raises."""
 
     def rows(self, frame: DataFrame) -> Sequence[Row]:
         """The rows."""

@@ -1,8 +1,8 @@
 """The rows that an operator takes, on their way to a task.
 
 A task reads the log's files by itself where a stream has no steps. Otherwise SQL computes them, row by row (see
-`headrace.spark.row_steps`), and they travel from Spark in one frame, with those of the node's other feeds. Of each feed the
-columns travel that its operator reads.
+`headrace.spark.row_steps`), and they travel from Spark in one frame, with those of the node's other feeds. Only the columns
+that the feed's operator reads travel.
 
 Law: both ways give the same rows; their fates are told in one place (`headrace.sequence.operator_rows`).
 """

@@ -66,14 +66,14 @@ class Distribution:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """What an increment leads to; no commit names any of the files yet.
+    """The result of one increment. No commit names any of the files yet.
 
     last_batch  BATCH of the last piece
-    outputs     by name the rows of outputs that were not written, piece by piece
-    written     by name the files of those that were
-    state       files with what the state gains
-    tally       how many records met which fate, as `fates.TALLY`
-    bytes_read  of state files
+    outputs     the rows of each output that was not written, by name, piece by piece
+    written     the files of each output that was written, by name
+    state       files with the new rows of the state
+    tally       the number of records of each fate, as `fates.TALLY`
+    bytes_read  bytes read of state files
     """
 
     last_batch: int
@@ -120,10 +120,10 @@ def fold_increment(
 
 @dataclass(frozen=True)
 class Between:
-    """What one step passes on to the next.
+    """The rows that one step passes on to the next.
 
-    rows    each goes to one bucket
-    shared  these go to every bucket; None: there are none
+    rows    each row goes to one bucket
+    shared  each row goes to every bucket; None: there are no such rows
     """
 
     rows: pa.Table
@@ -186,7 +186,7 @@ class Run:
 
 
 def selections_of(step: Step) -> Mapping[str, Computing]:
-    """What SQL has to compute before a step."""
+    """The selections that SQL has to compute before a step."""
     return step.selections if isinstance(step, StationStep) else {}
 
 

@@ -1,4 +1,4 @@
-"""What the tasks of one increment do, stage by stage, and what they tell one another.
+"""The tasks of one increment, stage by stage, and the reports that they pass on.
 
 Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
@@ -32,15 +32,15 @@ REPORT_TYPE, BUCKET_TYPE = StructField(REPORT, BinaryType()), StructField(BUCKET
 
 @dataclass(frozen=True)
 class Increment:
-    """What tasks have to know of an increment, beside its rows.
+    """All that tasks need of an increment, except its rows.
 
     before   the clock before it
-    slices   of each topic's log the rows
+    slices   the rows of each topic's log
     upto_ms  the commit time through which each topic is read
     limits   see `times_of`
     source   the state before it
-    batch    BATCH of what it writes
-    outputs  for each output that goes into files the URI of its table
+    batch    BATCH of the rows that it writes
+    outputs  the URI of the table of each output that goes into files
     """
 
     before: Clock
@@ -59,13 +59,13 @@ class Increment:
 
 @dataclass(frozen=True)
 class Report:
-    """What a task tells the next one, beside rows; and the driver, at last.
+    """The message that a task sends to a task of the next stage along with its rows. The last stage sends it to the driver.
 
-    results  what the tasks before have found, without rows; told to one bucket alone
+    results  the results of the earlier tasks, without rows; only the first bucket gets them
     times    the clocks of the increment
     shared   rows that every bucket of the next step gets
-    rows     those of one bucket, as bytes, where SQL has nothing to compute of them
-    given    False if the step had none to give: then `rows` has no rows, and the columns of those that came to it
+    rows     the rows of one bucket, as bytes, if SQL has nothing to compute of them
+    given    False if the step gave no rows: then `rows` is empty, and has the columns of the rows that the step got
     """
 
     results: Sequence[BucketResult]
@@ -109,11 +109,11 @@ class Destination:
 
 @dataclass(frozen=True)
 class StageTask:
-    """What a task does in one stage: it folds a bucket of some steps, and sends rows to the buckets of the next stage.
+    """The work of a task in one stage: it folds one bucket of some steps, and sends rows to the buckets of the next stage.
 
-    steps    one, if there are several buckets
-    then     where its rows go; None: this is the last stage
-    buckets  how many there are
+    steps    the steps; one, if there are several buckets
+    then     where the rows go next; None: this is the last stage
+    buckets  the number of buckets
     """
 
     steps: Sequence[Step]
@@ -169,12 +169,12 @@ def _as_bytes(rows: pa.Table) -> bytes:
 
 @dataclass(frozen=True)
 class FirstTask:
-    """What a task of the first stage does: it reads its rows, or gets them, tells the clocks, and folds.
+    """The work of a task in the first stage: it reads or gets its rows, computes the clocks, and folds.
 
     feeds     how all feeds travel
-    computed  how those travel that come to the task; None: it reads all by itself
-    stage     what it does with the rows
-    spread    where the rows go that came to one task, if there are several buckets
+    computed  how the feeds travel that come to the task; None: the task reads all feeds by itself
+    stage     the work on the rows
+    spread    where one task sends the rows, if there are several buckets
     """
 
     feeds: PackedFeeds

@@ -41,10 +41,10 @@ class Tries:
 
 @dataclass(frozen=True)
 class OddOnes(Generic[T]):
-    """What a search has found.
+    """The result of a search.
 
-    found  by place, what was told of each odd item
-    known  the places before this one are all known: whatever is not in `found` is not odd
+    found  what `told` gave for each odd item, by place
+    known  all places before this one are known: an item before it that is not in `found` is not odd
     """
 
     found: Mapping[int, T]

@@ -82,7 +82,7 @@ class LogSlice:
         return pa.concat_tables([empty, *parts]).combine_chunks()
 
     def commit_rows(self) -> list[tuple[int, str]]:
-        """Of each log commit its time in ms, and the JSON of its commit row; in order."""
+        """The time in ms of each log commit, and the JSON of its commit row; in order."""
         return [(at_ms, said) for at_ms, said in self.controls() if said.startswith(PREFIX)]
 
     def controls(self) -> list[tuple[int, str]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.engine.bounds import judged, standing_limits
+from headrace.engine.bounds import judged
 from headrace.engine.compact_runs import RUNS_MAX
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.fold_increment import Compute, Distribution, FoldResult, fold_increment
@@ -27,6 +27,7 @@ from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import SHARED
 from headrace.errors import TerminalError
 from headrace.fold.contract import Needs, Times
+from headrace.fold.time_limits.limits_in_force import standing
 from headrace.lake import APPENDER, LakeTable, TableWriter, create, kinds, last_commit
 
 
@@ -135,7 +136,7 @@ class NodeState:
             batch=max(found.last_batch, *(batch for _, batch in self._ahead.values()), -1),
             clock=times.after,
             fates=self.progress.counted(found.tally),
-            limits=standing_limits(operator, clocks.limits),
+            limits=standing(clocks.limits, operator.node.required_name),
             sizes=judged(operator, found, clocks, self.progress.sizes)[0],
         )
         self._writers["state"].append(found.state, {"writer": self._writer, **progress.record})
@@ -152,7 +153,7 @@ class NodeState:
         return compact_state(self.tables.state, maintainer, layout, clock, [self._writer], runs_max=runs_max)
 
     def _outputs_ahead(self) -> dict[str, tuple[Mapping[str, int], int]]:
-        """Of each output whose last commit is ahead of the state: through where, and its BATCH."""
+        """For each output whose last commit is ahead of the state: the commit times through which it goes, and its BATCH."""
         ahead = {}
         for name, table in self.tables.outputs.items():
             last = last_commit(table, self._writer)

@@ -53,7 +53,7 @@ def output_schemas(operator: NodeOperator) -> dict[str, pa.Schema]:
 
 
 def nothing_computed(selections: Mapping[str, Computing], rows: pa.Table) -> pa.Table:
-    """What SQL computes of no rows."""
+    """The columns that SQL would compute, for a table without rows."""
     for part, selection in selections.items():
         for name in selection.values:
             rows = rows.append_column(

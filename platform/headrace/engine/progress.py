@@ -17,13 +17,13 @@ Fates = Mapping[tuple[str, int, str], int]
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been folded.
+    """How far a node has folded its logs.
 
     batch   the highest BATCH of the state; -1: nothing has been folded
     clock   where the logs stand
-    fates   how many records met which fate, by topic, partition and fate, since the beginning
+    fates   the number of records by topic, partition and fate, since the beginning
     limits  the rows of `Times.limits` that stand for all control rows so far
-    sizes   how much waits in each topic and partition, of an operator whose bound counts it
+    sizes   how much waits in each topic and partition, for an operator with a bound on it
     """
 
     batch: int = -1

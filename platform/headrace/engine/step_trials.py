@@ -73,7 +73,7 @@ class Trials:
         return self.raised([self._rows.evaluated(part, self._known)]) is not None
 
     def told(self, at: int) -> Sequence[Unusable]:
-        """What a record is to each feed that cannot use it; nothing if its steps do not raise for it alone."""
+        """The fate and the reason of one record, for each feed that cannot use it; empty if no step raises for it alone."""
         place, found = self.place(at), []
         part = self._part(place, place)
         for name, feed in self._rows.stepped.items():

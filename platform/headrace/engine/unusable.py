@@ -81,9 +81,9 @@ def decided_rows(feed: Feed, rows: Mapping[str, DataFrame]) -> list[DataFrame]:
 
 
 def has_open_fate(*, deletes: bool) -> Column:
-    """Of a row of a log, whether steps decide its fate; see `operator_rows`.
+    """True for a row of a log whose fate the steps decide; see `operator_rows`.
 
-    In: deletes  whether a tombstone deletes its key, so that the steps matter for it
+    In: deletes  whether a tombstone deletes its key; then the steps decide on tombstones, too
     """
     erased = F.coalesce(F.col("reason") == ERASED, F.lit(False))
     is_open = (F.col("kind") == RECORD) & ~erased & ~_holds("replay")

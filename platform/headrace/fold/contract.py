@@ -1,10 +1,11 @@
-"""What an operator of the kernel is made of: steps, the clocks that they get, the state that they keep.
+"""The parts of an operator of the kernel: its steps, the clocks that they get, and the state that they keep.
 
 One micro-batch, for each step in turn:
-  1. the caller brings rows together by `Step.scope`: rows of one scope never lie in two buckets. A bucket
-     without rows is folded, too, for time alone may close what its state holds;
-  2. `needs` says what of each state table the rows of a bucket touch;
-  3. the caller reads at least that, merges it (`StateTable.merge`), reads what `needs_more` says, and calls `fold`;
+  1. the caller brings rows together by `Step.scope`: rows of one scope are never in two buckets. A bucket
+     without rows is folded, too, because the passing of time may close something in its state;
+  2. `needs` says which rows of each state table the rows of a bucket touch;
+  3. the caller reads at least these rows, merges them (`StateTable.merge`), reads the rows that `needs_more` names, and
+     calls `fold`;
   4. `Folded.rows` go to the next step, `outputs` and `changes` to tables, `tally` to the ledger.
 
 Law: the union of outputs over all buckets and pieces, and the merged state after them, do not depend on the number of
@@ -93,10 +94,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Needs:
-    """What of one state table is touched. A caller may hand over more, never less.
+    """The rows of one state table that a fold touches. A caller may hand over more rows, never fewer.
 
-    hashes  of keys, sorted; None: of any key
-    times   first and last value of the table's time column, both included; None: of any time
+    hashes  hashes of keys, sorted; None: rows of any key
+    times   first and last value of the table's time column, both included; None: rows of any time
     either  rows that these other needs touch are touched, too (rows of some keys, and rows whose time has come)
     """
 
@@ -135,16 +136,16 @@ class StateTable:
 
 @dataclass(frozen=True)
 class Folded:
-    """What one step makes of one bucket.
+    """The result of one step for one bucket.
 
-    rows     for the next step; None after the last
-    shared   rows that every bucket of the next step gets beside its own, those of all buckets together; few and narrow.
+    rows     rows for the next step; None after the last step
+    shared   rows that every bucket of the next step gets in addition to its own, from all buckets together; few and narrow.
              They have the schema of `rows`, and no KEY
-    outputs  rows of the node's output by name; `results` is its table. A current table's outputs carry
+    outputs  rows of the node's outputs, by name; `results` is its table. A current table's outputs carry
              DELETED, one row per key
     changes  rows to append to state tables, by name
-    tally    how many records met which fate: TOPIC, PARTITION, FATE, `records` BIGINT; one row per triple. None: an earlier
-             step has counted them
+    tally    the number of records of each fate: TOPIC, PARTITION, FATE, `records` BIGINT; one row per triple. None: an
+             earlier step has counted the records
     """
 
     rows: pa.Table | None = None
@@ -166,12 +167,12 @@ class Step(ABC):
 
     @abstractmethod
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """What of each state table the fold of these rows touches; a table that is missing is not needed."""
+        """The rows of each state table that the fold of these rows touches. A table that is missing is not needed."""
 
     def needs_more(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Mapping[str, Needs]:
-        """What else is touched, as is told by what was read; a table that was read before is read anew.
+        """The further rows that the fold touches, found from the rows read so far. A table named here again is read again.
 
-        In: state  what `needs` asked for, merged
+        In: state  the rows that `needs` asked for, merged
         """
         return {}
 

@@ -207,7 +207,7 @@ def _doubles_of(values: pa.Array) -> np.ndarray:
 
 
 def _limit(scale: int) -> float:
-    """What a double must stay below. Doubles of this size have no decimals, so that none is rounded up to it."""
+    """A double must be below this number. Doubles of this size have no decimals, so none is rounded up to it."""
     return float(10 ** (INPUT_DIGITS - scale))
 
 

@@ -1,6 +1,6 @@
-"""What becomes of each row: its fate, and how many records met which.
+"""The fate of each row, and the number of records of each fate.
 
-Law (L10): each record has one fate, told by its own row. No step removes a row before its fate is counted.
+Law (L10): each record has one fate, which its own row states. No step removes a row before its fate is counted.
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ def shuts_down(node: WindowedAggregate) -> bool:
 
 @dataclass(frozen=True)
 class Versions:
-    """What windows were worth, one after the other, in any order.
+    """Versions of windows: each is the state of one window from some commit on. Their order does not matter.
 
-    places     of each version TOPIC and PARTITION
-    window     the number of the window that it is of
-    since_ms   the commit that made it; BEFORE: it was there before the micro-batch
-    closes_ms  the commit that closes the window; HIGHEST: none of the micro-batch does
+    places     TOPIC and PARTITION of each version
+    window     the number of its window
+    since_ms   the commit that made the version; BEFORE: it existed before the micro-batch
+    closes_ms  the commit that closes the window; HIGHEST: no commit of the micro-batch closes it
     size       bytes of the window's row
-    gone       whether the window is there no more under its bounds; None: they all are there
+    gone       whether the window no longer exists under these bounds; None: all windows exist
     """
 
     places: pa.Table

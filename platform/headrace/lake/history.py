@@ -47,10 +47,10 @@ def last_commit(table: LakeTable, writer: str, *, through: int | None = None) ->
 
 
 def carried(table: LakeTable, writers: Sequence[str]) -> dict[str, Any]:
-    """What a record by none of these writers has to say, so that their last commits are found after older ones are gone.
+    """The last commits of some writers, for the record of another writer. They are found there after Delta's clean-up.
 
-    Out: `carried`: the last commit of each writer as of a version. A reader looks at the commits between that version and
-         the commit that carries this, too.
+    Out: `carried`: the last commit of each writer as of a version. A reader also looks at the commits between that version
+         and the commit that carries this.
     """
 
     def found(as_of: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Lake:
         return f"{self.root}/rebuilds/{node}"
 
     def log(self, topic: str) -> str:
-        """The Delta table of a topic's log. What a node gives is the topic `<node>@<fingerprint>`."""
+        """The Delta table of a topic's log. The output of a node is the topic `<node>@<fingerprint>`."""
         node, at, generation = topic.partition("@")
         root = self._nodes if node in self.aside else self.root
         return f"{root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"

@@ -111,9 +111,9 @@ def choose_any(snapshot: Snapshot) -> dict[str, DataFile]:
 
 
 def not_outweighed(rows: Mapping[str, int]) -> list[str]:
-    """Of files, by name and number of rows, all but those that outweigh the rest.
+    """The files without those that have more rows than all smaller files together. In: rows  by name, the number of rows.
 
-    A row is then rewritten only with as many others: as often as the logarithm of all rows.
+    So a row is rewritten only together with at least as many other rows: as often as the logarithm of all rows.
     """
     names, rest = sorted(rows, key=lambda name: rows[name]), sum(rows.values())
     while names and rows[names[-1]] > rest - rows[names[-1]]:

@@ -108,7 +108,7 @@ class TableWriter:
 
     @property
     def uri(self) -> str:
-        """Of the table."""
+        """The table's URI."""
         return self._table.uri
 
     @property

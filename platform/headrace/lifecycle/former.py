@@ -55,8 +55,8 @@ def former_of(lake: Lake, name: str) -> Former | None:
 def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
     """Keep a node's tables, which are about to be replaced. The caller holds the node's lease.
 
-    Of tables that a swap, or a way back, was broken off on nothing is kept, unless that had kept them: their results may be
-    of one description, and their state of another.
+    If a swap or a way back was interrupted, the tables are not copied: their results may be of one description, and their
+    state of another. A copy that the interrupted act made is kept.
     """
     commit = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
     if commit is None:

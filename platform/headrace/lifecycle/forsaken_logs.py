@@ -1,4 +1,4 @@
-"""What nodes that read others leave behind: registrations of readers, and logs of former generations.
+"""Registrations of readers, and logs of former generations, that no node needs any more.
 
 Laws:
 - a registration is removed only if the node runs nowhere, and was last written by a description that does not read the log,

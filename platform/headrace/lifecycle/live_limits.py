@@ -61,7 +61,7 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
     if not lakes.exists(log):
         return described, []
     entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
-    return limited(described, (entry.limits for entry in entries))[0], entries
+    return limited(described, (entry.limits for entry in entries)), entries
 
 
 def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:

@@ -79,7 +79,7 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
 
 
 def place(lake: Lake, node: Node) -> tuple[Any, ...] | None:
-    """What a node's tables have reached, whoever has written them: two are equal if nobody has committed in between."""
+    """How far a node's tables go, from any writer. Two values are equal if nobody has committed in between."""
     commit = _written(lake, node)
     if commit is None:
         return None

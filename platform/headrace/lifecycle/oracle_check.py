@@ -1,7 +1,7 @@
-"""Some keys of a node, replayed record by record through the oracle, and compared with what the node's tables hold.
+"""Some keys of a node, replayed record by record through the oracle, and compared with the node's tables.
 
-Law: the keys are those with the lowest hashes, of the log's keys and of the table's; a seed gives others. Of what the
-oracle is told, SQL computes the user's row-wise steps alone; times come from the log's own rows, those of other keys too.
+Law: the keys are those with the lowest hashes, among the log's keys and the table's keys; another seed gives other keys. SQL
+computes only the user's row-wise steps for the oracle. All times come from the log's rows, also from rows of other keys.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Repair of a log that has lost commits, and of tables whose rows somebody else has changed.
+"""Repair of a log that has lost commits, and of tables whose rows another program has changed.
 
-Law: afterwards the chain of commits is whole (see `headrace.log.chain`), no row that was there has changed, and the tables
-of each node are those that the log leads to.
+Law: afterwards the chain of commits is whole (see `headrace.log.chain`), no existing row has changed, and each node's tables
+equal a fold of the log.
 
-What somebody else did to rows, as by a `RESTORE`, is undone first: in the log, then in each node's tables (see
-`headrace.lake.undo`). Where files are deleted that would have to come back, a node's tables are computed anew; a log is
-refused. Then a lost commit of the log comes back
+The repair first undoes changes of rows by other programs, such as a `RESTORE`: in the log, then in each node's tables (see
+`headrace.lake.undo`). If files that are needed for this are deleted, a node's tables are computed again, and the repair of a
+log is refused. Then a lost commit of the log comes back
 
-1. from files, if they still lie in the table's folder although no version names them: as it was, row by row;
-2. else from Kafka: its records are sequenced anew, from where the commit before left the log to where the next one began.
-   They get commit times between the two. What a person or the clock had decided in it is gone. If the log was complete
-   with it (see `Sequencer.read_first_to`), that is said again.
+1. from files, if they are still in the table's folder although no version names them: as it was, row by row;
+2. else from Kafka: its records are sequenced again, from where the commit before left the log to where the next one began.
+   They get commit times between the two. Decisions of a person or of the clock in the lost commit are gone. If the log
+   became complete with it (see `Sequencer.read_first_to`), the new commit states that again.
 
-No commit is put back before it is known that all can be, and nothing may write meanwhile: the leases of the
-log, of its nodes and of their backfills are held throughout. If it is broken off, run it again. It looks again behind the
-fence, so a repair that was paused puts nothing back a second time.
+No commit is put back before it is known that all can be put back. Nothing may write meanwhile: the repair holds the leases
+of the log, of its nodes and of their backfills all the time. If it is interrupted, run it again. It looks again after it has
+set the fence, so a repair that was paused puts nothing back a second time.
 """
 
 from __future__ import annotations

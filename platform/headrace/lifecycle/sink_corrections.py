@@ -1,8 +1,8 @@
-"""Corrections of a node's sinks by a backfill: rows that they were given and that are not right are put right, or counted.
+"""Corrections of a node's sinks by a backfill: wrong rows that sinks were given are corrected, or counted.
 
-Law: after a correction a sink holds of each identity that differed what the node's table holds of it after the swap, or what
-the stream has delivered since. Of other identities nothing is sent, nor of those that have changed since the base of current
-results: of these the stream has delivered later rows.
+Law: for each identity that differed, a sink holds after a correction the row of the node's table after the swap, or a row
+that the stream has delivered since. No other identity is sent. Nor is an identity that has changed since the base of current
+results, because the stream has delivered a later row of it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Law: the rows of a log form a chain. The next offsets before a commit equal the next offsets after the commit before it, and
 commits are numbered without a gap. A log commit that is lost breaks the chain, and the offsets that are gone are known.
 
-What a rebuild needs outlives Delta's clean-up of commit files: the metadata of a commit only repeats this row.
+A rebuild needs only this row, which outlives Delta's clean-up of commit files. The metadata of a commit repeats it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PREFIX = f'{{"action": "{COMMIT}"'  # of the row's JSON, whose keys are sorted
 
 @dataclass(frozen=True)
 class CommitRow:
-    """What one says.
+    """The content of one commit row.
 
     after     the log after the commit
     previous  for each partition the next offset before it

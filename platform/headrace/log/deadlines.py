@@ -21,7 +21,7 @@ class Deadlines:
 
     Law: `passed` is true exactly if a deadline of a commit with records lies after the frontier and not after now. A plain
          wait has one deadline, commit + wait; one of windows has the ends of all windows that hold the commit time.
-         What is closed at a frontier therefore does not depend on how often anybody asks.
+         So the set of closed waits at a frontier does not depend on how often anybody asks.
     """
 
     def __init__(self, waits: Collection[WallWait | int], commits_ms: Iterable[int] = ()) -> None:

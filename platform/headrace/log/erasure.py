@@ -69,7 +69,7 @@ def is_of_key(topic: Topic, raw: bytes, known: KnownSchemas | None = None) -> Ex
 
 
 def blanked(topic: Topic) -> Mapping[str, Expr]:
-    """What the columns of an erased row become; others stay."""
+    """The new values of an erased row's columns; other columns keep their values."""
     schema = log_schema(topic)
     nothing = {name: F.lit(None).cast(schema[name].dataType) for name in BLANKED if name in schema.names}
     return nothing | {"reason": F.lit(ERASED)}

@@ -33,7 +33,7 @@ class GuardStore:
         self._named: str | None = None
 
     def entry(self, guard: Guard | None) -> dict[str, Any]:
-        """What a commit record says of the guard; a large state is written first."""
+        """The guard's entry in a commit record. A large state is written to a file first."""
         if guard is None:
             return {}
         document = guard.to_json()

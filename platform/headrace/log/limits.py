@@ -41,6 +41,6 @@ def limits_in(log: DataFrame) -> list[LimitsSet]:
 
 
 def limits_set(control: str, ingested_at_ms: int) -> LimitsSet:
-    """What a control row says. In: its JSON and its commit time."""
+    """The limits that a control row sets. In: its JSON and its commit time."""
     entry = json.loads(control)
     return LimitsSet(entry["node"], entry["limits"], entry["request"], ingested_at_ms)

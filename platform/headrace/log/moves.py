@@ -1,4 +1,4 @@
-"""What becomes of a log when partitions begin, or go on, at other offsets; and rows that concern no partition."""
+"""How a log goes on when partitions begin, or continue, at other offsets; and rows that concern no partition."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How far a log is settled although nothing comes: a promise that no later row will lie at or before a commit time.
 
-Across topics rows are ordered by commit time. Who reads several in that order may read each as far as the least settled
-of them; without promises a silent topic would hold the others up for ever.
+Across topics rows are ordered by commit time. A reader of several topics may read each as far as the least settled one.
+Without promises a silent topic would hold up the others for ever.
 
-Law: a promise is durable before anybody can rely on it, and whoever opens the log again keeps it.
+Law: a promise is durable before anybody can rely on it, and every process that opens the log again keeps it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def write_promise(log_path: str, through_ms: int) -> None:
 
 
 def read_promise(log_path: str) -> int:
-    """What was promised last, in ms; 0 when nothing was."""
+    """The last promise, in ms; 0 if there is none."""
     promise = small_files.read_json(f"{log_path}/{NAME}")
     return 0 if promise is None else int(promise["through_ms"])

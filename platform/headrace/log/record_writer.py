@@ -119,7 +119,7 @@ class RecordWriter:
         at_ms: int,
         run: Callable[[RecordTask], Sequence[Mapping[str, Any]]],
     ) -> Sequence[Mapping[str, Any]]:
-        """What tasks report that know each schema that their records name."""
+        """The reports of tasks that knew each schema that their records name."""
         while True:
             of = RecordFormat.of(self._topic, self._store.known)
             reports = run(RecordTask(of, state, guard, at_ms, self._schema, self._path))

@@ -1,4 +1,4 @@
-"""What a sequencer knows when it opens a log: read back from the last commit, so that it agrees with what is durable."""
+"""The knowledge of a sequencer that opens a log: read from the last commit, so that it agrees with the durable log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The schemas of a log's records: asked of registries on the driver, and kept below the log.
 
 Law: an id means one schema for ever. A schema is durable before the first commit whose records it decoded, and is never
-replaced, so a record that is decoded again is decoded with the same schema. What is kept needs no registry.
+replaced, so a record that is decoded again is decoded with the same schema. A stored schema needs no registry.
 
 An id that the registry does not have is asked for three times within `PATIENCE_SECONDS`, for registries have replicas;
 then its records are dead letters, and for `FORGET_SECONDS` those of later commits are, too, without another question. A
@@ -34,7 +34,7 @@ UNKNOWN_MAX = 100_000  # that are remembered
 
 
 class SchemaStore:
-    """Of one topic's log."""
+    """The schemas of one topic's log."""
 
     def __init__(self, log_path: str, topic: Topic) -> None:
         """Read what is kept; no registry is asked."""
@@ -56,7 +56,7 @@ class SchemaStore:
 
     @property
     def known(self) -> KnownSchemas:
-        """What need not be asked for now."""
+        """The schemas that are stored, and the ids that no registry needs to be asked for now."""
         now = time.monotonic()
         unknown = frozenset(key for key, until in self._unknown.items() if until > now)
         return KnownSchemas(dict(self._schemas), unknown)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Appended:
-    """What one commit added: records and, of these, dead letters and replays."""
+    """The number of records that one commit added; dead letters and replays are some of them."""
 
     records: int
     dead_letters: int

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class StrayCommits:
-    """Of one log."""
+    """Lost commits of one log whose files are still in its folder."""
 
     def __init__(self, path: str, topic: Topic) -> None:
         """Nothing is read yet."""
         self._path, self._schema = path, table_schema(log_schema(topic))
 
     def between(self, gap: Gap) -> list[NewFile] | None:
-        """What is gone, in new files of the log's folder; None: the files that are left do not say all of it."""
+        """The lost commits of a gap, in new files of the log's folder; None: the files that are left lack a part of them."""
         files = self._files_between(gap.after_ms, gap.later.after.ingested_at_ms)
         rows = {
             at_ms: [row for each in tables for row in _commit_rows(each)] for at_ms, tables in files.items()

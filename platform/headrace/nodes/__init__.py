@@ -1,1 +1,1 @@
-"""What a node holds, and how its rows are read and told."""
+"""A node's tables, and how their rows are read and delivered."""

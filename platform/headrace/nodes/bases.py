@@ -24,11 +24,11 @@ class ReplacedRowsError(TransientError):
 
 
 class Bases:
-    """Of one node.
+    """The base of one node's current results.
 
-    Law: no row that is made of an older state is merged into results that a rebuild has put in their place (L29). Only a
-    swap takes an appender's epoch on current results, and it takes one of each role before it replaces a row. So a
-    maintainer that finds the epoch of `rows_of` merges into the rows that this process knows, or is fenced.
+    Law: no row of an older state is merged into the results of a rebuild (L29). Only a swap takes an appender's epoch on
+    current results, and it takes an epoch of each role before it replaces a row. So a maintainer that finds the epoch of
+    `rows_of` merges into the rows that this process knows, or is fenced.
 
     folded  the micro-batch through which changes are in the base
     """

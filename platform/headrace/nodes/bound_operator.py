@@ -60,8 +60,8 @@ class BoundOperator:
     def result_schema(self) -> pa.Schema:
         """The columns of the node's table; all may be null.
 
-        Of results that are revised it has the current rows as of some micro-batch: the node's columns, RECORDS where rows
-        stand for numbers of records, and KEY.
+        If results are revised, the table has the current rows as of some micro-batch: the node's columns, RECORDS where a
+        row stands for a number of records, and KEY.
         """
         if not self.operator.revises:
             return _nullable(output_tables(self.operator)[RESULTS])
@@ -121,7 +121,7 @@ def tells_changes(node: Node) -> bool:
 
 
 def _require_comparable(node: Node, results: pa.Schema) -> None:
-    """What a description tells of types is refused when described; of what SQL computes, Spark alone knows the type."""
+    """Refuse maps in the identity. Descriptions refuse the types that they state; only Spark knows the others."""
     for name in node.identity:
         if name in results.names and has_maps(results.field(name).type):
             raise DescriptionError(

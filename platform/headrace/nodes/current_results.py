@@ -31,13 +31,13 @@ def changes(state: DataFrame) -> DataFrame:
 
 
 def newest(rows: DataFrame, *also_by: str) -> DataFrame:
-    """Of the rows of each KEY the one with the highest BATCH."""
+    """The row of each KEY with the highest BATCH."""
     by_age = Window.partitionBy(KEY, *also_by).orderBy(F.col(BATCH).desc())
     return rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")
 
 
 def pending(state: DataFrame, folded: int) -> DataFrame:
-    """Of each identity that has changed since the base its newest row, with DELETED."""
+    """The newest row of each identity that has changed since the base, with DELETED."""
     return newest(changes(state).where(F.col(BATCH) > folded))
 
 

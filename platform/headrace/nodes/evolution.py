@@ -1,4 +1,4 @@
-"""What becomes of a node's tables when its description is another one than that by which they were written.
+"""The outcome for a node's tables when another description wrote them.
 
 | changed | outcome |
 | --- | --- |
@@ -7,8 +7,8 @@
 | a node that is read by its name (`hr.node`) was written by another description | rebuilt from that node's new log |
 | anything else that alters rows | a person applies it (see `headrace.changing`); rebuilt if `on_change="rebuild"` |
 
-Law: the rules stored beside the state and the fingerprint in its last commit are both the node's, or the tables are not
-touched by its stream. A rebuild notes its rules before it swaps: so one that died on the way is noticed, and done again.
+Law: a stream touches the tables only if the rules stored with the state and the fingerprint in its last commit are both the
+node's. A rebuild notes its rules before it swaps, so a rebuild that died on the way is noticed and done again.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class OtherDescriptionError(TerminalError):
 
 
 def outcome_of(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:
-    """What becomes of tables whose state or rules are not those described.
+    """The outcome for tables whose state or rules are not those of the description.
 
-    In: stored     the rules noted beside the state, with their fingerprint; None: none are
+    In: stored     the rules noted with the state, with their fingerprint; None: there are none
         written_by the fingerprint in the state's last commit
         described  the node's rules, with their fingerprint
     """

@@ -35,10 +35,10 @@ Marks = Mapping[str, int]
 
 @dataclass(frozen=True)
 class KnownUnusable:
-    """What is remembered of the records that a node cannot use.
+    """The remembered records that a node cannot use.
 
-    read     those after and through commit times of each topic
-    trusted  False: each is evaluated again before it is set apart
+    read     gives those after the first and through the second commit time of each topic
+    trusted  False: each record is evaluated again before it is set apart
     """
 
     read: Callable[[Marks, Marks], Sequence[Unusable]]

@@ -1,4 +1,4 @@
-"""What a node's tables hold as of a micro-batch, as frames."""
+"""The content of a node's tables as of a micro-batch, as frames."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
 
 
 def current_base(path: str, node: Node) -> Base:
-    """Of current results their table as of now. Spark is not needed."""
+    """The table of current results as of now. Spark is not needed."""
     version = open_table(path).version
     folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
     if folded is None:
@@ -74,15 +74,15 @@ def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list
 
 
 def results_writer(node: Node) -> str:
-    """Who signs the commits that say how far the result table goes."""
+    """The writer of the commits that say how far the result table goes."""
     return f"{'node' if operator_of(node).appended else 'fold'}/{node.required_name}"
 
 
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
-    """What the node's tables hold, and its progress.
+    """The content of the node's tables, and its progress.
 
-    The base is read first, for the progress only moves on. The state is read as of the version with that progress: later its
-    rows may have been merged with later ones.
+    The base is read first, because the progress only moves on. The state is read as of the version with that progress,
+    because later its rows may be merged with later ones.
     """
     base, path = base_of(spark, lake, node), lake.state(node.required_name)
     version = open_table(path).version

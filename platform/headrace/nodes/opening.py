@@ -82,12 +82,12 @@ class Opening:
 
 @dataclass(frozen=True)
 class Standing:
-    """What logs lead to.
+    """The result of folding logs.
 
-    results   of appended results those since the opening; of current results all, as the base has them
-    state     rows of the state, which lies in the files of `source`
+    results   appended results: those since the opening; current results: all, as the base has them
+    state     rows of the state, which is in the files of `source`
     unusable  the records since the opening that the node cannot use
-    release   deletes the files; call it when all has been read
+    release   deletes the files; call it after all has been read
     """
 
     results: DataFrame

@@ -28,7 +28,7 @@ from headrace.description import (
     quote,
 )
 from headrace.description.clocks import WALL
-from headrace.engine.bounds import judged, standing_limits
+from headrace.engine.bounds import judged
 from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
@@ -38,6 +38,7 @@ from headrace.fold.records import ELEMENT
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
+from headrace.fold.time_limits.limits_in_force import standing
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import changes, current, newest, pending
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from headrace.engine.apart import Apart
     from headrace.engine.fold_increment import FoldResult
     from headrace.engine.log_slices import LogSlice
-    from headrace.engine.operators import NodeOperator
     from headrace.engine.state_files import StateSource
     from headrace.engine.unusable import Unusable
     from headrace.errors import TerminalError
@@ -73,13 +73,13 @@ OF_SESSIONS = "which records were late for a session is told with the sessions b
 
 @dataclass(frozen=True)
 class FoldedIncrement:
-    """What an increment leads to, in files that no commit names yet.
+    """The result of one increment, in files that no commit names yet.
 
-    results           appended results; state: what the state gains, current results among it
-    changes           of current results each change, if the node has sinks (see `bound_operator.tells_changes`)
-    apart             which records the node cannot use
-    refused           why a stream has to stop before it commits any of this; one that only computes may go on
-    state_bytes_read  of the state's files (see `state_parquet`)
+    results           appended results; state: the new rows of the state, with current results
+    changes           each change of current results, if the node has sinks (see `bound_operator.tells_changes`)
+    apart             the records that the node cannot use
+    refused           why a stream must stop before it commits any of this; a fold that only computes may go on
+    state_bytes_read  bytes read of the state's files (see `state_parquet`)
     """
 
     results: Sequence[NewFile]
@@ -185,7 +185,7 @@ class OperatorFrames:
             _closed_ms(self.node, times.after),
             progress.counted(found.tally),
             _buffer(progress, found),
-            _limits(of.operator, times),
+            _limits(self.node.name or "", times),
             by_place({place: [*size] for place, size in sizes.items()}),
             sorted(times.after.complete),
         )
@@ -294,7 +294,7 @@ class OperatorFrames:
         return changed_rows(self.node, changes)
 
     def compacted(self, state: DataFrame, folded: int) -> DataFrame:
-        """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed.
+        """The rows of current results to put into the base, with DELETED; one row for each identity that has changed.
 
         In: folded  the micro-batch through which changes are in the base
         """
@@ -329,15 +329,13 @@ def _session(logs: Mapping[str, DataFrame]) -> SparkSession:
     return next(iter(logs.values())).sparkSession
 
 
-def _limits(operator: NodeOperator, times: Times) -> Limits:
-    """The limits that hold after an increment, in place of those described."""
-    rows = standing_limits(operator, times.limits)
-    found: Limits = json.loads(rows[0][1])["limits"] if rows else {}
-    return found
+def _limits(name: str, times: Times) -> list[Limits]:
+    """The limits that were set in the log up to the end of an increment."""
+    return [json.loads(said)["limits"] for _, said in standing(times.limits, name)]
 
 
 def _buffer(progress: Progress, found: FoldResult) -> Mapping[str, Mapping[str, int]]:
-    """What waits in each partition after an increment; none where nothing can."""
+    """The records and bytes that wait in each partition after an increment; empty for an operator without waits."""
     buffer = dict(progress.buffer)
     for rows in found.outputs.get(WAITING, ()):
         for row in rows.sort_by("__ingested_ms").to_pylist():  # one row per partition and commit

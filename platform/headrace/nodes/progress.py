@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.fold.contract import FATE, PARTITION, TOPIC, Clock
 from headrace.fold.fates import RECORDS
+from headrace.fold.time_limits.limits_in_force import standing_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ class Progress:
     records    for each topic, partition and fate, how many records
     buffer     of a node with a time limit: for each partition what waits (`records`, `bytes`) and how many rows left
                (`emitted`, `early`)
-    limits     of a suppressed node: those that were set in the log, in place of those described
+    limits     those that were set in the log, one after the other (see `time_limits.limits_in_force.standing`)
     sizes      of windows whose bound shuts them down: for each topic and partition how many are open, and their bytes
     complete   the topics that were read to where they ended when their logs were first begun
     """
@@ -40,7 +40,7 @@ class Progress:
     closed_ms: int | None = None
     records: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    limits: Limits = field(default_factory=dict)
+    limits: Sequence[Limits] = field(default_factory=list)
     sizes: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     complete: Sequence[str] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Progress:
 
     def standing_limits(self, node: str) -> list[tuple[int, str]]:
         """The rows of `Times.limits` that stand for all control rows so far."""
-        return [(0, json.dumps({"node": node, "limits": dict(self.limits)}))] if self.limits else []
+        return [standing_row(node, limits) for limits in self.limits]
 
     def counted(self, tally: pa.Table) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
         """The records with those of an increment. In: tally  as `fates.TALLY`."""
@@ -81,8 +81,11 @@ class Progress:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Progress:
-        """The progress that `to_json` wrote."""
-        return cls(**document)
+        """The progress that `to_json` wrote; an earlier version wrote the limits that were set as one object."""
+        limits = document.get("limits", [])
+        if isinstance(limits, Mapping):
+            limits = [limits] if limits else []
+        return cls(**{**document, "limits": limits})
 
 
 def by_place(values: Mapping[tuple[str, int], Any]) -> dict[str, dict[str, Any]]:

@@ -23,10 +23,10 @@ Tables = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class OfState:
-    """What a task makes of rows of some state tables.
+    """The work of a task on rows of some state tables.
 
-    make    of the tables by name, with BATCH, what is asked for
-    merged  whether rows that stand for one another are merged first
+    make    makes the result from the tables, by name, with BATCH
+    merged  whether rows that replace or complete one another are merged first
     """
 
     layout: StateLayout
@@ -47,9 +47,9 @@ class OfState:
 def of_state(
     state: DataFrame, layout: StateLayout, make: Callable[[Tables], pa.Table], *, merged: bool = True
 ) -> DataFrame:
-    """What is made of the rows of some state tables; rows of one key come together.
+    """A frame made from the rows of some state tables; rows of one key come together.
 
-    In: layout  of these tables alone; make, merged: see `OfState`
+    In: layout  the layout of these tables alone; make, merged: see `OfState`
     """
     schema = make({name: table.empty() for name, table in layout.tables.items()}).schema
     names = [*SHARED.names, *layout.tables]

@@ -1,4 +1,4 @@
-"""What people and checks ask of a node's state: open windows, open records, what entries are worth. Tasks find it."""
+"""Views of a node's state for people and checks: open windows, open records, values of entries. Tasks compute them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
 
 
 def running_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
-    """What each window was worth after each micro-batch that touched it, with BATCH."""
+    """The values of each window after each micro-batch that touched it, with BATCH."""
     kernel = of.operator.kernel
     if isinstance(kernel, Windows):
         return _of(of, state, partial(_running_windows, kernel), PANES)
@@ -85,17 +85,17 @@ def running_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFr
 
 
 def running_sessions(of: BoundOperator, state: DataFrame) -> DataFrame:
-    """What each open session was after each micro-batch that touched it, with DELETED and BATCH."""
+    """Each open session after each micro-batch that touched it, with DELETED and BATCH."""
     return _of(of, state, partial(_running_sessions, of.operator.kernel), SESSIONS, merged=False)
 
 
 def worth(of: BoundOperator, state: DataFrame) -> DataFrame:
-    """What each entry of a time limit was worth after each micro-batch that touched it, with BATCH."""
+    """The values of each entry of a time limit after each micro-batch that touched it, with BATCH."""
     return _of(of, state, partial(_worth, of.operator.kernel), ENTRIES, merged=False)
 
 
 def waiting(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
-    """Of batches the records that are in open ones: the group columns, one row per record."""
+    """The records in open batches: the group columns, one row per record."""
     return _of(of, state, partial(_waiting, of.operator.kernel, clock), WAITING)
 
 
@@ -109,7 +109,7 @@ def entries(of: BoundOperator, state: DataFrame, store: str, clock: Clock) -> Da
 def orphans(
     of: BoundOperator, state: DataFrame, tables: tuple[str, str], key: Sequence[str], on: Sequence[str]
 ) -> DataFrame:
-    """Of a join the left rows that refer to a right row, with `__orphan`: that row does not exist.
+    """The left rows of a join that refer to a right row. `__orphan` is true if that row does not exist.
 
     In: tables  the names of the state's tables of left rows and of right rows
     """

@@ -96,7 +96,7 @@ def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
-    """What some nodes read by name."""
+    """The topics that some nodes read, by name."""
     nodes = with_unnamed(nodes)
     names = [node.required_name for node in nodes]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -139,7 +139,7 @@ def ordered_topics(nodes: Sequence[Node]) -> list[str]:
 def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
     """How far a log reaches once the logs of Kafka's topics reach so far, and all nodes have folded them.
 
-    Of a node that is read by name nothing follows: its topics are another pipeline's.
+    For a node that is read by name it is 0: its topics belong to another pipeline.
     """
     return min((frontiers.get(each.name, 0) for each in _of_kafka(topic)), default=0)
 

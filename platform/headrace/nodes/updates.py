@@ -42,9 +42,9 @@ def updates(of: BoundOperator, held: Held, progress: Progress) -> DataFrame:
 
 
 def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFrame) -> DataFrame:
-    """What open sessions were after each micro-batch that touched them.
+    """Open sessions after each micro-batch that touched them.
 
-    A session that became part of another, or grew, is gone under its old bounds: a row of nulls, its last word.
+    A session that became part of another, or grew, is gone under its old bounds. Its last row there is a row of nulls.
     """
     assert held.state is not None
     node = of.operator.node
@@ -61,7 +61,7 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
 
 
 def _worth(of: BoundOperator, held: Held) -> DataFrame:
-    """What each entry was worth after each micro-batch that touched it; of those forgotten since, what left last."""
+    """The values of each entry after each micro-batch that touched it. For a forgotten entry: the row that left last."""
     node = of.operator.node
     users, groups = _columns(node), [F.col(quote(name)) for name in node.identity]
     left = F.struct("__sequence", F.col("__offset").isNull(), "__offset", "__sub", "__opened_ms")

@@ -1,12 +1,12 @@
 """Debezium's envelopes as rows of the captured table.
 
-Law: what becomes of a record is a function of its bytes. Each operation has one outcome:
+Law: the outcome for a record is a function of its bytes. Each operation has one outcome:
   r, c, u    (read by a snapshot, created, updated) the row of `after`
   d          (deleted) a tombstone: its row is null
-  others     t (truncated) and what is no envelope: a dead letter
-A row with a value that PostgreSQL did not send, because it is long and did not change, is a dead letter, too: it would
-replace the value by a placeholder. Of an array of texts the placeholder is an element, of an array of integers it is the
-numbers of the placeholder's bytes.
+  others     t (truncated), and a value that is no envelope: a dead letter
+PostgreSQL does not send a value that is long and did not change. A row with such a value is a dead letter, too: it would
+replace the value by a placeholder. In an array of texts the placeholder is an element. In an array of integers the bytes of
+the placeholder are the elements.
 Source: Debezium 2.7 and 3.x, reference of the PostgreSQL connector, "Data change events"; its class
 UnchangedToastedPlaceholder.
 """
@@ -29,7 +29,7 @@ PAYLOAD = "payload"
 
 
 def envelope_fields(of: DebeziumBytes, fields: Sequence[pa.Field]) -> list[pa.Field]:
-    """What is read of the bytes. In: fields  of the topic's values."""
+    """The fields that are read from the bytes. In: fields  the fields of the topic's values."""
     row = [field for field in fields if field.name not in of.more]
     envelope = [
         pa.field("op", pa.string()),

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownSchemas:
-    """What is known of registries, by their address and the id.
+    """The answers of registries, by their address and the id.
 
-    schemas  those that a registry gave
-    unknown  ids of which it said that it does not have them
+    schemas  schemas that a registry gave
+    unknown  ids that a registry does not have
     """
 
     schemas: Mapping[tuple[str, int], RegisteredSchema] = field(default_factory=dict)

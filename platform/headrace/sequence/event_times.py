@@ -1,6 +1,6 @@
 """Event times of records: the expression that a topic's description names, over their values.
 
-Law: as Spark's functions of these names compute them, cut down to ms. What Spark would refuse is null here.
+Law: as Spark's functions of these names compute them, cut down to ms. A value that Spark would refuse gives null here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a topic's records look like, as plain values that go to tasks."""
+"""The format of a topic's records, as plain values that go to tasks."""
 
 from __future__ import annotations
 

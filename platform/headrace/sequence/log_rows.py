@@ -67,10 +67,10 @@ def rows_of(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa
 def record_columns(
     records: pa.Table, decoded: Decoded, topic: str, at_ms: int, *, keep_raw: bool = False
 ) -> dict[str, pa.Array]:
-    """What a record and its decoding give of its row.
+    """The columns of a log's row that follow from the record and its decoding alone.
 
     In: records   with `key`, `value`, `timestamp` and `headers`
-        keep_raw  whether the row has the bytes of the record, too; that of a dead letter always has
+        keep_raw  whether the row also has the bytes of the record; the row of a dead letter always has them
     """
     rows, dead = records.num_rows, decoded.reasons.dead
     raw_key, raw_value = records["key"].chunk(0), records["value"].chunk(0)

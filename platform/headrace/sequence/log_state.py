@@ -1,4 +1,4 @@
-"""What the sequencer carries from one log commit to the next."""
+"""The state that the sequencer carries from one log commit to the next."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows of logs as operators take them, made of columns as the log has them.
 
-Law: row by row; no row is dropped. What a `where` refuses is `filtered`, so that the ledger accounts for every record.
+Law: row by row; no row is dropped. A row that a `where` refuses is `filtered`, so the ledger accounts for every record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a reader makes of the keys or the values of some records."""
+"""The result of reading the keys or the values of some records."""
 
 from __future__ import annotations
 

@@ -57,12 +57,12 @@ class Read:
 
 @dataclass(frozen=True)
 class Sequenced:
-    """What one commit adds to a log.
+    """The rows that one commit adds to a log, and the state after it.
 
     rows          in the columns of `log_schema`, by partition and offset
     ends          the last row of each partition
     state, guard  after the commit; guard None: the topic has none
-    records       how many rows; of these so many `dead_letters` and `replays`
+    records       the number of rows; `dead_letters` and `replays` of them are such
     """
 
     rows: pa.Table

@@ -48,6 +48,8 @@ class PostgresSink:
     Law:    one transaction for each micro-batch. A row replaces what is older, or as old, of its identity: delivered
             again, in parts or out of order, the same rows lead to the same table. A backfill that changes or removes rows
             does the same here (see `CorrectableSink`).
+            A writer that is stopped, or whose machine is gone, holds the table's locks for twenty seconds; then the
+            server ends its session, and the next writer goes on (PostgreSQL 14 and newer).
     Raises: DescriptionError; while it delivers TransientError when the database is away, after a few attempts with
             back-off: the stream waits. A row that the database refuses goes to the table of refused rows with the
             reason, and the others pass. TerminalError when the table cannot take the rows at all.
@@ -104,7 +106,7 @@ class PostgresSink:
     def _merge(self, rows: DataFrame, delivery: Delivery, through: int | None) -> None:
         from headrace.sinks.postgres_copy import copier, lines_of
         from headrace.sinks.postgres_merge import merge
-        from headrace.sinks.postgres_session import session
+        from headrace.sinks.postgres_session import kept_open, session
         from headrace.sinks.postgres_tables import Target
         from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
 
@@ -115,7 +117,8 @@ class PostgresSink:
             connection.commit()
             copy = copier(dsn, target.copy_statement(), store)
             parts = lines_of(rows, delivery.columns).coalesce(self.connections)
-            outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
+            with kept_open(connection):
+                outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
             refused = refusals_of(outcomes, store)
             staged = sum(row["staged"] or 0 for row in outcomes)
             refused += merge(connection, target, staged=staged, through=through)

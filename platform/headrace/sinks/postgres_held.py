@@ -82,7 +82,10 @@ def _reader(
         for _ in batches:
             pass
         try:
-            with connect(dsn) as connection, connection.cursor("held", row_factory=dict_row) as cursor:
+            with (
+                connect(dsn, writes=False) as connection,
+                connection.cursor("held", row_factory=dict_row) as cursor,
+            ):
                 cursor.execute(query)
                 while rows := cursor.fetchmany(FETCHED_ROWS):
                     yield pa.RecordBatch.from_pylist(rows, schema=arrow)

@@ -1,8 +1,13 @@
-"""Connections to PostgreSQL, and what its errors mean: the store is away, it refuses a row, or it is set up wrongly."""
+"""Connections to PostgreSQL, and what its errors mean: the store is away, it refuses a row, or it is set up wrongly.
+
+A process that is stopped, or a machine that freezes, holds its locks for as long as its connection lives. So the server ends
+a session from which it hears nothing for `SILENT_SECONDS`. A process that waits for its executors speaks up meanwhile.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -15,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONNECT_SECONDS = 5
-LOCK_WAIT = "60s"  # for what a task of a killed process may still hold
+LOCK_WAIT = "60s"  # for what a task of a killed process may still hold; longer than such a session lasts
+SILENT_SECONDS = 20
+SPEAKS_EVERY_SECONDS = 4.0
 # By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
 REFUSING = ("22", "23", "P0", "44", "54")
 PASSING = (
@@ -35,17 +42,32 @@ PASSING = (
     wait=wait_exponential_jitter(multiplier=0.2, max=3),
     reraise=True,
 )
-def connect(dsn: str) -> psycopg.Connection:
+def connect(dsn: str, *, writes: bool = True) -> psycopg.Connection:
     """Connect, four times at most and with back-off.
 
+    In:     writes  whether the session takes locks that keep other writers out: the server ends it when it is silent for
+                    `SILENT_SECONDS`. One that only reads may rest for as long as its reader likes.
     Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string.
     """
+    settings = {"TimeZone": "UTC", "lock_timeout": LOCK_WAIT} | (_silence() if writes else {})
     return psycopg.connect(
         dsn,
         connect_timeout=CONNECT_SECONDS,
         application_name="headrace",
-        options=f"-c TimeZone=UTC -c lock_timeout={LOCK_WAIT}",
+        options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
     )
+
+
+def _silence() -> dict[str, str]:
+    """Say by which settings the server ends a silent session: of a stopped process, or of a machine that is gone."""
+    return {
+        "idle_session_timeout": f"{SILENT_SECONDS}s",
+        "idle_in_transaction_session_timeout": f"{SILENT_SECONDS}s",
+        "tcp_user_timeout": f"{SILENT_SECONDS}s",
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "2",
+    }
 
 
 @contextmanager
@@ -59,6 +81,29 @@ def session(dsn: str, store: str) -> Iterator[psycopg.Connection]:
             yield connection
     except psycopg.Error as error:
         raise explained(error, store) from None
+
+
+@contextmanager
+def kept_open(connection: psycopg.Connection) -> Iterator[None]:
+    """Let the server hear from a session while its process waits for others.
+
+    Law: within, nobody else uses the connection, and no transaction is open.
+    """
+    over = threading.Event()
+
+    def speak() -> None:
+        with suppress(psycopg.Error):  # who uses the connection next is told
+            while not over.wait(SPEAKS_EVERY_SECONDS):
+                with connection.transaction():
+                    connection.execute("SELECT 1")
+
+    speaker = threading.Thread(target=speak, name="headrace-postgres", daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        speaker.join()
 
 
 def refuses(error: psycopg.Error) -> bool:

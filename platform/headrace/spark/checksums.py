@@ -62,9 +62,9 @@ def _hash(rows: DataFrame, columns: Sequence[str], seed: int) -> Column:
 
 
 def _told(value: Column, of: T.DataType, seed: int) -> list[Column]:
-    """What is hashed of a value, so that values which differ have different lists of numbers and texts.
+    """The numbers and texts of a value that are hashed. Different values have different lists.
 
-    An array's elements are hashed one by one, each with the seed: so two that collide with one seed do not with another.
+    An array's elements are hashed one by one, each with the seed. So two that collide with one seed do not with another.
     """
     if isinstance(of, T.StructType):
         fields = (_told(value.getField(field.name), field.dataType, seed) for field in of)

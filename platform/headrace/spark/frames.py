@@ -59,8 +59,8 @@ class Selection:
 def in_one_task(frame: DataFrame) -> DataFrame:
     """The same rows, in one task where their files are small.
 
-    Spark makes a task for each core of a few kilobytes, and shuffles rows to group or join them: three stages of two tasks,
-    each of which costs more than its rows. What lies in one task is grouped and joined there, and written as one file.
+    Even for a few kilobytes Spark makes a task for each core, and shuffles rows to group or join them: three stages of two
+    tasks, each of which costs more than its rows. Rows in one task are grouped and joined there, and written as one file.
     """
     return frame.coalesce(1) if bytes_read(frame) <= SMALL_BYTES else frame
 

@@ -1,6 +1,6 @@
-"""Work that one task does by Arrow: rows of a frame come to it in batches, it writes files of tables, and reports.
+"""The work of one task with Arrow: rows of a frame come to it in batches; it writes files of tables, and reports.
 
-What the files hold nobody sees before a commit names them (`headrace.lake.writer`).
+Nobody sees the content of the files before a commit names them (`headrace.lake.writer`).
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def settings(spark: SparkSession) -> None:
 def mapped(
     rows: DataFrame, work: Callable[..., Any], columns: Sequence[str], gives: T.StructType | str
 ) -> DataFrame:
-    """What each task gives for its rows.
+    """The results of each task for its rows.
 
-    PySpark's `mapInArrow` asks the JVM what columns there are, then for each of them, and finds none with a dot in its name.
+    PySpark's `mapInArrow` asks the JVM for the columns, one by one, and finds no column with a dot in its name.
 
-    In: columns  of the rows; gives: the schema of what comes back
+    In: columns  of the rows; gives: the schema of the results
     """
     function: Any = pandas_udf(
         work,  # type: ignore[call-overload]
@@ -123,11 +123,11 @@ def mapped(
 
 @dataclass(frozen=True)
 class MakeRows:
-    """What a task does with its rows: it makes others of them.
+    """The work of a task that makes other rows of its rows.
 
-    make   of rows that came, what is asked for
-    whole  whether it needs all rows of the task at once; else a batch will do
-    gives  the schema of what it makes
+    make   makes the result from the rows that came
+    whole  True: it needs all rows of the task at once; False: it takes them batch by batch
+    gives  the schema of the result
     """
 
     make: Callable[[pa.Table], pa.Table]
@@ -151,14 +151,14 @@ def made_of(
     schema: pa.Schema,
     whole: bool,
 ) -> DataFrame:
-    """What tasks make of rows.
+    """The rows that tasks make of rows.
 
-    In: make, whole  see `MakeRows`; columns: of the rows; schema: of what is made, which may all be null
+    In: make, whole  see `MakeRows`; columns: of the rows; schema: of the result, whose columns may all be null
     """
     gives = pa.schema([field.with_nullable(True) for field in schema])
     return mapped(rows, MakeRows(make, whole, gives), columns, from_arrow_schema(gives))
 
 
 def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """What each task reports, as JSON."""
+    """The reports of all tasks. Each sends its report as JSON."""
     return [json.loads(row["report"]) for row in mapped(rows, work, columns, REPORT).collect()]

@@ -215,7 +215,7 @@ def _forget_yarn(spark: SparkSession) -> None:
     """Drop Hadoop's defaults for YARN and MapReduce, two thirds of a thousand settings.
 
     Hadoop copies all of its settings for each file that a task opens, and Spark sends them with each task that reads: a
-    fifth of a small micro-batch. What a site or Spark's configuration says of them stays.
+    fifth of a small micro-batch. Settings that a site or Spark's configuration has set stay.
     """
     for name in LOADING_DEFAULTS:  # later they would bring all defaults back
         java_class(spark, "java.lang.Class").forName(f"org.apache.hadoop.{name}")
@@ -227,11 +227,11 @@ def _forget_yarn(spark: SparkSession) -> None:
 
 
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
-    """A sibling of `spark` (same cluster, own SQL settings) on which nothing decides on results but what stands here.
+    """A sibling of `spark` (same cluster, own SQL settings). Only the settings that are listed here decide on results.
 
-    Whoever began `spark` may have set anything: on the session itself, which a sibling does not see, or when Spark started.
-    Of these `SEMANTICS` overrides some, `CONFIGURABLE` stay, and all other SQL settings get Spark's default. `spark` itself
-    keeps its settings. Those of Hadoop, which all share, lose what none needs.
+    The user may have set anything on the session itself, which a sibling does not see, or when Spark started. `SEMANTICS`
+    overrides some settings, `CONFIGURABLE` ones stay, and all other SQL settings get Spark's default. `spark` itself keeps
+    its SQL settings. All sessions share Hadoop's settings; those that no session needs are dropped.
 
     In:     interpreted  True when micro-batches hold a handful of rows, as in tests
     Law:    two sessions of one version of Spark compute the same rows of the same rows, however each was configured

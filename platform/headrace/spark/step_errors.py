@@ -1,7 +1,7 @@
-"""What Spark says of an expression or a function that raised for a row; other failures are told apart.
+"""Spark's message about an expression or a function that raised for a row. Other failures are told apart.
 
-Of a row are the exceptions that an expression throws and those that a Python function raises. Not of a row are a lost
-executor or worker, a cancelled job, reading and writing, memory that ran out, a module that a worker lacks. These may pass.
+Exceptions that an expression throws or that a Python function raises are about a row. A lost executor or worker, a cancelled
+job, an error of reading or writing, lack of memory, and a module that a worker lacks are not about a row. Those may pass.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def raised_for_a_row(error: BaseException) -> str | None:
 
 
 def _by_python(text: str) -> str | None:
-    """Of a traceback the line that names the exception: the first one that is not indented, after the frames."""
+    """The line of a traceback that names the exception: the first line after the frames that is not indented."""
     lines = text.partition("JVM stacktrace:")[0].splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
     after = lines[frames[-1] + 1 :] if frames else lines

@@ -97,8 +97,8 @@ class RefusedBatches:
     def _pieces(self, position: Mapping[int, int]) -> Iterator[dict[int, tuple[int, int]]]:
         """For each log commit the first and last offset of each partition.
 
-        Spark does not say where its micro-batch ends, but it takes no more than `offsets_max` of a partition (and one, for
-        it rounds up). What is read beyond its end, the sequencer passes over in the next micro-batch.
+        Spark does not say where its micro-batch ends. It takes at most `offsets_max` offsets of a partition, or one more,
+        because it rounds up. The sequencer skips records read beyond that end in the next micro-batch.
         """
         new = set(self._kafka.partitions()) - position.keys()
         left = {**position, **(self._kafka.earliest(new) if new else {})}

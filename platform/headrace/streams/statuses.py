@@ -64,7 +64,7 @@ def node_status(stream: NodeStream, trouble_of_all: Exception | None) -> StreamS
 
 
 def _limits(node: Node, progress: Progress) -> Mapping[str, float]:
-    return limits_shown(limited(policy_of(node), [progress.limits])[0]) if is_suppressed(node) else {}
+    return limits_shown(limited(policy_of(node), progress.limits)) if is_suppressed(node) else {}
 
 
 def _fates(log: LogStream) -> dict[str, int]:

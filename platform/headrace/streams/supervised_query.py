@@ -65,7 +65,7 @@ class SupervisedQuery(Supervised):
         self.query = None
 
     def own_failure(self) -> BaseException | None:
-        """What Spark says: its source may fail between two micro-batches."""
+        """Spark's exception, if there is one: its source may fail between two micro-batches."""
         return None if self.query is None else self.query.exception()
 
     def set_trigger(self, trigger_ms: int) -> None:
@@ -80,7 +80,7 @@ class SupervisedQuery(Supervised):
         self._closing.clear()
 
     def _trigger(self, batch: DataFrame, batch_id: int, opening: int) -> None:
-        """What Spark calls. An error raised here ends the query a moment later; no micro-batch begins meanwhile.
+        """Spark calls this for each micro-batch. An error here ends the query soon; no micro-batch begins meanwhile.
 
         In:     opening  which start of the query this trigger belongs to
         Raises: LeaseLostError when Spark calls so late that the query has been given up, and perhaps opened again.

@@ -1,11 +1,11 @@
 """Leases: one writer for each log and node, and a second one is told who the first is.
 
-A lease is a file `<epoch>.claim.json`, created only if it does not exist. Whoever creates the next epoch holds the lease; a
-holder that was overtaken notices before its next commit and stops. A background thread renews the lease every 10 s, also
-while there is nothing to commit. On one machine a process holds its lease for as long as it lives, whatever the clock says:
-nobody overtakes a process that is only slow. The lease of a killed process is free as soon as its JVM has ended, too,
-because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s, or for as
-long as its claim says: `StreamSettings.lease_seconds` sets that, and a sixth of it is the time between renewals.
+A lease is a file `<epoch>.claim.json`, created only if it does not exist. The process that creates the next epoch holds the
+lease. A holder that was overtaken notices before its next commit and stops. A background thread renews the lease every 10 s,
+also while there is nothing to commit. On one machine a process holds its lease for as long as it lives, whatever the clock
+says: nobody overtakes a process that is only slow. The lease of a killed process is free as soon as its JVM has also ended,
+because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s, or for the
+time in its claim. `StreamSettings.lease_seconds` sets that time; a sixth of it passes between renewals.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ ORPHAN_SECONDS = 30.0  # how long the JVM of a killed process may take to end
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease, as its files say.
+    """The holder of a lease, from the lease's files.
 
-    process     as messages name it
-    epoch       of the lease
+    process     the process, as messages name it
+    epoch       the epoch of the lease
     taken_ms    when the process took the lease, in ms since 1970
     renewed_ms  when it last renewed the lease; the same as `taken_ms` if it never did
     expires_in_seconds  when others may take the lease unless it is renewed; None: the process lives on this machine
@@ -208,7 +208,7 @@ def held_since_ms(folder: str, clock: Clock) -> int | None:
 
 
 def _holder(folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
-    """Who took a lease, and for how long it was not renewed, in ms; None: it was given back."""
+    """The claim of a lease, and for how long it was not renewed, in ms; None: it was given back."""
     holder = small_files.read_json(_claim(folder, epoch)) or {}
     renewal = small_files.read_json(_renewal(folder, epoch)) or {}
     renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))

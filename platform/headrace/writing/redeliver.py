@@ -1,9 +1,9 @@
 """Deliver rows of a node to its sinks again: after a sink's store was restored, replaced or damaged, or the node rebuilt.
 
-Law: the rows are those that the stream delivered, with the same identities and the same place in the log's order, so a
-sink that holds some of them already is not changed by them. A sink that can be corrected, and say what it holds, holds
-afterwards exactly what the node does: rows that the node does not have are deleted there. Of a table with revised rows it
-gets the current ones, all at the log commit through which the node is folded: whatever comes later is newer.
+Law: the rows are those that the stream delivered, with the same identities and the same place in the log's order. So they
+do not change a sink that already holds some of them. A sink that can be corrected and read holds afterwards exactly the
+node's rows: rows that the node does not have are deleted there. If the node revises its rows, the sink gets the current
+rows, all at the log commit through which the node is folded, so every later row is newer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Redelivered:
 
     @property
     def in_words(self) -> str:
-        """What was given, and what was deleted."""
+        """A sentence: the number of rows that were delivered, and that were deleted."""
         given = f"{self.sink}: {self.rows:,} of {self.rows_in_table:,} rows delivered."
         gone = "" if self.removed is None else f" {self.removed:,} that the node does not have were deleted."
         return given + gone
@@ -94,7 +94,7 @@ def redeliver(
 
 
 def delivery_of(lake: Lake, node: Node, sink: Sink) -> Delivery:
-    """What a node's rows are to a sink."""
+    """The delivery of a node's rows to a sink."""
     name = node.required_name
     return Delivery(name, node.identity, node.columns, lake.refused(name, sink.name))
 
@@ -105,7 +105,7 @@ def can_be_put_right(sink: Sink) -> bool:
 
 
 def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redelivered:
-    """Let a sink hold exactly what the node does. What the stream delivers meanwhile is newer, and stays."""
+    """Let a sink hold exactly the node's rows. Rows that the stream delivers meanwhile are newer, and stay."""
     assert isinstance(sink, CorrectableSink)
     assert isinstance(sink, ReadableSink)
     _require_run(lake, node)

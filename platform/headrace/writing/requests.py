@@ -1,9 +1,9 @@
-"""What people ask a log's sequencer to record: files, which whoever holds the log's lease carries out.
+"""Requests of people to a log's sequencer: files, which the holder of the log's lease carries out.
 
-A request is a file below the lake, removed once its control row is in the log. Its name is in the row: what was carried out
-by a process that died before it could remove the file is not done twice. Requests are carried out in the order of their
-names, which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`; one that cannot be read
-stays where it is. Neither stops another.
+A request is a file in the lake, removed once its control row is in the log. The row names the file. So a request is not
+carried out twice if the process died before it could remove the file. Requests are carried out in the order of their names,
+which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`; a file that cannot be read
+stays where it is. Neither stops other requests.
 """
 
 from __future__ import annotations

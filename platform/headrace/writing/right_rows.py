@@ -1,8 +1,8 @@
-"""What a sink should hold of some identities of a node, and which of them it should not hold.
+"""The rows that a sink should hold for some identities of a node, and the identities that it should not hold.
 
-Out of each function: the columns that sinks get (see `OperatorFrames.emitted`); one row for each identity, the newest that
-the node has, or `__deleted` where it has none. Rows that are told as of a log commit have ordinals below zero, so no other
-row of that commit has the same.
+Out of each function: the columns that sinks get (see `OperatorFrames.emitted`); one row for each identity: the node's newest
+row, or `__deleted` if the node has none. Rows that are given as of a log commit have ordinals below zero, so no other row of
+that commit has the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARTS = 256  # rows are numbered in that many parts at a time; 2³¹ ordinals ar
 
 
 def right_rows_of_results(node: Node, after: DataFrame, touched: DataFrame, through_ms: int) -> DataFrame:
-    """Of appended results. In: after  all of them; touched: rows with the identities."""
+    """The right rows of appended results. In: after  all results; touched: rows with the identities."""
     until = after.where(F.col(SEQUENCE) <= through_ms)
     identities = _identities(node, touched)
     commits = rows_of(until, identities, node.identity).select(SEQUENCE).distinct()
@@ -43,14 +43,14 @@ def right_rows_of_results(node: Node, after: DataFrame, touched: DataFrame, thro
 
 
 def right_rows_of_table(node: Node, state: DataFrame, touched: DataFrame, through_ms: int) -> DataFrame:
-    """Of current results, each at the place of its last change. In: state  where the log leads to."""
+    """The right rows of current results, each at the place of its last change. In: state  the state that the log gives."""
     identities = _identities(node, touched)
     rows = rows_of(newest(changes(state)), identities, node.identity)
     return _with_gone(node, changed_rows(node, rows), identities, through_ms)
 
 
 def right_rows_as_of(node: Node, current: DataFrame, touched: DataFrame, through_ms: int) -> DataFrame:
-    """Of current results as people see them, all at one sequence. In: current  all of them."""
+    """The right rows of current results as people see them, all at one sequence. In: current  all results."""
     rows = current.select(*(F.col(quote(name)) for name in node.columns), F.lit(False).alias(DELETED))
     gone = _gone(node, rows, _identities(node, touched))
     return _as_of(node, rows.unionByName(gone, allowMissingColumns=True), through_ms)

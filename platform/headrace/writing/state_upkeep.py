@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StateUpkeep:
-    """Of one state table. It may run beside the node: the fence lets both commit."""
+    """Compaction of one state table. It may run at the same time as the node: the fence lets both commit."""
 
     def __init__(self, state: LakeTable, operator: NodeOperator, writer: str) -> None:
         """In: writer  the name of the node's own commits, whose newest record every commit here repeats."""

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from headrace import oracle
 from headrace.description import FlatMap, Join, Node, Refined, Select, parse_expression
 from headrace.description.feeds import Feed, feeds_of
-from headrace.engine.bounds import standing_limits
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.fold.changes.station import MADE, Computing, Refinement
 from headrace.fold.changes.station import PASSES as PASSES_STEPS
 from headrace.fold.contract import ROW_COLUMNS, TOPIC, Times
 from headrace.fold.tables.decide_records import PASSES
+from headrace.fold.time_limits.limits_in_force import standing
 from tests.laws.kernel.logs import World
 
 Values = Mapping[str, Any]
@@ -120,9 +120,9 @@ class Reading:
     def increment(self, after: dict[str, int], upto: dict[str, int]) -> tuple[pa.Table, Times]:
         """Rows as the first step takes them."""
         times = self.world.times(after, upto)
-        standing = standing_limits(self.operator, self.world.limits({}, after))
+        before = standing(self.world.limits({}, after), self.node.name or "")
         rows = self.world.between(self._rows, after, upto)
-        return rows, replace(times, limits=[*standing, *self.world.limits(after, upto)])
+        return rows, replace(times, limits=[*before, *self.world.limits(after, upto)])
 
     @cached_property
     def _rows(self) -> pa.Table:

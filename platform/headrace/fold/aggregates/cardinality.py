@@ -70,7 +70,7 @@ class ApproxCountDistinct(Kind):
         return pa.array(np.concatenate([np.empty(0, np.int64), *found]))
 
     def _ranks(self, registers: pa.Array) -> np.ndarray:
-        """Of each group how many registers have each rank, from 0 to the highest."""
+        """For each group the number of registers of each rank, from 0 to the highest."""
         groups, width = len(registers), HASH_BITS - self.bits + 2
         items, which = items_of(registers, np.arange(groups))
         ranks = items.to_numpy(zero_copy_only=False) & ((1 << RANK_BITS) - 1)
@@ -80,7 +80,7 @@ class ApproxCountDistinct(Kind):
 
 
 def _registers(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """Of each hash its register and rank, as the state has them."""
+    """The register and rank of each hash, as the state stores them."""
     words = hashes.view(np.uint64)
     rest = words << np.uint64(bits) | np.uint64(1 << (bits - 1))  # the end mark bounds the rank
     high, low = (rest >> np.uint64(32)).astype(np.float64), (rest & np.uint64(0xFFFFFFFF)).astype(np.float64)
@@ -90,7 +90,7 @@ def _registers(hashes: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _highest(registers: np.ndarray, codes: np.ndarray, groups: int) -> pa.Array:
-    """Of each group and register the highest rank."""
+    """The highest rank of each register of each group."""
     order = np.lexsort((registers, codes))
     registers, codes = registers[order], codes[order]
     last = np.ones(len(order), bool)

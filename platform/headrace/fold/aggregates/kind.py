@@ -1,4 +1,4 @@
-"""What a kind of aggregate has to do, and the rows that it gets."""
+"""The methods that a kind of aggregate must have, and the rows that it gets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Inputs:
         return self.once("order", lambda: order_of(self.position()))
 
     def once(self, what: Any, compute: Callable[[], T]) -> T:
-        """What was computed before under this name, or is now."""
+        """The value of this name. It is computed at the first call and kept."""
         if what not in self._known:
             self._known[what] = compute()
         found: T = self._known[what]

@@ -107,7 +107,7 @@ def numbers_of(sizes: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _counted(sizes: np.ndarray, counts: np.ndarray, codes: np.ndarray, groups: int) -> pa.Array:
-    """Of each group its sizes, each once with the sum of its counts, sorted; without those whose sum is 0."""
+    """For each group its sizes, sorted, each once with the sum of its counts. A size whose sum is 0 is left out."""
     order = np.lexsort((sizes, codes))
     sizes, codes = sizes[order], codes[order]
     first = np.flatnonzero(begins(codes) | begins(sizes))

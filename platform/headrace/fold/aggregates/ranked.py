@@ -18,7 +18,7 @@ AT, BY, ITEMS, VALUE = "at", "by", "items", "value"
 
 
 class _Ranked(Kind):
-    """What max_by, min_by and top share."""
+    """The common part of max_by, min_by and top."""
 
     by_position = True
 

@@ -58,7 +58,7 @@ class Count(Kind):
 
 
 class _Summed(Kind):
-    """What sum, avg, variance and stddev share."""
+    """The common part of sum, avg, variance and stddev."""
 
     invertible = True
     digits = INPUT_DIGITS

@@ -1,4 +1,4 @@
-"""What a batch is called: the position of its first record, which no other batch has, and its group, for people."""
+"""The id of a batch: the position of its first record, which makes it unique, and its group, which helps people."""
 
 from __future__ import annotations
 

@@ -60,5 +60,5 @@ class BatchedSink:
         return decide_by_group(rows, self.by)
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
-        """Of the records that are kept, those in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""
+        """The kept records that are in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""
         return open_records(waiting, clock, self.topics, self.limits.max_wait_ms)

@@ -22,7 +22,7 @@ BY_COUNT, BY_BYTES, BY_WAIT, BY_DRAIN, BY_NEXT = range(5)  # `BY_NEXT`: the next
 
 @dataclass(frozen=True)
 class Limits:
-    """What a batch may hold (see `headrace.description.Batches`); None: no such limit."""
+    """The limits of a batch (see `headrace.description.Batches`); None: no such limit."""
 
     max_records: int | None
     max_wait_ms: int | None

@@ -1,8 +1,8 @@
-"""What is kept of batches that are open: a small row of each, and its records.
+"""The state of open batches: one small row for each batch, and its records.
 
-Cutting needs the small row alone, each time that a group gets records. The records are needed once, when the batch closes.
-So they lie in two tables, and no record is read before its batch closes. A record is written once; it is not read again from
-the log, so the log's retention does not depend on open batches.
+Each time a group gets records, cutting reads only the small row. The records are needed once, when the batch closes. So the
+two are in two tables, and no record is read before its batch closes. Each record is written to the state once. It is not
+read again from the log, so the log's retention does not depend on open batches.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], max_wait_ms
 
 
 def _newest(rows: pa.Table) -> pa.Table:
-    """Of each batch the row with the highest BATCH."""
+    """For each batch the row with the highest BATCH."""
     groups = groups_of(rows, rows[OPENED].to_numpy())
     order = np.argsort(rows[BATCH].to_numpy(), kind="stable")
     newest = np.zeros(len(groups), np.int64)

@@ -1,7 +1,7 @@
-"""What a node shows of its changes: of each key its current row, and each change with the row before.
+"""The output rows of a node's changes: the current row of each key, and each change with the row before it.
 
 Law: a row's place follows from the record that caused it and from its key: commit time (`__sequence`), topic, partition,
-offset, event time, KEY; so one record may change many keys, and no two rows of a node have the same place.
+offset, event time, KEY. So one record may change many keys, and no two rows of a node have the same place.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def delta_schema(columns: pa.Schema) -> pa.Schema:
 
 
 def commits(rows: pa.Table, *, per_commit: bool) -> np.ndarray:
-    """What tells the commits of rows apart: their commit time, or nothing if a micro-batch counts as one commit."""
+    """A number for the commit of each row: its commit time, or 0 for all rows if a micro-batch counts as one commit."""
     return int64(rows[INGESTED]) if per_commit else np.zeros(rows.num_rows, np.int64)
 
 

@@ -39,7 +39,7 @@ def ranks(permutation: np.ndarray) -> np.ndarray:
 
 
 def last_of_each(codes: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-    """Of each group the row that comes last in a sequence of all rows. In: codes  the group's number, from 0."""
+    """The row of each group that comes last in a sequence of all rows. In: codes  the group's number, from 0."""
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[codes[sequence]] = sequence  # of equal numbers the last one written stays
     return last[last >= 0]

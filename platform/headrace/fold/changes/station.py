@@ -1,4 +1,4 @@
-"""What a relation is folded by: stations, which take changes of other relations and give those of their own."""
+"""Stations fold a relation: each takes the changes of other relations and gives the changes of its own relation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Ports = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Given:
-    """What a station makes of the rows that come to it in a bucket.
+    """The result of a station for the rows of one bucket.
 
-    deltas   changes of its relation (see `deltas`), with KEY and HASH of its own key; None: it is the last
-    changes  rows that its state gains, by table
-    outputs  rows of the node's output, by name
+    deltas   changes of its relation (see `deltas`), with KEY and HASH of its own key; None: it is the last station
+    changes  new rows of its state, by table
+    outputs  rows of the node's outputs, by name
     """
 
     deltas: pa.Table | None = None

@@ -40,7 +40,7 @@ def first_alive(
 
 
 def _first(question: np.ndarray, rank: np.ndarray, width: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each question the lowest ranks, each once. In: width  how many ranks there are."""
+    """The lowest ranks of each question, each once. In: width  how many ranks there are."""
     both = np.unique(question * np.int64(width) + rank)
     question, rank = both // width, both % width
     first = begins(question)

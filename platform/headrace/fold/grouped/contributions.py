@@ -1,4 +1,4 @@
-"""What changes of rows contribute to the groups that they name."""
+"""The contributions of changed rows to the groups that they name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def in_groups(deltas: pa.Table, by: Sequence[str]) -> pa.Table:
 
 
 def contributed(deltas: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
-    """What changes of rows, with the KEY of their group, add to each group in each commit and take from it, in one row."""
+    """One row per group and commit: what changes of rows add to the group, minus what they take. KEY is the group's."""
     there = partials_of(with_signs(deltas, AFTER), by, aggregates, per_commit=per_commit)
     gone = partials_of(with_signs(deltas, BEFORE), by, aggregates, per_commit=per_commit)
     for name, column in aggregates.negate(gone).items():
@@ -60,7 +60,7 @@ def contributed(deltas: pa.Table, by: Sequence[str], aggregates: Aggregates, *, 
 
 
 def partials_of(rows: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
-    """What rows with KEY, HASH, time and place add to each group in each commit; all of them count as rows after."""
+    """One row per group and commit: what the rows add to the group. All rows count as added, whatever their SIGN."""
     groups = _groups(rows, per_commit=per_commit)
     return _placed(rows, by, groups, aggregates.partials(rows, groups.codes, len(groups)))
 

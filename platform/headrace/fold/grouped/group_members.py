@@ -160,7 +160,7 @@ class GroupedMembers(GroupedRows):
 
 
 class _Questions:
-    """What is asked of groups: each after each of its commits, as a number (see `alive`)."""
+    """The questions about groups: one for each group after each of its commits, as a number (see `alive`)."""
 
     def __init__(self, rows: pa.Table, new: np.ndarray, *, per_commit: bool) -> None:
         """In: rows  groups by key and commit; new: marks those of a commit of the micro-batch."""

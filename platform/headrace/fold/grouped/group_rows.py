@@ -79,7 +79,7 @@ class GroupedRows(Station):
         return f"{self.part}_groups"
 
     def _adds(self, came: Ports) -> pa.Table:
-        """What is added to the partials of each group in each commit."""
+        """The change of each group's partials in each commit."""
         return merged(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
 
     def _completed(
@@ -93,7 +93,7 @@ class GroupedRows(Station):
         return shown_groups(groups, self.aggregates, self.size_ms)
 
     def _deltas(self, rows: pa.Table, new: np.ndarray, first: np.ndarray) -> pa.Table:
-        """Of each new row the group before and after it. In: first  marks the first row of each group."""
+        """For each new row the group before it and after it. In: first  marks the first row of each group."""
         has_rows = rows[ROWS_N].to_numpy() > 0
         there = np.flatnonzero(new & has_rows)
         gone = np.flatnonzero(new & ~first & np.append(False, has_rows[:-1])[: len(new)])

@@ -45,8 +45,8 @@ class Pick:
     """One aggregate.
 
     value  the column whose values it shows
-    by     the column that ranks rows; a row is not picked where it is null. Of equal ones the row with the lowest key is
-           first. None: rows go by their keys alone, and one whose value is null is not picked
+    by     the column that ranks rows. A row with null in it is not picked. If several rows rank the same, the row with the
+           lowest key is first. None: keys rank the rows, and a row whose value is null is not picked
     most   how many rows are picked
     """
 
@@ -93,7 +93,7 @@ class Pick:
         return values.take(pa.array(first[:-1], mask=first[1:] == first[:-1]))
 
     def among(self, candidates: Candidates, questions: int) -> pa.Array:
-        """What is picked at each question."""
+        """For each question the picked rows, as a list."""
         ranking = whole(candidates.rows[(self.by or self.value).name])
         there = np.flatnonzero(ranking.is_valid().to_numpy(zero_copy_only=False))
         rows = candidates.rows.take(pa.array(there))
@@ -108,7 +108,7 @@ class Pick:
         return lists_of(structs_of(columns), question, questions)
 
     def rows_of(self, groups: pa.Table) -> tuple[np.ndarray, pa.Table]:
-        """What groups have picked, as rows of the table: the number of each row's group, and the rows."""
+        """The rows that groups have picked, as rows of the table: the number of each row's group, and the rows."""
         picked = whole(groups[self.field.name])
         items, which = items_of(picked, np.arange(len(picked)))
         parts = fields_of(items)

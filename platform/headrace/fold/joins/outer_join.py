@@ -140,7 +140,7 @@ def _sides(known: Sequence[pa.Table], came: Sequence[pa.Table], *, per_commit: b
 
 
 def _causes(moment: np.ndarray, left: _Side, right: _Side) -> pa.Table:
-    """Of each change of a key the place and the event time of its cause: of two rows in one commit the later one."""
+    """The place and event time of the cause of each change of a key. If both sides changed in one commit, the later row."""
     rows = [side.table.take(pa.array(side.changes[1])).select([EVENT, *PLACE]) for side in (left, right)]
     both = pa.concat_tables(rows).combine_chunks()
     rank, of_left = places(both), rows[0].num_rows

@@ -20,7 +20,7 @@ MATCHED = "__matched"  # of a join whose values the caller computes: there is a 
 
 
 class ByKey(Protocol):
-    """What any join has (see `match_rows.ForeignKeyJoin`)."""
+    """The fields that every join has (see `match_rows.ForeignKeyJoin`)."""
 
     left_columns: pa.Schema
     right_columns: pa.Schema
@@ -30,7 +30,7 @@ class ByKey(Protocol):
 
 
 class Joined(ByKey, Protocol):
-    """What is joined by a foreign key."""
+    """The fields of a join by a foreign key."""
 
     columns: pa.Schema
     inner: bool

@@ -1,4 +1,4 @@
-"""Of rows in an order, the last one up to a place that was committed by a time."""
+"""Find, among ordered rows, the last row up to a given place that was committed by a given time."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ RECORD, VERSION = 0, 1
 
 @dataclass(frozen=True)
 class Sides:
-    """What is looked up in what.
+    """The two sides of a lookup.
 
-    on           columns of the stream that hold the key; `key`: those of the table, in the same order
+    on           columns of the stream that hold the key; `key`: columns of the table, in the same order
     record       the stream's columns
     values       the table's columns that are not in its key
     rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS; a version
@@ -109,7 +109,7 @@ def _decide_partners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def names(on: Sequence[str]) -> tuple[str, ...]:
-    """What the columns of the key are called while both sides are in one table."""
+    """The names of the key's columns while both sides are in one table."""
     return tuple(f"__on_{number}" for number in range(len(on)))
 
 

@@ -19,7 +19,7 @@ Convert = Callable[[Any], Any]
 
 
 def converter(field: pa.Field, what: str) -> Convert:
-    """What makes a value of a column of any that user code gives. In: what  names the column in errors."""
+    """A function that turns a value from user code into a value of a column. In: what  names the column in errors."""
     of, plain = field.type, _plain(field.type)
 
     def convert(value: Any) -> Any:
@@ -34,7 +34,7 @@ def converter(field: pa.Field, what: str) -> Convert:
 
 
 def copier(field: pa.Field) -> Convert:
-    """What makes of a value one that may be changed: a list that user code gets is not that of the store."""
+    """A function that copies a value, so that user code may change the copy without changing the store."""
     return copy.deepcopy if pa.types.is_nested(field.type) else _same
 
 

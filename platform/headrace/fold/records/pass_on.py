@@ -72,7 +72,7 @@ class Records:
 
 
 def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """Of records some columns, and what tells their place, source and times. See `PassOn`."""
+    """Some columns of records, and the columns of their place, source and times. See `PassOn`."""
     source = [CHAIN] if CHAIN in kept.column_names else []
     found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET, *source)}
     found[INGESTED_AT] = moments(int64(kept[INGESTED]))

@@ -45,7 +45,7 @@ class DecideStep(Step):
 
     @property
     def leaving(self) -> tuple[Port, ...]:
-        """What it gives."""
+        """The ports of the rows that it gives, one for each leaf."""
         return tuple(Port(leaf.part, self.routes[leaf.part].columns(leaf.columns)) for leaf in self.leaves)
 
     def decide(self, rows: pa.Table) -> pa.Table:

@@ -17,7 +17,7 @@ from headrace.fold.tables.latest_rows import LatestRows
 
 
 class Leaf(ABC):
-    """What becomes of the records of some topics before they are brought together.
+    """How the records of some topics are decided and prepared before they are brought together.
 
     part    name of the relation
     inputs  columns of its stream and ROW_COLUMNS
@@ -34,7 +34,7 @@ class Leaf(ABC):
     @property
     @abstractmethod
     def columns(self) -> pa.Schema:
-        """Of what it gives, beside `deltas.SHARED`."""
+        """The columns of the rows that it gives, without `deltas.SHARED`."""
 
     @abstractmethod
     def decide(self, rows: pa.Table) -> pa.Table:
@@ -42,7 +42,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def prepared(self, rows: pa.Table) -> pa.Table:
-        """What records bring, as little as is needed of it. In: rows that are kept, as `decide` gives them."""
+        """The rows that records give, with only the needed columns. In: rows that are kept, as `decide` gives them."""
 
     @property
     def port(self) -> Port:

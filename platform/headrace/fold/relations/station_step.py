@@ -38,7 +38,7 @@ class StationStep(Step):
         }
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """What each station needs for what has come to it."""
+        """The needs of each station for the rows that have come to it."""
         came = unpack(rows, self._taken())
         found: dict[str, Needs] = {}
         for station in self.stations:

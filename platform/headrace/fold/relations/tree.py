@@ -54,10 +54,10 @@ class Branch:
 
 @dataclass(frozen=True)
 class Grower:
-    """What all parts of a tree are made with.
+    """Grows the parts of a tree of relations.
 
-    inputs    for each leaf by its part the columns of its stream and ROW_COLUMNS; PASSES if it has conditions
-    computed  by its part, for each join whose select computes values the columns of the join; for steps after a table the
+    inputs    the columns of each leaf by its part: those of its stream, ROW_COLUMNS, and PASSES if it has conditions
+    computed  columns by part. For a join whose select computes values: the columns of the join. For steps after a table: the
               columns that SQL computes (see `refinement_of`)
     """
 
@@ -215,7 +215,7 @@ def _source(node: Join, path: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def refinement_of(node: Refined, part: str, types: pa.Schema) -> Refinement:
-    """What the caller computes of a table's steps. In: types  of the columns that are computed, and PASSES."""
+    """The columns of a table's steps that the caller computes. In: types  the types of these columns and of PASSES."""
     source = below(part, ROWS)
     made = [name for name in node.columns if node.origins.get(name, name) is None]
     carried = {name: f"{source}:{name}" for name in node.table.columns}
@@ -223,7 +223,7 @@ def refinement_of(node: Refined, part: str, types: pa.Schema) -> Refinement:
 
 
 def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
-    """What the caller computes of a join. In: types  its columns."""
+    """The values of a join that the caller computes. In: types  the columns of the join."""
     carried = {
         side: {name: f"{part}:{side}.{name}" for name in of.columns}
         for side, of in ((LEFT, node.left), (RIGHT, node.right))

@@ -87,7 +87,7 @@ class Sessions:
         return results(open_at(state, self.shape.wait_ms, clock), self.shape)
 
     def updates(self, state: pa.Table) -> pa.Table:
-        """What each open session was after each micro-batch that touched it; one that became another is a row of nulls.
+        """Each open session after each micro-batch that touched it. A session that became part of another is a row of nulls.
 
         In:     state  rows, merged or not, with BATCH. Out: as `open_sessions`, with DELETED and BATCH
         """

@@ -18,12 +18,12 @@ from headrace.fold.sessions.shape import BEFORE, END, RECORDS, START, Shape
 
 @dataclass(frozen=True)
 class Merged:
-    """What records and open sessions lead to.
+    """The result of merging records with open sessions.
 
-    sessions  those that there are now, as the state has them, without DELETED: one row each
-    changed   which of them records joined
-    touched   which of the known sessions records joined
-    late      which of the records are late
+    sessions  the sessions after the merge, as the state stores them, without DELETED: one row each
+    changed   marks the sessions in `sessions` that records joined
+    touched   marks the sessions before the merge that records joined
+    late      marks the records that are late
     """
 
     sessions: pa.Table

@@ -17,7 +17,7 @@ OPEN = "open_sessions"
 
 
 class Merge:
-    """Of the rows of a session, told apart by KEY and last event, the one that the latest micro-batch wrote."""
+    """Keeps for each session the row that the latest micro-batch wrote. KEY and the last event identify a session."""
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """See the class."""
@@ -49,7 +49,7 @@ def state_table(shape: Shape) -> StateTable:
 
 
 def open_at(rows: pa.Table, wait_ms: int, clock: Clock) -> pa.Table:
-    """Of merged state rows the sessions that are open at a clock."""
+    """The sessions that are open at a clock. In: rows  merged rows of the state."""
     there = ~rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
     return rows.filter(pa.array(there & ~is_closed(rows, wait_ms, clock)))
 
@@ -74,7 +74,7 @@ def is_closed(rows: pa.Table, wait_ms: int, clock: Clock) -> np.ndarray:
 
 
 def places_of(rows: pa.Table) -> tuple[np.ndarray, list[Place]]:
-    """Of each row the number of its topic and partition, and these by number."""
+    """For each row a number for its topic and partition; and the topics and partitions by number."""
     topics: Groups = group(rows[TOPIC])
     both = combined(topics.codes, int64(rows[PARTITION], -1))
     names = rows.select([TOPIC, PARTITION]).take(pa.array(both.first))

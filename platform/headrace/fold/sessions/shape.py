@@ -1,4 +1,4 @@
-"""What the steps of session windows know of their node, and the columns that they share."""
+"""The facts about a node that the steps of its session windows need, and the columns that they share."""
 
 from __future__ import annotations
 

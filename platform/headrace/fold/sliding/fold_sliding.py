@@ -81,7 +81,7 @@ class SlidingWindows:
         return merge_windows(state, self.shape, self.shape.first_open_ms(clock), HIGHEST)
 
     def updates(self, state: pa.Table, clock: Clock) -> pa.Table:
-        """What each open window was worth after each micro-batch that touched it (see `running_windows`)."""
+        """The values of each open window after each micro-batch that touched it (see `running_windows`)."""
         return running_windows(state, self.shape, self.shape.first_open_ms(clock))
 
     def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:

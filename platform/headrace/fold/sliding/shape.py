@@ -1,4 +1,4 @@
-"""What sliding windows know of their node, the columns that they share, and how rows are decided."""
+"""The facts about a node that its sliding windows need, the columns that they share, and how rows are decided."""
 
 from __future__ import annotations
 

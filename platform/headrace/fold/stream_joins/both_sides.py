@@ -22,13 +22,13 @@ LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class BothSides:
-    """What is joined with what.
+    """The two sides of a join of streams.
 
-    on         columns of the key, as the left stream spells them; `right_on`: as the right one does
-    left       the other columns of the left stream; `right`: of the right one
+    on         columns of the key in the left stream; `right_on`: in the right stream
+    left       the other columns of the left stream; `right`: of the right stream
     before_ms  how much earlier than a left record its right partner may be; after_ms: how much later
-    open_ms    how long after its event time, in stream time, a left record is open, and a right one
-    alone      the sides whose records leave also without a partner
+    open_ms    how long after its event time a record stays open, in stream time: a left record, and a right record
+    alone      the sides whose records also leave without a partner
     rows       columns of the rows that `decide` gives: SIDE, `on`, `left`, `right` and ROW_COLUMNS
     shared     whether a topic is on both sides, so that its records are there twice
     """

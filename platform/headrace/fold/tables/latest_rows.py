@@ -86,7 +86,7 @@ class LatestRows:
         return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 
     def reduced(self, rows: pa.Table) -> pa.Table:
-        """Of the records of a key in a commit the latest: as much as is needed of them."""
+        """The latest record of each key in each commit; the others are not needed."""
         if not rows.num_rows:
             return rows
         key = group(rows[KEY]).codes
@@ -102,11 +102,11 @@ class LatestRows:
         return signed(rows, signs).select(delta_schema(self.columns).names)
 
     def advance(self, puts: pa.Table, known: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """What records change.
+        """The changes that records make.
 
         In:  puts   records (see `puts`)
              known  rows of the state; at least those of the same keys
-        Out: the changes, and the rows that the state gains
+        Out: the changes, and the new rows of the state
         """
         came = with_column(puts, DELETED, pc.equal(puts[SIGN], BEFORE)).drop_columns([SIGN])
         known = known.filter(pc.is_in(known[HASH], pa.array(distinct_hashes(puts))))
@@ -139,7 +139,7 @@ class LatestRows:
         return deltas.select(delta_schema(self.columns).names), gained.select(self.state.schema.names)
 
     def _highest(self, rows: pa.Table, codes: np.ndarray) -> np.ndarray:
-        """Of each group of rows the number of the latest."""
+        """The number of the latest row of each group."""
         return last_of_each(codes, self._order(rows))
 
     def _order(self, rows: pa.Table) -> np.ndarray:

@@ -133,9 +133,9 @@ def _partitions(rows: pa.Table) -> tuple[np.ndarray, list[tuple[str, int]]]:
 
 
 def _concerned(updates: pa.Table, known: pa.Table, line: _Advances) -> tuple[pa.Table, np.ndarray]:
-    """Of the known entries those that have updates or whose wait ends; and when their open waits were opened.
+    """The known entries that have updates or whose wait ends; and when their open waits were opened.
 
-    An entry without updates may be known by an older row: a wait in it that had ended before is passed over.
+    The row of an entry without updates may be an older one. If its wait had ended before, the entry is left out.
     """
     opened_ms = int64(known[OPENED], NO_TIME)
     partition = line.of_partitions(known)

@@ -1,10 +1,10 @@
 """Waits where the oldest leave early: one pass over a partition's rows in the log's order, in plain Python.
 
-What leaves depends on all entries of a partition together, so no other order will do.
+Which entries leave depends on all entries of a partition together, so no other order is possible.
 
-Law: after each row, put first, what is due leaves, then the oldest (by timestamp, then by entry) until the bound in force
-at the row holds; a row that sets limits is such a row. What is due is older than what is not, so whatever leaves is always
-the oldest.
+Law: after each row is put in, due entries leave. Then the oldest entries (by timestamp, then by entry) leave until the bound
+in force at the row holds. A row that sets limits counts as such a row. A due entry is older than one that is not due, so the
+entry that leaves is always the oldest.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Left = tuple[
 
 @dataclass
 class Waiting:
-    """What waits in one partition. Entries are numbers, which compare as their bytes do.
+    """The waiting entries of one partition. Entries are numbers, which compare as their bytes do.
 
     queue   timestamp and entry of each wait, the oldest first
-    opened  of each entry that waits the row that opened the wait, and the bytes of the last update
+    opened  for each waiting entry the row that opened the wait, and the bytes of the last update
     """
 
     queue: list[tuple[int, int]] = field(default_factory=list)

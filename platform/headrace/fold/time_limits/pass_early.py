@@ -96,12 +96,12 @@ class PassEarly(Step):
 
 @dataclass(frozen=True)
 class _Passed:
-    """What a pass finds. Rows are told by their place; known waits, as if they stood after the rows.
+    """The result of a pass. A number names a row by its place; known waits are numbered after the rows.
 
-    updates   places of the updates; opener: of each the row that opened its wait
+    updates   places of the updates; opener: for each update the row that opened its wait
     left      waits that ended
-    changed   of each entry that has updates or ended: a row of it (if it waits, the one that opened its wait), and the
-              size of its last update; None: it does not wait
+    changed   for each entry that has updates or whose wait ended: one of its rows (if it waits, the row that opened the
+              wait), and the size of its last update; None: the entry does not wait
     """
 
     updates: np.ndarray
@@ -151,7 +151,7 @@ def _ranked(timed: pa.Table, known: pa.Table, shape: Shape) -> np.ndarray:
 
 
 def _waiting(known: pa.Table, partition: np.ndarray, entries: np.ndarray, first: int) -> dict[int, Waiting]:
-    """What waits before the rows, by partition. In: first  the number of the first known wait."""
+    """The waits that are open before the rows, by partition. In: first  the number of the first known wait."""
     found: dict[int, Waiting] = {}
     columns = (partition, entries, int64(known[OPENED]), int64(known[SIZE]))
     for number, (of, entry, opened_ms, size) in enumerate(
@@ -211,7 +211,7 @@ def _gained(timed: pa.Table, known: pa.Table, passed: _Passed, schema: pa.Schema
 
 
 def _newest_entries(rows: pa.Table) -> pa.Table:
-    """Of the rows of an entry the one that the latest micro-batch wrote."""
+    """For each entry the row that the latest micro-batch wrote."""
     codes = combined(group(rows[KEY]).codes, group(rows[ENTRY]).codes, int64(rows[START])).codes
     order = np.lexsort((int64(rows[BATCH]), codes))
     last = np.append(codes[order][1:] != codes[order][:-1], True)[: len(order)]

@@ -1,4 +1,4 @@
-"""What waits hold, what leaves, and what entries are worth afterwards."""
+"""The content of waits, the rows that leave, and the values of entries afterwards."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def settle_waits(waits: Waits, shape: Shape) -> Folded:
 
 
 def _last(waits: Waits, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each wait its last update, and what was known of it if it has none; -1: none."""
+    """For each wait the number of its last update, and of the known entry that it goes on from; -1: there is none."""
     update, known = np.full(count, -1), np.full(count, -1)
     update[waits.wait] = np.arange(len(waits.wait))  # of equal numbers the last one written stays
     known[waits.held] = np.arange(len(waits.held))

@@ -1,4 +1,4 @@
-"""What the steps of a time limit know of their node, and the states that they share."""
+"""The facts about a node that the steps of its time limit need, and the states that they share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Shape:
 
     @property
     def entries(self) -> pa.Schema:
-        """What entries are worth, and their open waits: one row per entry."""
+        """The values of entries, and their open waits: one row per entry."""
         return pa.schema(
             [
                 *self.updates.by,
@@ -68,7 +68,7 @@ class Shape:
 
 
 class Newest:
-    """Of rows that are the same in some columns the one that the latest micro-batch wrote."""
+    """Keeps, among rows that are equal in some columns, the row that the latest micro-batch wrote."""
 
     def __init__(self, *by: str) -> None:
         """In: by  columns of whole numbers beside KEY."""

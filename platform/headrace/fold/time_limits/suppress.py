@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import PARTITION, TOPIC, Step, Times
 from headrace.fold.time_limits.count_waiting import CountWaiting, refusal
 from headrace.fold.time_limits.fold_waits import FoldWaits
-from headrace.fold.time_limits.limits_in_force import in_force, standing
 from headrace.fold.time_limits.mark_timeline import MarkTimeline
 from headrace.fold.time_limits.names import OPENED, RECORDS
 from headrace.fold.time_limits.pass_early import PassEarly
@@ -55,7 +53,7 @@ class TimeLimit:
         return self.shape.updates.decide(rows)
 
     def worth(self, state: pa.Table) -> pa.Table:
-        """What each entry that is remembered is worth. In: merged rows of the state `entries`."""
+        """The values of each remembered entry. In: merged rows of the state `entries`."""
         return pa.table(self.shape.updates.shown(state))
 
     def open_records(self, state: pa.Table) -> pa.Table:
@@ -65,10 +63,6 @@ class TimeLimit:
     def refusal(self, waiting: pa.Table, times: Times) -> TerminalError | None:
         """See `count_waiting.refusal`. In: waiting  the output of that name, of all partitions."""
         return refusal(self.shape.name, self.shape.in_force(times).last, waiting)
-
-    def standing_limits(self, rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-        """What stands for these rows of `Times.limits` in the next micro-batch."""
-        return standing(in_force(self.shape.policy, self.shape.name, rows), self.shape.name)
 
 
 def _updates_of(node: Suppressed, inputs: pa.Schema) -> Updates:

@@ -1,6 +1,6 @@
-"""What an aggregate or a table makes of each record: its updates, and what an entry is worth after them.
+"""The updates that an aggregate or a table makes of each record, and the values of an entry after them.
 
-The *entry* of an update is its key; with windows its key and the window's start.
+The *entry* of an update is its key; with windows, its key and the window's start.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Updates(ABC):
     def worth(
         self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
     ) -> Columns:
-        """What each entry is worth at the end of each of its waits.
+        """The values of each entry at the end of each of its waits.
 
-        In:     rows   updates, by entry and place; wait: the number of each one's wait, rising
+        In:     rows   updates, by entry and place; wait: the number of each update's wait, rising
                 first  marks the first wait of each entry
-                known  what entries were worth before; held: the first wait of each
+                known  the values of entries before; held: the first wait of each
         """
 
     @abstractmethod
@@ -103,7 +103,7 @@ class Totals(Updates):
 
     @property
     def carried(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What is aggregated."""
+        """The columns that are aggregated."""
         return self.aggregates.columns
 
     def decide(self, rows: pa.Table) -> pa.Table:

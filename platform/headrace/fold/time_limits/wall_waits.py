@@ -117,7 +117,7 @@ def _ends(due_ms: np.ndarray, times: Times) -> Ends:
 
 
 def _concerned(updates: pa.Table, known: pa.Table, times: Times) -> pa.Table:
-    """Of the known entries those that have updates or whose wait is over; others may be known by an older row."""
+    """The known entries that have updates or whose wait is over. The rows of the others may be older ones."""
     due_ms = int64(known[DUE], NO_TIME)
     due = (due_ms > _read_ms(times.before)) & (due_ms <= _read_ms(times.after))
     entries = numbered_entries(updates, known)

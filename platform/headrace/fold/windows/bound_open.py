@@ -24,7 +24,7 @@ from headrace.fold.windows.shape import END, START, Shape
 
 @dataclass(frozen=True)
 class Bounded:
-    """What the open windows of a node add to, and take from, the size of each partition's buffer."""
+    """The changes of each partition's buffer size: the bytes that the node's open windows add to it and take from it."""
 
     shape: Shape
 

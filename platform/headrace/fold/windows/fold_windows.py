@@ -85,9 +85,9 @@ class Windows:
         return merge_windows(state, self.shape, first_ms, None)
 
     def updates(self, state: pa.Table) -> pa.Table:
-        """What each window that is not expired was worth after each micro-batch that touched it (see `running_windows`).
+        """The values of each window that is not expired, after each micro-batch that touched it (see `running_windows`).
 
-        Law: unlike everything else, it depends on the cuts: it shows what people saw.
+        Law: unlike every other result, this one depends on the cuts: it shows what people saw.
         """
         return running_windows(state, self.shape)
 

@@ -1,4 +1,4 @@
-"""What the windows of a node are made of, and the columns that their steps share."""
+"""The parts of a node's windows, and the columns that their steps share."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Shape:
         )
 
     def times(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Of rows the time by which they are in windows, and the time by which windows are closed to them, in ms."""
+        """For each row, in ms: the time that puts it into windows, and the time that decides which windows are closed."""
         if self.wall:
             return int64(rows[INGESTED]), int64(rows[INGESTED])
         return int64(rows[EVENT]), int64(rows[STREAM], NO_TIME)

@@ -22,7 +22,7 @@ _KINDS: Mapping[type, tuple[str, ...]] = {
 
 
 def shape_of(of: AvroType) -> Shape | None:
-    """What makes of a value what Arrow takes; None: Arrow takes the values as they are.
+    """A function that turns a value into one that Arrow accepts; None: Arrow accepts the values as they are.
 
     Values of named types in a union come as pairs of name and value, if any union needs it (see `has_choice`).
     """

@@ -34,7 +34,7 @@ class ArrowJson:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """What is looked for in the texts."""
+        """The fields that are read from the texts."""
         return list(self._schemas[0])
 
     def read(self, texts: pa.StringArray) -> pa.StructArray | Refused:

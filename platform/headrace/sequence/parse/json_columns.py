@@ -42,7 +42,7 @@ _NOT_FINITE = r"[:\[,][ \t\r\n]*-?(?:NaN|Inf)"
 
 @dataclass(frozen=True)
 class Objects:
-    """What was read, one row per text.
+    """The values that were read, one row per text.
 
     structs    null where a text is malformed
     malformed  why, by row

@@ -1,6 +1,6 @@
-"""What a parsed JSON value becomes in a column of a type.
+"""Values of columns, made from parsed JSON values.
 
-Law: a value that is null is null. Of others:
+Law: a value that is null is null. For other values, the column's type decides:
   integers           digits without fraction or exponent, within the type
   FLOAT, DOUBLE      the nearest number, infinite beyond the largest; or one of the texts "NaN", "Infinity", "-Infinity"
   DECIMAL            rounded half up to its scale; also written as text
@@ -75,7 +75,7 @@ _NAMES: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
 
 
 def _reader(of: pa.DataType) -> Read:
-    """What makes of a parsed value one of a type; null of null. It raises Misfit."""
+    """A function that turns a parsed value into one of a type, and null into null. It raises Misfit."""
     if pa.types.is_struct(of):
         return _or_null(of, dict, object_reader(list(of)))
     if pa.types.is_list(of):
@@ -178,7 +178,7 @@ def as_text(value: Any) -> str:
 
 
 def object_reader(fields: Sequence[pa.Field]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What makes of a parsed object the values of these fields. It raises Misfit, with the path to what does not fit."""
+    """A function that gives the values of these fields in a parsed object. It raises Misfit, with the path of the misfit."""
     readers = [(field.name, _reader(field.type), field.nullable) for field in fields]
 
     def read(found: dict[str, Any]) -> dict[str, Any]:

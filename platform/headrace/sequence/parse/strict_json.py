@@ -1,7 +1,7 @@
 """One JSON object, read strictly: RFC 8259 and the declared types, and nothing beyond.
 
-Law: of a text that Arrow's reader takes without suspicion (see `json_columns`) the same values. Of names that occur twice
-the last counts. What the values become: see `json_values`.
+Law: a text that Arrow's reader takes without suspicion (see `json_columns`) gives the same values here. If a name occurs
+twice, the last one counts. `json_values` states the values.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Take = Callable[[Any], Any]
 
 
 def fields_taken(message: Descriptor, names: Sequence[str]) -> Take:
-    """What makes of a message the values of some of its fields, by name."""
+    """A function that gives the values of some fields of a message, by name."""
     taken = [(name, _field(message.fields_by_name[name])) for name in names]
     return lambda found: {name: take(found) for name, take in taken}
 
@@ -48,7 +48,7 @@ def _field(field: FieldDescriptor) -> Take:
 
 
 def _value(field: FieldDescriptor) -> Take | None:
-    """What makes of one value of a field what Arrow takes; None: Arrow takes it as it is."""
+    """A function that turns one value of a field into one that Arrow accepts; None: Arrow accepts it as it is."""
     if field.enum_type is not None:
         named = {number: value.name for number, value in field.enum_type.values_by_number.items()}
         return lambda number: named.get(number, str(number))

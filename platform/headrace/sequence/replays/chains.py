@@ -28,13 +28,13 @@ HOP = ">"  # between the hops of a path
 
 @dataclass(frozen=True)
 class Chains:
-    """The source chains of some records. Of a malformed one everything is that of a record that is its own root.
+    """The source chains of some records. A record with a malformed chain is treated as its own root.
 
     root_topic, path            STRING as a dictionary
     root_partition, root_offset of the chain's first entry, or the record's own
     hops                        how many entries each chain has; 0: the record is its own root
     ordinals                    those of all entries, chain by chain; `NO_ORDINAL` where an entry has none
-    malformed                   which are not well-formed
+    malformed                   true for a chain that is not well-formed
     """
 
     root_topic: pa.DictionaryArray
@@ -179,7 +179,7 @@ def _paths(steps: pa.Array, hops: np.ndarray, topic: str, partition: np.ndarray)
 
 
 def _routes(codes: np.ndarray, hops: np.ndarray) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-    """Of each record the number of its sequence of steps, and the different sequences."""
+    """For each record the number of its sequence of steps; and the different sequences."""
     route, routes = np.zeros(len(hops), np.int64), [()]
     starts = np.cumsum(hops) - hops
     numbers: list[tuple[int, ...]] = list(routes)

@@ -96,7 +96,7 @@ class MonotoneGuard:
 def _highest(
     names: list[str], at: np.ndarray, rank: np.ndarray, reached: np.ndarray, first: np.ndarray
 ) -> dict[str, Position]:
-    """Of each path the highest position, if a record has reached it."""
+    """The highest position of each path, if one of the records is at it."""
     if not names:
         return {}
     segment = numbered(first)

@@ -1,0 +1,56 @@
+"""A writer that is stopped holds its locks; the server ends its session, and the next writer goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from headrace.local.postgres import Postgres
+from headrace.sinks.postgres_session import connect
+from tests.sinks.silent import TARGET, taken
+
+pytestmark = [pytest.mark.postgres]
+
+SILENCE_S, HALF_S = 2.0, 4.0
+
+
+@contextmanager
+def writer(state: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.sinks.silent", state], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "taken\n"
+        yield process
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+
+
+@pytest.mark.parametrize("state", ["staging", "copying"])
+def test_the_locks_of_a_stopped_writer_go(postgres: Postgres, state: str) -> None:
+    with writer(state) as stopped:
+        stopped.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with taken(postgres.dsn):
+            assert time.monotonic() < began + 10 * SILENCE_S
+        stopped.send_signal(signal.SIGCONT)
+
+
+def test_a_writer_that_waits_for_its_executors_keeps_the_table(postgres: Postgres) -> None:
+    with writer("staging"), connect(postgres.dsn) as other:
+        time.sleep(HALF_S)
+        other.execute("SET lock_timeout = '500ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            TARGET.prepare(other)
+
+
+def test_a_reader_may_rest(postgres: Postgres) -> None:
+    with connect(postgres.dsn, writes=False) as reader:
+        assert reader.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
