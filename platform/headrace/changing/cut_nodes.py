@@ -49,7 +49,7 @@ def lacking_columns(changes: Changes) -> list[str]:
 
 
 def _others_than_columns(changes: Changes) -> list[str]:
-    """What has changed beside aggregates, and the columns that are read for them."""
+    """The changes beside those of aggregates and of the columns that are read for them."""
     return [line for line in changes.others if not line.partition(": ")[0].endswith(OF_AGGREGATES)]
 
 

@@ -4,7 +4,8 @@ Where rows of the log were cut off, and the node's balance tells what it needs o
 `from_balance`). Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far
 as they have read, and no further (see `meeting_point`). A swap, in this order:
   1. the tables are taken over, so that nobody who wrote them before commits any more. Only then the rebuild looks again: it
-     must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both;
+     must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both. Then
+     sinks are put right, and it looks once more;
   2. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description. The
      leases are looked at once more: whoever takes one later reads the new rules;
   3. the node's table of records that it cannot use gains what the rebuild has found;
@@ -49,6 +50,7 @@ from headrace.nodes.node_tables import (
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
@@ -75,8 +77,9 @@ PATIENCE_SECONDS = 60.0  # for a backfill of the node to end
 class Rebuild:
     """A node that is rebuilt. Exactly one may be open for a node: it holds a lease until it is closed.
 
-    Sinks that can be corrected, and say what they hold, are put right before the swap. Others hold what the old description
-    gave, until somebody redelivers.
+    Sinks that can be corrected, and say what they hold, are put right before results and state are replaced, by a process
+    that holds the node: one that was overtaken corrects none. A correction that was broken off is done again; newer rows
+    that a sink was given since stay. Other sinks hold what the old description gave, until somebody redelivers.
     """
 
     def __init__(
@@ -192,8 +195,6 @@ class Rebuild:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
             self.keep_older_rows()  # sinks keep them, too
-            if self._correct:
-                self._correct_sinks()
             require_held(leases)
             self._on_step("before swap")
             if self._kept_until_ms is not None:
@@ -201,6 +202,10 @@ class Rebuild:
                 self._on_step("after kept")
             writers = take_over(lake, name)
             self._require_unmoved(stood, leases)
+            if self._correct:
+                self._correct_sinks()
+                self._on_step("after sinks")
+                self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
             bring_balance(self._spark, lake, self._beside, self._node)
             write_description(self._spark, lake, self._node)
@@ -231,12 +236,14 @@ class Rebuild:
                 drop_opening(lake, name)
         UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
         signed = results_writer(self._node)
+        plan = small_files.read_json(
+            lake.plan(name)
+        )  # of the description before; `keep_standing` noted what it tells
         results = writers.maintainer if signed.startswith("fold/") else writers.appender
         self._replace(self._beside.table(name), results, signed)
         mark_since(self._node, results)
         self._on_step("after results")
-        small_files.delete(lake.plan(name))  # of the description before; `keep_standing` noted what it tells
-        self._replace(self._beside.state(name), writers.state, f"node/{name}")
+        self._replace(self._beside.state(name), writers.state, f"node/{name}", {VOID: plan})
 
     def _remove(self) -> None:
         """Delete what is built so far."""
@@ -274,13 +281,15 @@ class Rebuild:
                 name = self._node.required_name
                 logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)
 
-    def _replace(self, source: str, swapper: lakes.TableWriter, writer: str) -> None:
+    def _replace(
+        self, source: str, swapper: lakes.TableWriter, writer: str, said: Mapping[str, Any] | None = None
+    ) -> None:
         commit = lakes.last_commit(lakes.open_table(source), writer)
         batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        replace_table(swapper, lakes.open_table(source), record)
+        replace_table(swapper, lakes.open_table(source), record | dict(said or {}))
 
 
 def rebuild_due(

@@ -35,7 +35,7 @@ CHOOSY = (*ARITHMETIC, OWN)  # kinds that may refuse a value, so that its record
 
 @dataclass(frozen=True)
 class BalanceTold:
-    """What a balance tells of a changed description.
+    """The part of a changed description that an opening balance tells.
 
     sources  of each aggregate the one of the balance that it is; None: the balance does not tell all that is needed
     why_not  what keeps the node from being rebuilt from it all the same; empty: nothing does
@@ -64,7 +64,7 @@ def begun_from_balance(beside: Lake) -> str:
 
 
 def balance_told(lake: Lake, node: Node) -> BalanceTold:
-    """What the opening balance of a node tells of its description, which is another one than that of its tables."""
+    """Look for a node's aggregates in its opening balance. Its description is another one than that of its tables."""
     entry = small_files.read_json(lake.opening(node.required_name))
     if entry is None or not isinstance(node, RunningAggregate | WindowedAggregate):
         return NOTHING

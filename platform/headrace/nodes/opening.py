@@ -118,7 +118,7 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
 
 
 def entries_of(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a file of a balance holds: the balance, and during a swap that of the description before."""
+    """The balances that a file holds: that of the node, and during a swap that of the description before."""
     return [found, *([found[BEFORE]] if BEFORE in found else [])]
 
 
@@ -223,7 +223,7 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
 
 
 def opening_entry(node: Node, folder: str, progress: Progress) -> dict[str, Any]:
-    """What the file of a balance holds."""
+    """The content of the file of a balance."""
     return {"folder": folder, "fingerprint": node.fingerprint(), "progress": progress.to_json()}
 
 
