@@ -141,6 +141,8 @@ def test_tables_that_stand_where_they_stood_are_replaced(paused: Paused) -> None
     paused.swap()
     assert paused.stands == (AFTER.fingerprint(), 1, True)
     commit = last_state_commit(paused.lake, "finals")
+    assert small_files.read_json(paused.lake.plan("finals")) is None
+    small_files.write_json(paused.lake.plan("finals"), PLAN)
     assert planned_after(paused.lake, "finals", commit) is None, "what was planned before is void"
     small_files.write_json(paused.lake.plan("finals"), PLAN | {"token": "another"})
     assert planned_after(paused.lake, "finals", commit) is not None

@@ -244,6 +244,8 @@ class Rebuild:
         mark_since(self._node, results)
         self._on_step("after results")
         self._replace(self._beside.state(name), writers.state, f"node/{name}", {VOID: plan})
+        if small_files.read_json(lake.plan(name)) == plan:  # not that of a stream which has gone on
+            small_files.delete(lake.plan(name))
 
     def _remove(self) -> None:
         """Delete what is built so far."""

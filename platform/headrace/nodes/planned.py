@@ -1,8 +1,8 @@
 """The micro-batch that is planned to follow a commit of a node's state.
 
 Law: a micro-batch whose results may be there is repeated as it was planned, whoever repeats it. A swap replaces results and
-state, so the micro-batch that was planned before is void: the commit of the state says so. Nobody deletes the plan, for a
-process that was paused would delete that of the stream which has gone on since.
+state, so the micro-batch that was planned before is void: the commit of the state says so. Its plan is deleted afterwards,
+and no other: a process that was paused would delete the plan of the stream which has gone on since.
 """
 
 from __future__ import annotations
