@@ -51,7 +51,10 @@ def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) 
     plan = plan_changes(lake, pipeline("5 minutes"))
     assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": UNCHANGED}
     finals, quiet, _ = plan.nodes
-    assert finals.reason == "rows of the log of 'readings' were cut off (headrace retain)"
+    assert finals.reason == (
+        "rows of the log of 'readings' were cut off (headrace retain), and with another grace other records of them "
+        "would be late"
+    )
     assert finals.way_out == (
         "Restore the description; or give the changed node a new name: it is then built from the rest of the log."
     )

@@ -39,6 +39,8 @@ def why_not_from_the_rest(cut: Sequence[str], changes: Changes, why_not_told: st
     lacking = lacking_columns(changes)
     if lacking and not _others_than_columns(changes):
         return f"{reason}, and its opening balance does not tell {', '.join(lacking)}"
+    if any(line.startswith("grace: ") for line in changes.others):
+        return f"{reason}, and with another grace other records of them would be late"
     return reason
 
 
