@@ -61,7 +61,7 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
     assert repaired() == [
         f"{name}: 1 commit put back (partition 0 offsets 10 to 20, partition 1 offsets 10 to 21), "
         "23 records read from Kafka.",
-        "reading_counts: its tables were computed anew from the log.",
+        "reading_counts: its tables were computed again from the log.",
     ]
     assert check_log(spark, lake, run.node.topics[0], docs)[0].passed
     assert (run.decided(), run.results(), run.fates()) == (rows, results, fates)

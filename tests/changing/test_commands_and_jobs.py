@@ -87,7 +87,7 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
     assert living.tables(after) == living.tables_anew(after)
     assert "Nothing was to be applied." in command("apply")[1]
     code, told = command("rollback", pipeline=None)
-    assert (code, "finals, totals: the tables are those from before." in told) == (0, True)
+    assert (code, "finals, totals: the former tables are back." in told) == (0, True)
     assert living.tables(before) == old
     code, told = command("rollback", pipeline=None)
     assert (code, "There is nothing to go back to" in told) == (2, True)
@@ -107,7 +107,7 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
         assert "new columns: total" in kept
         assert "secret-sensor" not in kept, "rows of data stay out of Dagster"
         assert living.tables(after) == living.tables_anew(after)
-        assert "the tables are those from before" in run("roll_back_changes")
+        assert "the former tables are back" in run("roll_back_changes")
     assert living.tables(before) == living.tables_anew(before)
     held = held_node(living.lake, "finals")
     assert held is not None

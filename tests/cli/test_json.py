@@ -32,6 +32,7 @@ from headrace.observe.dead_letters import DeadLetters
 from headrace.observe.preview import Preview, Stage
 from headrace.observe.tail import TailRow
 from headrace.preflight import Finding
+from headrace.quality.failing_rows import FailingRows
 from headrace.streams.stream_status import StreamStatus
 from headrace.writing.redeliver import Redelivered
 
@@ -111,6 +112,14 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             "headrace.observe.views.Views": Lines(dead_letters=None),
             "headrace.spark.lake_rows.read": gives(None),
             "headrace.log.views.redriven": Lines(count=1),
+        },
+    ),
+    "failing": (
+        [NODE],
+        {
+            "headrace.quality.failing_rows.failing_rows": gives(
+                [FailingRows("expect_n", "n: values to be between", 9, 1, [{"sensor_id": "s1", "n": 5}])]
+            )
         },
     ),
     "erasures": ([], {"headrace.cli.erasures.pending": gives([Pending(NODE, TOPIC, 0)])}),

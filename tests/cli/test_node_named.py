@@ -20,6 +20,7 @@ pytestmark = pytest.mark.fast
         ["get", "loud", "a"],
         ["verify", "loud"],
         ["pause", "loud"],
+        ["failing", "loud"],
     ],
     ids=lambda command: command[0],
 )

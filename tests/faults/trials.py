@@ -208,11 +208,11 @@ FAULTS = {
     "SIGKILL": Fault("nothing lost, nothing doubled; the next process goes on", 300, kills),
     "crash in the kernel": Fault("the same tables in any cuts", 10_000, kernel_crashes, ON_DISK),
     "SIGSTOP past the lease": Fault(
-        "who was overtaken adds no row", 200, _again(stopped, 6, arguments=LEASED)
+        "a process that was overtaken adds no row", 200, _again(stopped, 6, arguments=LEASED)
     ),
     "two at once": Fault("each log and node has one writer", 20, _again(together, 4)),
     "backfill and maintenance beside": Fault(
-        "neither changes a row, nor stops the stream", 30, _again(beside, 6)
+        "neither changes a row; neither stops the stream", 30, _again(beside, 6)
     ),
     "rebuild, killed": Fault(
         "the old tables, or the new ones whole", 30, _again(rebuilt, 6, ("limited", "early", "latest"))

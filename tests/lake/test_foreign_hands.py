@@ -218,7 +218,7 @@ def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_com
     ):
         place.repaired()
     (said,) = place.repaired()
-    assert said.endswith("its tables were computed anew from the log.")
+    assert said.endswith("its tables were computed again from the log.")
     assert not any(small_files.exists(place.lake.repairing(name)) for name in ("counts", "totals"))
     place.goes_on_anew(12)
     place.is_right(place.records())
@@ -233,7 +233,7 @@ def test_results_that_were_rewritten_as_they_were_are_accepted_by_a_repair(place
     for name in before:
         small_files.delete(f"{place.path}/{name}")
     (said,) = place.repaired()
-    assert said.endswith("its tables were computed anew from the log.")
+    assert said.endswith("its tables were computed again from the log.")
     assert place.repaired() == []
     place.goes_on_anew(8)
     place.is_right(place.records())

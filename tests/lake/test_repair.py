@@ -110,8 +110,8 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
         len(lost) > 1
     )
     assert {
-        "counts: its tables were computed anew from the log.",
-        "totals: its tables were computed anew from the log.",
+        "counts: its tables were computed again from the log.",
+        "totals: its tables were computed again from the log.",
     } < {*done}
     assert tables(session, lake) == nodes
     assert check_log(session, lake, READINGS, f"file:{tmp_path}/docs")[0].passed
@@ -171,8 +171,8 @@ def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
         require_log_reaches(session, lake, "counts", READINGS, progress)
     assert "headrace repair readings" in str(refused.value)
     assert repaired(session, lake) == [
-        "counts: its tables were computed anew from the log.",
-        "totals: its tables were computed anew from the log.",
+        "counts: its tables were computed again from the log.",
+        "totals: its tables were computed again from the log.",
     ]
     back = Line(session, lake, COUNTS)
     require_log_reaches(session, lake, "counts", READINGS, back.runner.progress)

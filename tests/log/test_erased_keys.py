@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +14,7 @@ import headrace as hr
 from headrace.description.formats.registry import RegisteredSchema
 from headrace.errors import TerminalError
 from headrace.log import erasure
+from headrace.sequence import gunzip
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
 from tests.laws.kernel.avro_values import encoded
@@ -55,3 +59,28 @@ def test_a_key_of_one_text_is_written_as_that_text() -> None:
     of, said = RecordFormat.of(topic), erasure._as_said(topic)
     came = pa.array([encoded("string", "a key"), b"a key"])
     assert erasure._came_under(of, said, raw)(came).to_pylist() == [True, False]
+
+
+def test_compressed_keys_are_read_in_pieces_that_are_bounded_without_compression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = hr.Topic("t", key="id STRING", value="n INT", key_format=hr.Json(gzip=True))
+    raw = erasure.key_bytes(topic, "a")
+    large = gzip.compress(b'{"id": "a"' + b" " * 2_000 + b"}")
+    came = [large, b'{"id": "a"}', gzip.compress(b'{"id": "b"}'), None, large, large[:-9]]
+    sizes: list[int] = []
+    unpack = gunzip.in_pieces
+
+    def counted(*given: Any) -> Iterator[pa.Table]:
+        for piece in unpack(*given):
+            sizes.append(int(gunzip.unpacked_sizes(piece["key"]).sum()))
+            yield piece
+
+    monkeypatch.setattr(erasure, "in_pieces", counted)
+    monkeypatch.setattr(erasure, "UNPACKED_BYTES_MAX", 2_100)
+    marks = erasure._came_under(RecordFormat.of(topic), erasure._as_said(topic), raw)
+    found = marks(pa.array(came, pa.binary()))
+    assert [bool(mark) for mark in found.to_pylist()] == [True, True, False, False, True, False]
+    assert len(sizes) == 3
+    assert max(sizes[:2]) <= 2_100
+    assert marks(pa.array([], pa.binary())).to_pylist() == []

@@ -1,42 +1,98 @@
-"""What the demo's terminal says while it runs; a stand-in for each state that a stream's run can be in."""
+"""The lines that the demo's terminal shows while it runs; a stand-in for each state that a stream's run can be in."""
 
 from __future__ import annotations
 
+import io
+import re
+
 import dagster as dg
 import pytest
+from rich.console import Console
 
-from headrace.local.demo import _progress
+from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, standing
+from headrace.observe.progress_bar import progress_bar
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 
 pytestmark = [pytest.mark.fast, pytest.mark.dagster]
 
 
-def told(status: dg.DagsterRunStatus | None, **tags: str) -> list[str]:
-    """What is said when the newest run of the stream is in this state; None: there was none."""
+def found(status: dg.DagsterRunStatus | None, **tags: str) -> Standing:
+    """How the stream stands when its newest run is in this state; None: there was none."""
     with dg.DagsterInstance.ephemeral() as instance:
         if status is not None:
             run = dg.DagsterRun("streams", status=status, tags={STREAM_TAG: "streams", **tags})
             instance.add_run(run)
-        return list(_progress(instance))
+        return standing(instance)
 
 
 def test_a_stream_that_a_person_stopped_is_not_said_to_start_by_itself() -> None:
-    (line,) = told(dg.DagsterRunStatus.CANCELED)
-    assert line == "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
+    assert found(dg.DagsterRunStatus.CANCELED) == Standing(stopped=True)
 
 
 @pytest.mark.parametrize("status", [None, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS])
 def test_one_that_the_sensor_starts_is_announced(status: dg.DagsterRunStatus | None) -> None:
-    (line,) = told(status)
-    assert line.startswith("no run yet: the sensor starts the stream")
+    assert found(status) == Standing(awaited=NO_RUN)
 
 
 def test_one_that_went_down_with_the_demo_is_announced_too() -> None:
-    (line,) = told(dg.DagsterRunStatus.CANCELED, **{SHUTDOWN_TAG: "demo"})
-    assert line.startswith("no run yet")
+    assert found(dg.DagsterRunStatus.CANCELED, **{SHUTDOWN_TAG: "demo"}) == Standing(awaited=NO_RUN)
 
 
 def test_what_has_not_spoken_yet_is_named_on_one_line() -> None:
-    (line,) = told(dg.DagsterRunStatus.STARTED)
-    assert line.startswith("starting: log/")
-    assert line.count("stream/") == 4
+    now = found(dg.DagsterRunStatus.STARTED)
+    assert (now.awaited or "").startswith("starting: log/")
+    assert (now.awaited or "").count("stream/") == 4
+    assert len(set(now.silent)) == len(now.silent) > 4
+
+
+class Screen:
+    """A console and a clock that moves ten seconds with each look."""
+
+    def __init__(self, *, terminal: bool = False) -> None:
+        self.file, self.now = io.StringIO(), 0.0
+        self.console = Console(file=self.file, width=200, force_terminal=terminal)
+        self.shown = ShownProgress(
+            self.console, progress_bar(self.console) if terminal else None, clock=lambda: self.now
+        )
+
+    def looks(self, *standings: Standing) -> list[str]:
+        """The lines that are printed, without colours and the time of day."""
+        begun = len(self.file.getvalue())
+        for each in standings:
+            self.shown.show(each)
+            self.now += 10
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.file.getvalue()[begun:])
+        return re.findall(r"\d\d:\d\d:\d\d  (.*)", plain)
+
+
+BOTH = Standing(awaited="starting: log/a, stream/b", silent=("log/a", "stream/b"))
+ONE = Standing({"log/a": "state running"}, awaited="starting: stream/b", silent=("stream/b",))
+
+
+def test_a_line_is_printed_when_something_has_changed_and_every_thirty_seconds() -> None:
+    screen = Screen()
+    assert screen.looks(Standing(awaited=NO_RUN), Standing(awaited=NO_RUN)) == [NO_RUN]
+    assert screen.looks(BOTH, BOTH, BOTH) == ["starting: log/a, stream/b"]
+    assert screen.looks(BOTH, BOTH, BOTH) == ["after 50 s: 2 of 2 have not reported yet"]
+    assert screen.looks(ONE, ONE, ONE) == ["log/a: state running", "starting: stream/b"]
+    assert screen.looks(ONE, ONE, ONE, ONE) == [
+        "after 110 s: 1 of 2 have not reported yet",
+        "after 140 s: 1 of 2 have not reported yet",
+    ]
+    runs = Standing({"log/a": "state running", "stream/b": "state running"})
+    assert screen.looks(*[runs] * 9) == ["stream/b: state running"]
+    assert screen.looks(*[Standing(stopped=True)] * 9) == [STOPPED]
+    assert screen.looks(Standing(awaited=NO_RUN), *[Standing(stopped=True)] * 2) == [NO_RUN, STOPPED]
+    assert screen.looks(*[Standing(awaited=NO_RUN)] * 4) == [NO_RUN, "after 30 s: no run yet"]
+
+
+def test_on_a_terminal_a_bar_shows_what_is_awaited_and_ends_with_it() -> None:
+    screen = Screen(terminal=True)
+    bar = screen.shown._bar
+    assert bar is not None
+    with bar:
+        assert screen.looks(BOTH, BOTH, BOTH, BOTH, ONE) == ["log/a: state running"]
+        (task,) = bar.tasks
+        assert (task.description, task.completed, task.total) == ("starting: stream/b", 1, 2)
+        assert screen.looks(Standing({"log/a": "state running", "stream/b": "x"})) == ["stream/b: x"]
+        assert not bar.tasks

@@ -53,6 +53,23 @@ def instance() -> Iterator[DagsterInstance]:
         yield instance
 
 
+@dataclass
+class Clock:
+    """Moves only when told."""
+
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(increments, "time", clock)
+    return clock
+
+
 def judged(instance: DagsterInstance, table: Table, monkeypatch: pytest.MonkeyPatch) -> JudgedIncrements:
     monkeypatch.setattr(increments, "newest_version", lambda lake, node: 3)
     monkeypatch.setattr(increments, "judge_increment", table.judge)
@@ -103,3 +120,65 @@ def test_an_increment_that_cannot_be_judged_is_left_to_the_check_of_the_whole_ta
     assert "the last increment was not judged" in caplog.text
     assert table.asked_after == [3, 3]  # after the failure it notes anew where the table stands
     assert verdicts(instance) == []
+
+
+def minutes(reporter: JudgedIncrements, clock: Clock, number: float) -> None:
+    """Let the stream run: it calls every ten seconds."""
+    for _ in range(round(number * 6)):
+        clock.now += 10
+        reporter.report()
+
+
+def test_a_check_that_keeps_failing_speaks_every_ten_minutes_with_the_number_of_rows(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: 2} if n % 2 == 0 else {}) for n in range(100)])
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 1)
+    assert [each.metadata["failing"].value for each in verdicts(instance)] == [2]
+    minutes(reporter, clock, 9)
+    assert len(verdicts(instance)) == 1
+    minutes(reporter, clock, 1)
+    newest, _ = verdicts(instance)
+    said = newest.description or ""
+    assert said.startswith(
+        "20 of 190 rows that reading_counts gained since the last report, in 10 increments, fail"
+    )
+    assert newest.metadata["failing_increments"].value == 10
+    minutes(reporter, clock, 1)
+    assert len(verdicts(instance)) == 2
+    reporter.report(last=True)
+    assert len(verdicts(instance)) == 3  # the rest, as the stream ends
+
+
+def test_a_check_that_passes_again_is_told_of_the_next_row_at_once(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: 2}) for n in range(9)])
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 2)
+    assert len(verdicts(instance)) == 1
+    instance.report_runless_asset_event(
+        AssetCheckEvaluation(asset_key=CHECK.asset_key, check_name=CHECK.name, passed=True, metadata={})
+    )
+    minutes(reporter, clock, 0.5)
+    newest, passed, _ = verdicts(instance)
+    assert (newest.passed, passed.passed) == (False, True)
+    assert newest.metadata["failing"].value == 2  # those before were in the whole table
+
+
+def test_a_judgement_that_keeps_failing_warns_every_ten_minutes_with_their_number(
+    instance: DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = Table([*(RuntimeError("a file is gone") for _ in range(20)), Increment(9), RuntimeError("again")])
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 9)
+    assert [record.message.count("the last increment was not judged") for record in caplog.records] == [1]
+    minutes(reporter, clock, 3)
+    assert "the last 10 increments were not judged" in caplog.records[-1].message
+    assert len(caplog.records) == 2
+    minutes(reporter, clock, 10)  # the table can be read again, once
+    assert [record.message.endswith(": again") for record in caplog.records] == [False, False, True]

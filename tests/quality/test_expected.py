@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,8 +19,10 @@ import headrace as hr
 from headrace.description import Node
 from headrace.description.expectations import checked_expectations
 from headrace.errors import DescriptionError
-from headrace.quality.claims import Claim
+from headrace.quality import expected
+from headrace.quality.claims import Claim, Outcome
 from headrace.quality.expected import judge_increment, newest_version, sentence_of_increment
+from headrace.quality.failing_rows import can_be_erased, failing_rows
 from headrace.quality.suites import judge
 from headrace.testing import TestDriver
 from tests.quality.conftest import COUNTS, EVIL, READINGS, Ground
@@ -77,17 +80,22 @@ def test_expectations_are_judged_on_the_whole_table_and_stand_in_the_report(grou
     assert small.sentence.startswith(
         "3 of 9 rows of reading_counts, 33.33%, fail it: n: values to be between, max_value 1"
     )
-    assert "such as (sensor_id=" in small.sentence
+    assert "; `headrace failing reading_counts` shows them; mend" in small.sentence
     assert small.metadata == {"rows": 9, "failing": 3}
     few = results["expect_table_row_count_to_be_between"]
     assert (few.passed, few.severity) == (False, "warn")
     assert "observed: 9" in few.sentence
     known = results["expect_column_values_to_match_regex_sensor_id"]
     assert "Sensors are s1 to s9" in known.sentence
-    assert EVIL in known.sentence
-    page = Path(known.report or "").read_text()
-    assert "&lt;script&gt;alert" in page
+    assert EVIL not in known.sentence
     assert [path for path in ground.docs.rglob("*.html") if "<script>alert" in path.read_text()] == []
+    found = {each.check: each for each in failing_rows(ground.spark, ground.lake, node, 2)}
+    assert (found[small.name].failing, len(found[small.name].examples)) == (3, 2)
+    assert found[few.name].failing is None
+    assert [(row["sensor_id"], row["n"]) for row in found[known.name].examples] == [(EVIL, 1)] * 2
+    told = str(found[known.name])
+    assert "2 of 9 rows fail: Sensors are s1 to s9\n    " in told
+    assert f"sensor_id={EVIL!r}, window_start=" in told
 
 
 @pytest.mark.spark
@@ -96,7 +104,7 @@ def test_an_increment_is_the_rows_that_commits_added_since(ground: Ground) -> No
     newest = newest_version(ground.lake, node)
     whole = judge_increment(ground.spark, ground.lake, node, -1)
     assert (whole.version, whole.rows, dict(whole.failing)) == (newest, 9, {node.expectations[0].name: 3})
-    assert sentence_of_increment(node.expectations[0], whole, "reading_counts").startswith(
+    assert sentence_of_increment(node.expectations[0], whole, node).startswith(
         "3 of 9 rows that reading_counts gained last fail it: n: values to be between"
     )
     assert judge_increment(ground.spark, ground.lake, node, newest).rows == 0
@@ -175,6 +183,47 @@ def test_expectations_change_no_row_and_each_has_a_name_of_its_own() -> None:
 def test_what_is_no_expectation_of_the_node_is_refused(expectations: Any, says: str) -> None:
     with pytest.raises(DescriptionError, match=re.escape(says)):
         COUNTS.named("reading_counts", expectations=expectations)
+
+
+@pytest.mark.fast
+def test_rows_of_a_topic_with_a_key_and_of_other_pipelines_can_be_erased() -> None:
+    plain = hr.Topic("plain", value="sensor_id STRING, n INT")
+    keyed = plain.merge(hr.Topic("keyed", key="sensor_id STRING", value="sensor_id STRING, n INT"))
+    assert not can_be_erased(plain.named("plain_rows"))
+    counts = keyed.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="0 minutes")
+    final = counts.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts")
+    assert can_be_erased(final)
+    assert can_be_erased(final.where("n > 1").named("many"))
+    other = hr.node("others", schema="sensor_id STRING, n INT", kind="stream")
+    assert can_be_erased(other.where("n > 1").named("other_rows"))
+
+
+@pytest.mark.fast
+def test_a_verdict_holds_values_of_rows_only_where_no_key_can_be_erased(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    value, frame = "sensor_id STRING, n INT", cast("Any", SimpleNamespace(columns=["sensor_id", "n"]))
+    monkeypatch.setattr(expected, "examples", lambda rows, of: [{"sensor_id": "s3", "n": 5}])
+    some = Outcome(False, observed={"element_count": 9, "unexpected_count": 1})
+    found = Outcome(False, observed={"observed_value": ["t1"]})
+    said = {}
+    for topic in (hr.Topic("plain", value=value), hr.Topic("keyed", key="k STRING", value=value)):
+        rows = topic.named(
+            "rows",
+            expectations=[
+                gxe.ExpectColumnPairValuesToBeEqual(column_A="sensor_id", column_B="n"),
+                gxe.ExpectColumnDistinctValuesToBeInSet(column="sensor_id", value_set=["s9"]),
+            ],
+        )
+        of_rows, of_table = rows.expectations
+        said[topic.name] = [
+            expected._finding(each, outcome, frame, rows).sentence
+            for each, outcome in ((of_rows, some), (of_table, found))
+        ]
+    assert "such as (sensor_id='s3', n=5); mend" in said["plain"][0]
+    assert "observed: ['t1']" in said["plain"][1]
+    assert "; `headrace failing rows` shows them; mend" in said["keyed"][0]
+    assert not any("s3" in sentence or "t1" in sentence for sentence in said["keyed"])
 
 
 @pytest.mark.fast

@@ -73,7 +73,7 @@ def test_replays_are_named_with_root_and_stretch_and_the_guard_is_in_order(screw
         "Each of the 4 records that the guard of screws took has a source position of its own, and 2 replays reached no result."
     )
     assert results["guard_is_advancing"].sentence == (
-        "What the guard of screws refused was a replay: no root has begun anew."
+        "All records that the guard of screws refused were replays: no root was created again."
     )
     few = screws.check(Thresholds(replay_ratio_max=0.1))["replays_below"]
     assert (few.passed, few.severity) == (False, "warn")
@@ -109,7 +109,7 @@ def test_a_root_created_anew_fails_until_the_guard_is_reset(screws: Screws) -> N
     anew = screws.check()["guard_is_advancing"]
     assert (anew.passed, anew.severity) == (False, "error")
     assert anew.sentence.startswith(
-        "orders partition 0 has probably been created anew: the last 4 records of it in the log of screws were refused as "
+        "orders partition 0 has probably been created again: the last 4 records of it in the log of screws were refused as "
         "replays (offsets 0 to 3) although they are dated 2024-05-01 12:10 UTC to 2024-05-01 12:13 UTC, beyond all that was "
         "taken; stop the stream, run `headrace reset-guard screws orders --partition 0`, and have them sent again."
     )

@@ -36,6 +36,6 @@ class Applied:
             first, *others = str(told).splitlines()
             lines += [f"node {name}: {first}", *(f"  {line}" for line in others)]
         if self.nodes:
-            lines.append("The tables before are kept: headrace rollback puts them back.")
+            lines.append("The former tables are kept: headrace rollback puts them back.")
             lines.append("In a stream that runs with the code before, these nodes wait: restart it.")
         return "\n".join(lines)

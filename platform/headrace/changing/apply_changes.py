@@ -205,7 +205,7 @@ class ApplyChanges:
             name = node.required_name
             if not again:
                 on_stage(
-                    f"Folds the log of {name} beside its tables." if name in rebuilds else f"Folds {name}."
+                    f"Folds the log of {name} into new tables." if name in rebuilds else f"Folds {name}."
                 )
             began = time.monotonic()
             if name in rebuilds:

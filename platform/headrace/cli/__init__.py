@@ -7,6 +7,7 @@ from headrace.cli.dead_letters import redrive, show_dead_letters
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
 from headrace.cli.erasures import pending_erasures
+from headrace.cli.failing import show_failing
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
 from headrace.cli.pausing import pause_node, resume_node
@@ -24,6 +25,7 @@ app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)
 app.command("redrive")(redrive)
+app.command("failing")(show_failing)
 app.command("preview")(preview_node)
 app.command("pause")(pause_node)
 app.command("resume")(resume_node)

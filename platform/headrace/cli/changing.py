@@ -1,4 +1,4 @@
-"""`headrace plan`, `apply` and `rollback`: what becomes of a changed pipeline, and to let it become so."""
+"""`headrace plan`, `apply` and `rollback`: plan a changed pipeline, apply the change, and go back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def plan_pipeline(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Say what becomes of each topic and node under its changed description; nothing is changed.
+    """Show what happens to each topic and node under the changed description. It changes nothing.
 
-    Exits 1 when something is refused.
+    Exits 1 if something is refused.
     """
     from headrace.changing.plan_changes import plan_changes
     from headrace.lake.paths import Lake
@@ -36,22 +36,22 @@ def apply_pipeline(
     emit: Annotated[
         str,
         typer.Option(
-            help="What sinks get: none; differences (those that can be corrected are put right); all (every row)."
+            help="What sinks get: none; differences (correctable sinks are corrected); all (every row)."
         ),
     ] = "none",
     keep_hours: Annotated[
-        float, typer.Option(help="How long the tables before are kept, for a rollback.")
+        float, typer.Option(help="How long the former tables are kept, for a rollback.")
     ] = 168.0,
     build_only: Annotated[
-        bool, typer.Option("--build-only", help="Build beside the tables, and swap nothing; streams may run.")
+        bool, typer.Option("--build-only", help="Build the new tables, and swap nothing; streams may run.")
     ] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Rebuild what the plan names beside its tables, compare, and swap it in; streams may run.
+    """Build new tables for the nodes that the plan names, compare rows, and swap the tables in. Streams may run.
 
-    A stream that runs waits after the swap, until it is restarted with the new code. An apply that was broken off goes on
-    where it stopped.
+    After the swap a running stream waits until it is restarted with the new code. An interrupted apply goes on where it
+    stopped.
     """
     from headrace.changing.apply_changes import ApplyChanges
     from headrace.lake.paths import Lake
@@ -65,17 +65,17 @@ def apply_pipeline(
     if not build_only:
         tell(applied)
         return
-    told = "Built as far as the tables before have read the logs. Run headrace apply: it goes on from here."
+    told = "The new tables are built as far as the old ones have read the logs. Run headrace apply: it goes on from here."
     tell(told, built=[each.node for each in act.plan.rebuilt])
 
 
 def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
-    """Put the tables back that the last apply replaced; a stream that runs waits until it has the code before again."""
+    """Put back the tables that the last apply replaced. A running stream waits until it has the former code."""
     from headrace.changing.roll_back import RESTORED, roll_back
     from headrace.lake.paths import Lake
 
     back = roll_back(_session(lake), Lake(lake))
-    tell(f"{', '.join(back) or 'No node'}: the tables are those from before. Now {RESTORED}", nodes=back)
+    tell(f"{', '.join(back) or 'No node'}: the former tables are back. Now {RESTORED}", nodes=back)
 
 
 def _session(lake: str) -> SparkSession:

@@ -55,7 +55,7 @@ def accept_gap(
 
 @app.command()
 def repair(
-    topic: Annotated[str, typer.Argument(help="The topic whose log or nodes are to be mended.")],
+    topic: Annotated[str, typer.Argument(help="The topic whose log or nodes are repaired.")],
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -78,7 +78,7 @@ def repair(
 @app.command("reset-guard")
 def reset_guard(
     topic: Annotated[str, typer.Argument(help="The topic whose replay guard refuses new records.")],
-    root: Annotated[str, typer.Argument(help="The root topic that was created anew.")],
+    root: Annotated[str, typer.Argument(help="The root topic that was created again.")],
     partition: Annotated[int | None, typer.Option(help="One partition of the root; all by default.")] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
@@ -118,7 +118,7 @@ def set_trigger(
     stream: Annotated[str, typer.Option(help="Name of the stream run.")] = "streams",
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Set how often the queries of a stream work. A stream that runs follows within seconds."""
+    """Set how often the queries of a stream work. A running stream follows within seconds."""
     from headrace.lake.paths import Lake
     from headrace.streams.trigger import set_trigger as record
 
@@ -133,7 +133,7 @@ def limits(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Show the limits of a suppression that are in force, and when each was set."""
+    """Show the limits of a suppression in force, and when each was set."""
     from headrace.description.limits import limits_in_words, limits_of
     from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import limits_known
@@ -161,14 +161,14 @@ def verify(
         list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
     ] = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="Compare some keys with what the oracle finds, record by record.")
+        bool, typer.Option("--oracle", help="Compare some keys with the oracle, record by record.")
     ] = False,
     keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
     seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Recompute a node from its log and compare, day by day. It changes nothing, and exits with 1 when a row differs."""
+    """Recompute a node from its log and compare, day by day. It changes nothing, and exits with 1 if a row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill import verify as compare
     from headrace.lifecycle.backfill_plan import STAGES
@@ -208,7 +208,7 @@ def rebuild(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Rebuild a node from its log, beside its tables, while its old stream runs. Its next start swaps the new tables in."""
+    """Rebuild a node from its log into new tables, while its old stream runs. Its next start swaps the new tables in."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
@@ -241,7 +241,7 @@ def redeliver(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Deliver a node's rows to its sinks again. Without --day and --missing such a sink then holds just these."""
+    """Deliver a node's rows to its sinks again. Without --day and --missing, correctable sinks then hold only these rows."""
     from headrace.lake.paths import Lake
     from headrace.writing.redeliver import redeliver as again
 
@@ -260,7 +260,7 @@ def erase(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Erase a key's records from a topic's log and from every table made of them; streams may run."""
+    """Erase a key's records from a topic's log and from every table made of them. Streams may run."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
@@ -274,11 +274,11 @@ def erase(
 @app.command()
 def retain(
     topic: Annotated[str, typer.Argument(help="The topic whose log is cut.")],
-    before: Annotated[dt.datetime, typer.Option(help="Log commits before this go, in UTC.")],
+    before: Annotated[dt.datetime, typer.Option(help="Log commits before this time are cut off, in UTC.")],
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Cut off a log's older rows, once every node has written its opening balance; streams may run."""
+    """Cut off a log's older rows, after every node has written its opening balance. Streams may run."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.retention import Retention
 

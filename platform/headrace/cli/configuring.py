@@ -1,4 +1,4 @@
-"""`headrace config`: which settings hold, and whether all that they name is there."""
+"""`headrace config`: the settings in force, and whether all that they name can be reached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECTIONS: tuple[type[BaseSettings], ...] = (
 
 @config.command()
 def show() -> None:
-    """Print every setting as a variable of the environment, with the value that holds; secrets are hidden."""
+    """Print every setting as a variable of the environment, with its value in force. Secrets are hidden."""
     for section in SECTIONS:
         prefix = section.model_config.get("env_prefix", "")
         for name, value in read_settings(section).model_dump().items():
@@ -40,7 +40,7 @@ def check(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Try Kafka, its topics and rights, the lake, Spark and the databases. Exits 1 when something is wrong."""
+    """Try Kafka, its topics and rights, the lake, Spark and the databases. Exits 1 if something is wrong."""
     from headrace.preflight import check_configuration
 
     for section in SECTIONS:

@@ -1,4 +1,4 @@
-"""`headrace dead-letters` and `headrace redrive`: what could not be used, by reason; and how it is sent again."""
+"""`headrace dead-letters` and `headrace redrive`: records that could not be used, by reason; and sending them again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.settings import load_pipeline
 def show_dead_letters(
     topic: Annotated[str, typer.Argument(help="The topic whose dead letters are shown.")],
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
-    nodes: Annotated[bool, typer.Option(help="Also those that single nodes cannot use.")] = False,
+    nodes: Annotated[bool, typer.Option(help="Also records that single nodes cannot use.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Show the records of a topic that could not be used, grouped by reason, with examples; streams may run meanwhile."""
+    """Show the records of a topic that could not be used, by reason, with examples. Streams may run meanwhile."""
     from headrace.cli import commands
     from headrace.lake.paths import Lake
     from headrace.log.views import redriven
@@ -43,15 +43,15 @@ def show_dead_letters(
 
 def redrive(
     topic: Annotated[str, typer.Argument(help="The topic whose dead letters are sent again.")],
-    reason: Annotated[str | None, typer.Option(help="Those alone whose reason holds this text.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only those whose reason contains this text.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Corrected records, one JSON object a line; these alone.")
+        Path | None, typer.Option(help="Corrected records, one JSON object a line; only these are sent.")
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be sent, and send nothing.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Send the dead letters of a topic to Kafka again that its description can read now; streams may run meanwhile."""
+    """Send dead letters that the topic's description can read now to Kafka again. Streams may run meanwhile."""
     from headrace.cli import commands
     from headrace.lake.paths import Lake
     from headrace.lifecycle.corrections import read_corrections

@@ -18,7 +18,7 @@ def describe_nodes(
     mermaid: Annotated[bool, typer.Option(help="A picture, as a flow chart in Mermaid's language.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
 ) -> None:
-    """Say what nodes are made of, from their tables back to the topics. Nothing is started."""
+    """Show the steps of nodes, from their tables back to the topics. Nothing is started."""
     wanted = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
     found = describe(*wanted)
     tell(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)

@@ -1,4 +1,4 @@
-"""`headrace erasures`: what erasures wait for."""
+"""`headrace erasures`: the nodes for which erasures wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.lifecycle.pending_erasures import pending
 
 
 def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
-    """Say which erasures are pending: for what nodes of other pipelines they wait. Exits 1 if any is."""
+    """List pending erasures, with the nodes of other pipelines for which they wait. Exits 1 if there is one."""
     found = pending(Lake(lake))
     for each in found:
         at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")

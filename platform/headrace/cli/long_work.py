@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from headrace.cli.telling import for_programs
+from headrace.observe.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
 
 class LongWork(Protocol):
@@ -85,12 +78,5 @@ def long_work(what: str, steps: int | None = None) -> Iterator[LongWork]:
     if not (shown.is_terminal and sys.stdout.isatty()):
         yield _Lines()
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=shown, transient=True) as bar:
+    with progress_bar(shown) as bar:
         yield _Bar(bar, bar.add_task(what, total=steps))

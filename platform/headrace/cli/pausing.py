@@ -14,21 +14,21 @@ from headrace.streams.pausing import pause, resume
 
 
 def pause_node(
-    node: Annotated[str, typer.Argument(help="The node that is to rest.")],
+    node: Annotated[str, typer.Argument(help="The node to pause.")],
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Let one node rest while the others of its stream go on; also after a restart, until `headrace resume`."""
+    """Pause one node while the others of its stream go on. A restart keeps the pause, until `headrace resume`."""
     pause(Lake(lake), node_named(node, pipeline).required_name)
-    told = f"Node '{node}' rests: a stream that runs follows within seconds. Its logs go on."
+    told = f"Node '{node}' is paused: a running stream follows within seconds. Its logs go on."
     tell(told, node=node, paused=True)
 
 
 def resume_node(
-    node: Annotated[str, typer.Argument(help="The node that is to go on.")],
+    node: Annotated[str, typer.Argument(help="The node to resume.")],
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Let a node go on that was paused; it folds what its logs hold."""
+    """Let a paused node go on. It folds all records that its logs have got meanwhile."""
     rested = resume(Lake(lake), node_named(node, pipeline).required_name)
     tell(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)

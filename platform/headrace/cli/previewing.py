@@ -15,12 +15,15 @@ from headrace.observe.preview import preview
 def preview_node(
     node: Annotated[str, typer.Argument(help="The node to look at.")],
     records: Annotated[
-        int, typer.Option(min=1, help="How many of each topic's log; of Kafka, of each partition.")
+        int,
+        typer.Option(
+            min=1, help="Records from each topic's log; without a log, from each of Kafka's partitions."
+        ),
     ] = 20,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Run a node over the newest records of its topics and show the rows after each step; nothing is written.
+    """Run a node over the newest records of its topics and show the rows after each step. Nothing is written.
 
     A topic that has no log in the lake is read from Kafka. Streams may run meanwhile.
     """

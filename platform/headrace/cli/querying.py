@@ -52,7 +52,7 @@ def get_row(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Print the current row of one key as JSON. Exits 1 when there is none. Streams may run meanwhile."""
+    """Print the current row of one key as JSON. Exits 1 if there is none. Streams may run meanwhile."""
     from headrace.lake.paths import Lake
     from headrace.observe.keyed_reads import KeyedReads
 

@@ -28,7 +28,7 @@ def show_status(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Show where each log and node stands, by its last commit. It starts neither Spark nor a stream."""
+    """Show how far each log and node is, by its last commit. It starts no Spark and no stream."""
     from headrace.lake.paths import Lake
     from headrace.log.clock import SystemClock
     from headrace.observe.standing import standings

@@ -136,7 +136,7 @@ def why_regrouped(stream: Stream, by: Sequence[str]) -> tuple[str, str] | None:
     if set(by) != set(key):
         found = f"is keyed by {listed(key)}" if key else "has no key"
         why = f"grouped by {listed(by)}, but topic '{topic.name}' {found}."
-        return why, f"{hint} A topic that is keyed anew can be read as such."
+        return why, f"{hint} Or write the records to a topic with this key, and read that topic."
     for step in stream.branches[0].steps:
         for name in key:
             if step.replaces(name):

@@ -205,7 +205,7 @@ class Erasure:
             if not read_opening(self._spark, self._lake, node).is_at_the_beginning:
                 raise TerminalError(
                     f"Topic '{self._topic.name}': its log was cut, and the opening balance of '{node.required_name}' "
-                    "cannot be computed anew without the key.",
+                    "cannot be computed again without the key.",
                     hint="Give the node a new name, so that it is built from the rest of the log, or erase before cutting.",
                 )
 
@@ -218,7 +218,7 @@ class Erasure:
         ):
             raise TerminalError(
                 f"Topic '{self._topic.name}': '{name}' has rows from before its day of since=, and they cannot be "
-                "computed anew without the key.",
+                "computed again without the key.",
                 hint="Give the node a new name, so that it is built from the log, or erase before since= is given.",
             )
 
@@ -249,7 +249,7 @@ class Erasure:
             """Refused rows go first: should a crash come in between, nobody would know which results had changed."""
             gone, note = (
                 differing.where("__side = 'table'"),
-                "gone, or computed anew without the erased records",
+                "gone, or computed again without the erased records",
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
@@ -259,13 +259,13 @@ class Erasure:
         results, *refused = done
         yield results
         state = write_state_anew(spark, lake, node, standing)
-        note = f"written anew: {state.before:,} rows became {state.after:,}"
+        note = f"written again: {state.before:,} rows became {state.after:,}"
         yield Erased(name, "state", max(0, state.before - state.after), note)
         if state.unusable:
             yield Erased(name, "unusable records", state.unusable, "gone with their reasons")
         yield from refused
         if tell_anew(spark, lake, node):
-            yield Erased(name, "log", None, "what other nodes read of it is written anew")
+            yield Erased(name, "log", None, "the log for other nodes is written again")
         for sink in node.sinks:
             yield Erased(
                 name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"

@@ -108,7 +108,7 @@ def _require_bytes(spark: SparkSession, uri: str, topic: Topic) -> None:
     )
     if row is not None and (row["erased"] or row["bare"]):
         raise TerminalError(
-            f"Topic '{topic.name}': its log cannot be made anew from the bytes of its records.",
+            f"Topic '{topic.name}': its log cannot be made again from the bytes of its records.",
             detail=f"{row['erased']:,} of them were erased, and {row['bare']:,} were kept without bytes.",
             hint="Restore the description, or read the topic into a new lake.",
         )

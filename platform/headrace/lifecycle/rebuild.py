@@ -334,7 +334,7 @@ def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
     cut = cut_logs(lake, node)
     if cut and not balance_told(lake, node).suffices:
         raise TerminalError(
-            f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
+            f"Node '{node.required_name}': it cannot be rebuilt, because older rows of its log were cut off.",
             detail=f"Opening balances stand for those of {', '.join(cut)}, and were struck by the old description.",
             hint="Restore the description, or give the changed node a new name: it is then built from the rest of the log.",
         )

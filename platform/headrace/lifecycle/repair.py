@@ -180,7 +180,7 @@ class Repair:
         write_state_anew(self._spark, self._lake, node)
         tell_anew(self._spark, self._lake, node)
         small_files.delete(mark)
-        yield Repaired(name, "its tables were computed anew from the log")
+        yield Repaired(name, "its tables were computed again from the log")
 
     def _accept_results(self, node: Node) -> None:
         """Commit that the results are right as they are: others rewrote them, and changed no row."""

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,14 @@ from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
 from headrace.local.brokers import Brokers
 from headrace.local.demo_cluster import beyond_one_machine
+from headrace.local.demo_progress import ShownProgress, standing
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.tightening_message import REGISTRY
 from headrace.local.topics import create_topics
 from headrace.nodes.topics import topics_of
+from headrace.observe.progress_bar import progress_bar
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
 from headrace.spark.jars import project_root
@@ -34,9 +36,6 @@ from headrace.writing.processes import born, runs
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-
-    from dagster import AssetKey, DagsterInstance, MetadataValue
 
 HISTORY_DAYS = max(scene.days for scene in scenes.SCENES)
 SHOWN_EVERY_SECONDS = 10
@@ -197,56 +196,13 @@ def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
     from dagster import DagsterInstance
 
     instance = DagsterInstance.get()
-    while dagster.poll() is None:
-        time.sleep(SHOWN_EVERY_SECONDS)
-        for line in _progress(instance):
-            console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
+    bar = progress_bar(console) if console.is_terminal else None
+    with nullcontext() if bar is None else bar:
+        shown = ShownProgress(console, bar)
+        while dagster.poll() is None:
+            time.sleep(SHOWN_EVERY_SECONDS)
+            shown.show(standing(instance))
     raise TerminalError("Dagster ended by itself.", hint="Read .headrace/demo/dagster.log.")
-
-
-def _progress(instance: DagsterInstance) -> Iterator[str]:
-    from dagster import DagsterRunStatus, RunsFilter
-
-    from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG, log_key, stream_key
-
-    newest = instance.get_runs(RunsFilter(tags={STREAM_TAG: "streams"}), limit=1)
-    if newest and newest[0].status is DagsterRunStatus.CANCELED and SHUTDOWN_TAG not in newest[0].tags:
-        yield "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
-        return
-    if not newest or newest[0].is_finished:
-        yield "no run yet: the sensor starts the stream within half a minute"
-        return
-    starting = []
-    for node in load_pipeline(Settings().pipeline):
-        for key in (*map(log_key, node.topics), stream_key(node)):
-            told = _observed(instance, key)
-            if told:
-                yield told
-            else:
-                starting.append(key.to_user_string())
-    if starting:
-        yield f"starting: {', '.join(starting)}"
-
-
-def _observed(instance: DagsterInstance, key: AssetKey) -> str | None:
-    """The last words of the asset; None: nothing yet."""
-    records = instance.fetch_observations(key, limit=1).records
-    if not records or records[0].asset_observation is None:
-        return None
-    metadata = records[0].asset_observation.metadata
-    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "replays", "dead_letters")
-    return f"{key.to_user_string()}: " + "  ".join(
-        f"{n} {_plain(metadata[n])}" for n in shown if n in metadata
-    )
-
-
-def _plain(value: MetadataValue[Any]) -> str:
-    """A time as people read it, everything else as it is."""
-    from dagster import TimestampMetadataValue
-
-    if isinstance(value, TimestampMetadataValue):
-        return f"{dt.datetime.fromtimestamp(value.value, dt.UTC):%H:%M:%S}"
-    return str(value.value)
 
 
 def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None:

@@ -18,9 +18,11 @@ from pyspark.sql import functions as F
 from headrace.description import to_ddl
 from headrace.errors import TerminalError
 from headrace.fold.encode import encode
+from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.sequence.decode import Decoder
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, log_schema
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
+KEY = "key"
 BLANKED = ("key", "value", "headers", "size_bytes", "raw_key", "raw_value")
 
 
@@ -102,9 +105,14 @@ def _came_under(of: RecordFormat, said: RecordFormat, raw: bytes) -> Callable[[p
     """Which keys, as Kafka had them, are this one; those that cannot be read are not."""
     wanted = encode(Decoder(said).read_keys(pa.array([raw])))[0]
 
-    def marks(came: pa.Array) -> pa.Array:
-        keys = Decoder(of).read_keys(came.cast(pa.binary()))
+    def marked(came: pa.Array) -> pa.Array:
+        keys = Decoder(of).read_keys(came)
         return pc.and_(keys.is_valid(), pc.equal(encode(keys), wanted))
+
+    def marks(came: pa.Array) -> pa.Array:
+        records = pa.table({KEY: came.cast(pa.binary())})
+        pieces = in_pieces(records, {KEY}.intersection(of.compressed), UNPACKED_BYTES_MAX)
+        return pa.concat_arrays([marked(piece[KEY].combine_chunks()) for piece in pieces])
 
     return marks
 

@@ -32,5 +32,5 @@ def require_known_topic(name: str, known: str | None, found: str | None) -> None
             f"Topic '{name}' was deleted and created again: it is another topic than the log was read from.",
             detail=f"Kafka's topic id is {found}, the log's is {known}.",
             hint="If these are brokers of another cluster, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS. If not, read the "
-            "topic into a new lake, or delete its log and its nodes, which are then built anew.",
+            "topic into a new lake, or delete its log and its nodes, which are then built again.",
         )

@@ -21,10 +21,10 @@ class ApplyConfig(dg.Config):
 
     emit: str = Field(
         default=NOTHING,
-        description=f"What sinks get: {', '.join(EMITS)}. 'differences' puts those right that can be corrected.",
+        description=f"What sinks get: {', '.join(EMITS)}. 'differences' corrects the sinks that can be corrected.",
     )
     keep_hours: float = Field(
-        default=KEPT_HOURS, description="How long the tables before are kept for a rollback."
+        default=KEPT_HOURS, description="How long the former tables are kept, for a rollback."
     )
 
 
@@ -62,7 +62,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
     @dg.op(name=op_name("roll_back", pipeline.name), out=dg.Out(dg.Nothing))
     def back(context: dg.OpExecutionContext, spark: LazyPySparkResource, lake: LakeResource) -> None:
         nodes = roll_back(session(spark, context.log), lake.lake)
-        context.log.info(f"{', '.join(nodes)}: the tables are those from before. Now {RESTORED}")
+        context.log.info(f"{', '.join(nodes)}: the former tables are back. Now {RESTORED}")
         context.add_output_metadata({"nodes": ", ".join(nodes)})
 
     def job_of(name: str, description: str, op: dg.OpDefinition) -> dg.JobDefinition:
@@ -77,19 +77,19 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
     return [
         job_of(
             "plan_changes",
-            "Says of each topic and node what becomes of it under its changed description. Nothing is changed.",
+            "Shows what happens to each topic and node under the changed description. It changes nothing.",
             plan,
         ),
         job_of(
             "apply_changes",
-            "Rebuilds changed nodes from the log beside their tables, compares, and swaps them in. A stream that runs goes "
-            "on meanwhile with the version before. After the swap these nodes wait: restart it with the new code.",
+            "Builds new tables for changed nodes from the log, compares rows, and swaps the tables in. Meanwhile a running "
+            "stream goes on with the old version. After the swap these nodes wait: restart the stream with the new code.",
             apply,
         ),
         job_of(
             "roll_back_changes",
-            "Puts the tables back that the last apply_changes replaced. In a stream that runs these nodes wait afterwards: "
-            "restart it with the code before.",
+            "Puts back the tables that the last apply_changes replaced. Afterwards these nodes of a running stream wait: "
+            "restart the stream with the former code.",
             back,
         ),
     ]

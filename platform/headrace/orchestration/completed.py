@@ -70,7 +70,7 @@ class CompletedDays:
         completed = AssetMaterialization(
             self._key,
             partition=day.isoformat(),
-            description="All that began on this day is closed.",
+            description="Everything that began on this day is closed.",
             metadata={"rows": rows, "dagster/partition_row_count": rows, "written by": "the stream"},
             tags={DATA_VERSION_TAG: self._version},
         )

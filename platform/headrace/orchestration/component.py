@@ -126,7 +126,7 @@ class HeadraceComponent(dg.Component, dg.Model, dg.Resolvable):
     )
     owners: dict[str, list[str]] = Field(default_factory=dict, description="Owners of logs and tables.")
     thresholds: dict[str, ThresholdsOfAsset] = Field(
-        default_factory=dict, description="By log/<topic> or a node's name: how much is too much."
+        default_factory=dict, description="The thresholds of checks, by log/<topic> or a node's name."
     )
     alerts: list[AlertsTo] = Field(
         default_factory=list, description="Who is told about checks and runs that fail."

@@ -18,8 +18,8 @@ class ErasureConfig(dg.Config):
 
     topic: str = Field(description="The topic whose records are erased, by its name.")
     key: str = Field(
-        description="Their key: the text of a one-column STRING key, else a JSON object of the key's columns. It stands in "
-        "this run's config: delete the run afterwards, if the key itself must not stay."
+        description="Their key: the text of a one-column STRING key, else a JSON object of the key's columns. This run's "
+        "config contains it: delete the run afterwards if the key itself must not stay."
     )
 
 

@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dagster import AssetCheckResult
+from dagster import AssetCheckKey, AssetCheckResult
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
 from headrace.orchestration.carry import evaluation_of_newest
 from headrace.orchestration.checks import SEVERITIES
 from headrace.orchestration.keys import table_key
-from headrace.quality.expected import judge_increment, newest_version, sentence_of_increment
+from headrace.quality.expected import Increment, judge_increment, newest_version, sentence_of_increment
 
 if TYPE_CHECKING:
     from dagster import AssetExecutionContext
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.description.expectations import Expectation
     from headrace.lake.paths import Lake
 
 EVERY_SECONDS = 30.0
+REPEAT_SECONDS = 600.0
+
+
+@dataclass
+class Untold:
+    """The increments since the last report of something that keeps failing, from the first one that failed.
+
+    times    how many of them failed
+    told_at  when the last report was made; None: there was none
+    """
+
+    rows: int = 0
+    failing: int = 0
+    times: int = 0
+    increments: int = 0
+    told_at: float | None = None
+
+    def add(self, rows: int, failing: int) -> None:
+        """Count one increment."""
+        self.rows, self.failing = self.rows + rows, self.failing + failing
+        self.times, self.increments = self.times + bool(failing), self.increments + 1
+
+    def is_due(self, now: float) -> bool:
+        """True if nothing was reported for `REPEAT_SECONDS`."""
+        return self.told_at is None or now - self.told_at >= REPEAT_SECONDS
 
 
 class JudgedIncrements:
     """The increments of one node's table, put together over half a minute.
 
-    Law: rows that fail make the check fail at once. That it holds is said by the check of the whole table alone.
+    Laws: rows that fail make a check that passes fail at once. While the check fails, further failing rows are reported at
+          most every ten minutes, with their number, and once when the stream ends. Only the check of the whole table makes
+          a check pass.
     """
 
     def __init__(self, context: AssetExecutionContext, node: Node, spark: SparkSession, lake: Lake) -> None:
@@ -34,37 +64,68 @@ class JudgedIncrements:
         self._key = table_key(node)
         self._through: int | None = None
         self._due_at = 0.0
+        self._untold = {each.name: Untold() for each in node.expectations}
+        self._errors = Untold()
 
     def report(self, *, last: bool = False) -> None:
         """Judge what came since the last call, when it is time or the stream ends. Never raises."""
-        if not last and time.monotonic() < self._due_at:
+        now = time.monotonic()
+        if not last and now < self._due_at:
             return
-        self._due_at = time.monotonic() + EVERY_SECONDS
+        self._due_at = now + EVERY_SECONDS
         try:
             if self._through is None:
                 self._through = newest_version(self._lake, self._node)
             else:
-                self._judge(self._through)
+                self._judge(self._through, now, last=last)
+                self._errors = Untold()
         except Exception as error:
             self._through = None
-            self._context.log.warning(
-                f"{self._key.to_user_string()}: the last increment was not judged; the next run of the checks judges the "
-                f"whole table: {error}"
-            )
+            self._warn(error, now)
 
-    def _judge(self, after: int) -> None:
+    def _warn(self, error: Exception, now: float) -> None:
+        self._errors.add(0, 1)
+        if self._errors.is_due(now):
+            times = self._errors.times
+            which = f"the last {times:,} increments were" if times > 1 else "the last increment was"
+            self._context.log.warning(
+                f"{self._key.to_user_string()}: {which} not judged; the next run of the checks judges the whole "
+                f"table: {error}"
+            )
+            self._errors = Untold(told_at=now)
+
+    def _judge(self, after: int, now: float, *, last: bool) -> None:
         found = judge_increment(self._spark, self._lake, self._node, after)
         self._through = found.version
         for each in self._node.expectations:
-            if each.name in found.failing:
-                said = AssetCheckResult(
-                    asset_key=self._key,
-                    check_name=each.name,
-                    passed=False,
-                    severity=SEVERITIES[each.severity],
-                    description=sentence_of_increment(each, found, self._node.required_name),
-                    metadata={"rows": found.rows, "failing": found.failing[each.name]},
-                )
-                self._context.instance.report_runless_asset_event(
-                    evaluation_of_newest(self._context.instance, said)
-                )
+            untold, failing = self._untold[each.name], found.failing.get(each.name, 0)
+            if not (failing or untold.failing):
+                continue
+            passes = self._passes(each)
+            if passes:  # the whole table was judged since: older rows are told
+                untold = Untold(told_at=untold.told_at)
+            untold.add(found.rows, failing)
+            if untold.failing and (passes or last or untold.is_due(now)):
+                self._tell(each, untold)
+                untold = Untold(told_at=now)
+            self._untold[each.name] = untold
+
+    def _passes(self, expectation: Expectation) -> bool:
+        """True if the check's newest verdict is that it passes."""
+        key = AssetCheckKey(self._key, expectation.name)
+        storage = self._context.instance.event_log_storage
+        newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)
+        return newest is not None and newest.status is Status.SUCCEEDED
+
+    def _tell(self, expectation: Expectation, untold: Untold) -> None:
+        found = Increment(-1, untold.rows, {expectation.name: untold.failing})
+        failed = untold.times if untold.increments > 1 else None
+        said = AssetCheckResult(
+            asset_key=self._key,
+            check_name=expectation.name,
+            passed=False,
+            severity=SEVERITIES[expectation.severity],
+            description=sentence_of_increment(expectation, found, self._node, failed=failed),
+            metadata={"rows": untold.rows, "failing": untold.failing, "failing_increments": untold.times},
+        )
+        self._context.instance.report_runless_asset_event(evaluation_of_newest(self._context.instance, said))

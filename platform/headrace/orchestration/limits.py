@@ -66,8 +66,8 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
     @dg.job(
         name=name,
-        description="Sets the time limit or the bounds of a suppression, in force from a control row of the log on. "
-        "The stream may run meanwhile, and need not be stopped.",
+        description="Sets the time limit or the bounds of a suppression. A control row of the log records them, and they "
+        "are in force from that row on. The stream may run.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
@@ -99,8 +99,8 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
     @dg.job(
         name=name,
-        description="Sets the shortest time between two micro-batches. A stream that runs follows within seconds, and "
-        "need not be stopped; no result depends on it.",
+        description="Sets the shortest time between two micro-batches. A running stream follows within seconds. No result "
+        "depends on it.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
@@ -114,7 +114,7 @@ class PauseConfig(dg.Config):
     """Holds which node rests, or goes on."""
 
     node: str = Field(description="The name of the node.")
-    paused: bool = Field(default=True, description="True: the node rests; False: it goes on.")
+    paused: bool = Field(default=True, description="True: pause the node; False: resume it.")
 
 
 def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
@@ -139,8 +139,8 @@ def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
     @dg.job(
         name=name,
-        description="Lets one node rest while the others of its stream go on, or lets it go on. A stream that runs follows "
-        "within seconds; a restart keeps a pause. No record is lost: the logs go on.",
+        description="Pauses one node while the others of its stream go on, or resumes it. A running stream follows within "
+        "seconds; a restart keeps the pause. No record is lost, because the logs go on.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )

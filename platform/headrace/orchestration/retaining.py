@@ -18,7 +18,7 @@ class RetentionConfig(dg.Config):
 
     topic: str = Field(description="The topic whose log is cut, by its name.")
     before: str = Field(
-        description="Log commits before this moment go: a date or a time in UTC, such as 2026-10-01."
+        description="Log commits before this moment are cut off: a date or a time in UTC, such as 2026-10-01."
     )
 
 

@@ -50,21 +50,21 @@ class StreamConfig(dg.Config):
     settle_after_minutes: float = Field(default=10.0, description="When a run counts as settled.")
     observe_settled_every_seconds: float = Field(
         default=600.0,
-        description="The same once the run has settled; most of what a day adds to Dagster's database.",
+        description="The same after the run has settled. A day adds mostly these events to Dagster's database.",
     )
     materialize_every_minutes: float = Field(
         default=10.0, description="One materialization per asset in this time."
     )
     rotate_after_hours: float = Field(
-        default=12.0, description="Then drain, and let the sensor start a fresh run."
+        default=12.0, description="After this time the run drains, and the sensor starts a new one."
     )
     drain_timeout_seconds: float = Field(
         default=60.0, description="How long a stop may go on folding the logs."
     )
     close_batches_on_stop: bool = Field(
         default=True,
-        description="Whether a stop closes open batches, for nobody knows when the next run begins. A fresh run after "
-        "`rotate_after_hours` begins at once, and finds them open.",
+        description="Whether a stop closes open batches, because nobody knows when the next run begins. After "
+        "`rotate_after_hours` the next run begins at once, so batches stay open.",
     )
     trigger_ms: int = Field(
         default=1_000,

@@ -20,7 +20,7 @@ class MaintenanceConfig(dg.Config):
     compact: bool = Field(default=True, description="Pack small files into larger ones.")
     vacuum: bool = Field(default=True, description="Delete files that left the newest version long ago.")
     retention_hours: float = Field(
-        default=RETENTION_HOURS, description="How long ago; at least 48, for a run may still read them."
+        default=RETENTION_HOURS, description="How long ago; at least 48, because a run may still read them."
     )
 
 

@@ -51,7 +51,7 @@ def _cure(chain: Chain, topic: str) -> str:
     if chain.gaps:
         return (
             f"stop its stream and run `headrace repair {topic}`, which puts back what files or Kafka still have, and "
-            "computes the tables of its nodes anew."
+            "computes the tables of its nodes again."
         )
     return (
         "stop its stream, look in the table's history for a commit that Headrace did not write, and restore the version "

@@ -1,6 +1,7 @@
 """Checks of what users expect of a node's rows, on the whole table and on each increment.
 
-Law: an increment can only make a check fail. Whether it holds is said of the whole table, by Great Expectations.
+Laws: an increment can only make a check fail. Whether it holds is said of the whole table, by Great Expectations.
+      A verdict holds values of rows only where no key can be erased (see `failing_rows`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from headrace import lake as lakes
 from headrace.lake.commit_file import read_commit
 from headrace.observe.views import without_internal
 from headrace.quality.claims import Check, Claim, Finding, Outcome
-from headrace.quality.words import counted, group_text, joined, percent, short
+from headrace.quality.failing_rows import can_be_erased, examples, row_text
+from headrace.quality.words import counted, joined, percent, short
 from headrace.spark.lake_rows import rows_of_files, spark_schema
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from headrace.quality.books import Books
     from headrace.quality.results import Number
 
-SHOWN = 3
 COMMITS_MAX = 5_000  # a longer pause is left to the check of the whole table
 ADVICE = "mend what makes such rows, set them apart with .quarantine(…), or change the expectation"
 
@@ -76,12 +77,18 @@ def judge_increment(spark: SparkSession, lake: Lake, node: Node, after: int) -> 
     return Increment(newest, found["__rows"], {name: found[name] for name in rules if found[name]})
 
 
-def sentence_of_increment(expectation: Expectation, found: Increment, name: str) -> str:
-    """The sentence about an increment with rows that fail."""
-    failing = found.failing[expectation.name]
+def sentence_of_increment(
+    expectation: Expectation, found: Increment, node: Node, *, failed: int | None = None
+) -> str:
+    """The sentence about rows that a node's table gained and that fail.
+
+    In: failed  how many increments had such rows, if `found` is the sum of several; None: it is one
+    """
+    failing, name = found.failing[expectation.name], node.required_name
+    when = "last" if failed is None else f"since the last report, in {counted(failed, 'increment')},"
     return (
-        f"{failing:,} of {counted(found.rows, 'row')} that {name} gained last {_fail(failing)}: "
-        f"{_bare(expectation)}; {ADVICE}."
+        f"{failing:,} of {counted(found.rows, 'row')} that {name} gained {when} {_fail(failing)}: "
+        f"{_bare(expectation)}{_command(expectation, node)}; {ADVICE}."
     )
 
 
@@ -116,11 +123,7 @@ def _finding(expectation: Expectation, outcome: Outcome, rows: DataFrame, node: 
     }
     told = {"element_count": "rows", "unexpected_count": "failing"}
     facts: dict[str, Number] = {told[key]: value for key, value in numbers.items()}
-    seen = (
-        f"; observed: {short(observed['observed_value'])}"
-        if observed.get("observed_value") is not None
-        else ""
-    )
+    seen = _seen(expectation, observed.get("observed_value"), node)
     if outcome.passed:
         over = (
             f"All {counted(int(facts['rows']), 'row')} of {name} meet it"
@@ -132,7 +135,8 @@ def _finding(expectation: Expectation, outcome: Outcome, rows: DataFrame, node: 
         failing, total = int(facts["failing"]), int(facts["rows"])
         share = percent(failing / total)
         told_of = f"{failing:,} of {counted(total, 'row')} of {name}, {share}, {_fail(failing)}: {_bare(expectation)}"
-        return Finding(f"{told_of}{_examples(expectation, rows, node)}; {ADVICE}.", facts)
+        shown = _command(expectation, node) or _examples(expectation, rows, node)
+        return Finding(f"{told_of}{shown}; {ADVICE}.", facts)
     return Finding(f"{name} fails it: {_bare(expectation)}{seen}; {ADVICE}.", facts)
 
 
@@ -145,9 +149,20 @@ def _examples(expectation: Expectation, rows: DataFrame, node: Node) -> str:
     if expectation.condition is None:
         return ""
     shown = [name for name in dict.fromkeys((*node.identity, *expectation.columns)) if name in rows.columns]
-    first = rows.where(~F.expr(expectation.condition)).limit(SHOWN).collect()
-    texts = [f"({group_text(row.asDict(), shown)})" for row in first]
+    texts = [f"({row_text(row, shown)})" for row in examples(rows, expectation)]
     return f", such as {joined(texts)}" if texts else ""
+
+
+def _command(expectation: Expectation, node: Node) -> str:
+    """How to see rows that fail, if a verdict may not hold them."""
+    told = expectation.condition is not None and can_be_erased(node)
+    return f"; `headrace failing {node.required_name}` shows them" if told else ""
+
+
+def _seen(expectation: Expectation, value: Any, node: Node) -> str:
+    """The observed value, unless it may be a value of rows that can be erased."""
+    is_measure = isinstance(value, int | float) and not {*expectation.columns} & {*node.identity}
+    return "" if value is None or (can_be_erased(node) and not is_measure) else f"; observed: {short(value)}"
 
 
 def _bare(expectation: Expectation) -> str:

@@ -172,7 +172,10 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
             "limit": run_max,
         }
         if advancing:
-            return Finding(f"What the guard of {topic} refused was a replay: no root has begun anew.", facts)
+            return Finding(
+                f"All records that the guard of {topic} refused were replays: no root was created again.",
+                facts,
+            )
         anew = [_begun_anew(topic, root, row) for root, row in runs.items()]
         lost = [_refused_unseen(topic, replays.guard, root, row) for root, row in unseen.items()]
         return Finding(" ".join([*anew, *lost][:SHOWN]), facts)
@@ -237,7 +240,7 @@ def _number(found: Mapping[str, Any], root: str) -> int:
 
 def _begun_anew(topic: str, root: str, row: Any) -> str:
     return (
-        f"{root} has probably been created anew: the last {counted(row['refused'], 'record')} of it in the log of "
+        f"{root} has probably been created again: the last {counted(row['refused'], 'record')} of it in the log of "
         f"{topic} were refused as replays (offsets {row['first']} to {row['last']}) although they are dated "
         f"{moment(row['from_ms'])} to {moment(row['to_ms'])}, beyond all that was taken; stop the stream, run "
         f"`{_command(topic, row)}`, and have them sent again. If they are a long replay dated when it was sent, wait: "

@@ -35,14 +35,14 @@ Number = int | float | str
 
 LOG_CHECKS: Mapping[str, str] = {
     "no_log_commit_missing": "The log's commits form a chain without a gap, each with all of its records.",
-    "no_duplicate_offset": "Every offset that Kafka delivered stands in the log exactly once.",
+    "no_duplicate_offset": "Every offset that Kafka delivered is in the log exactly once.",
     "dead_letters_below": "Few of the records delivered could not be decoded or dated.",
 }
 # Of logs whose topic has a replay guard, beside the others.
 GUARD_CHECKS: Mapping[str, str] = {
     "no_duplicate_replay": "No refused record reached a result: each source position was taken once.",
     "replays_below": "Few of the records delivered had been sent before.",
-    "guard_is_advancing": "What the guard refuses was taken before, and no root topic has begun anew.",
+    "guard_is_advancing": "The guard refuses only records that were taken before, and no root topic was created again.",
 }
 CONSERVATION = {
     "every_offset_accounted_for": (
@@ -63,8 +63,8 @@ BATCH_CHECKS: Mapping[str, str] = {
     **CONSERVATION,
     "batches_within_limits": "No batch has more records or bytes, or was open for longer, than its description allows.",
     "no_batch_lost_or_repeated": (
-        "Every record kept is in exactly one batch or in an open one, and each batch stands once, also in the sinks that "
-        "can say what they hold."
+        "Every record kept is in exactly one batch or in an open one, and each batch is there once, also in the sinks that "
+        "can be read."
     ),
     **PARITY,
 }
@@ -76,7 +76,7 @@ CURRENT_CHECKS: Mapping[str, str] = {
 JOIN_CHECKS: Mapping[str, str] = {
     **CONSERVATION,
     "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
-    "join_equals_recomputation": "Each row is the join of the left row and the right row held beside it.",
+    "join_equals_recomputation": "Each row is the join of the left row and the right row that the node's state holds.",
     "no_orphans_above": "Few of the left rows refer to a right row that does not exist.",
     **PARITY,
 }

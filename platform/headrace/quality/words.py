@@ -64,6 +64,11 @@ def short(value: object, characters: int = VALUE_CHARACTERS) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
+def quoted(value: object) -> str:
+    """A value from the data on one line; a text in quotes."""
+    return repr(short(value)) if isinstance(value, str) else short(value)
+
+
 def group_text(row: Mapping[str, Any], names: Iterable[str]) -> str:
     """`sensor_id=s1, site=north`."""
     return ", ".join(f"{name}={short(row[name])}" for name in names)

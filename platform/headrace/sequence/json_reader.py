@@ -25,9 +25,8 @@ from headrace.sequence.reasons import Reasons
 
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
-LINES_MAX = (
-    1_000_000  # of one record, and of those that are split at once; an empty line takes many bytes in memory
-)
+# Of one record, and of those that are split at once: an empty line takes many bytes in memory. A final newline adds no line.
+LINES_MAX = 1_000_000
 
 
 class JsonReader:
@@ -65,12 +64,12 @@ class JsonReader:
         """Records of several lines: a list of objects for each; lines of white space count for nothing."""
         texts, not_utf8 = texts_of(raw)
         reasons.add(not_utf8, f"malformed {self._what}: {NOT_UTF8}")
-        ends = pc.count_substring(texts, "\n").fill_null(0).to_numpy(zero_copy_only=False)
-        many = ends > LINES_MAX
+        lines = _line_counts(texts)
+        many = lines > LINES_MAX
         reasons.add(many, f"malformed {self._what}: it has more than {LINES_MAX:,} lines")
         if many.any():
-            texts, ends = pc.if_else(pa.array(many), pa.scalar(None, pa.string()), texts), ends * ~many
-        parts = [self._split(texts.slice(at, n), at, reasons) for at, n in stretches(ends, LINES_MAX)]
+            texts, lines = pc.if_else(pa.array(many), pa.scalar(None, pa.string()), texts), lines * ~many
+        parts = [self._split(texts.slice(at, n), at, reasons) for at, n in stretches(lines, LINES_MAX)]
         return pa.concat_arrays(parts) if parts else pa.array([], self._type)
 
     def _split(self, texts: pa.Array, begin: int, reasons: Reasons) -> pa.StructArray:
@@ -94,6 +93,14 @@ class JsonReader:
             pa.array(ends, pa.int32()), structs, type=self._type.field(0).type, mask=null
         )
         return pa.StructArray.from_arrays([found], fields=list(self._type), mask=null)
+
+
+def _line_counts(texts: pa.Array) -> np.ndarray:
+    """How many lines each text has."""
+    newlines = pc.count_substring(texts, "\n").fill_null(0).to_numpy(zero_copy_only=False)
+    last = pc.and_(pc.not_equal(texts, ""), pc.invert(pc.ends_with(texts, "\n"))).fill_null(False)
+    found: np.ndarray = newlines + last.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _valid(column: pa.Array) -> np.ndarray:

@@ -184,6 +184,16 @@ def test_a_record_of_too_many_lines_is_refused() -> None:
     ]
 
 
+@pytest.mark.parametrize("lines", [1, 2, 3, 4])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_final_newline_is_no_line_more(lines: int, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_reader, "LINES_MAX", 3)
+    topic = hr.Topic("t", value="items ARRAY<STRUCT<n: INT>>", format=hr.Json(lines=True))
+    value = b"\n".join([b'{"n": 1}'] * lines) + end
+    wanted = {"items": [{"n": 1}] * lines} if lines <= 3 else "malformed value: it has more than 3 lines"
+    assert found(topic, b"", value, b"") == [{"items": []}, wanted, {"items": []}]
+
+
 def test_a_value_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gunzip, "BYTES_MAX", 1_000)
     topic = hr.Topic("t", value="id STRING", format=hr.Json(gzip=True))

@@ -1,0 +1,34 @@
+"""`headrace failing`: rows of a node's table that fail its expectations."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace.cli.long_work import long_work
+from headrace.cli.node_named import node_named
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
+
+
+def show_failing(
+    node: Annotated[str, typer.Argument(help="The node whose table is read.")],
+    rows: Annotated[int, typer.Option(min=1, help="How many rows are shown for each expectation.")] = 5,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show rows of a node's table that fail its expectations. Exits 1 if any row fails. Streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.quality.failing_rows import failing_rows
+
+    described = node_named(node, pipeline)
+    with long_work("Reads the table."):
+        found = failing_rows(commands._session(lake), Lake(lake), described, rows)
+    for each in found:
+        tell(each)
+    if not found:
+        tell(f"Node '{node}' has no expectations: describe it with .named(…, expectations=[…]).", node=node)
+    sys.exit(1 if any(each.failing for each in found) else 0)

@@ -1,0 +1,93 @@
+"""Rows that fail an expectation about single rows, as examples.
+
+Law: a verdict stays in Dagster for ever. So it holds no value of a row if the row follows from a key that can be erased. A
+person gets examples by `headrace failing`, which stores nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description import references_of
+from headrace.nodes.references import found_in
+from headrace.nodes.topics import topics_below
+from headrace.observe.views import without_internal
+from headrace.quality.books import open_books
+from headrace.quality.words import counted, quoted
+from headrace.spark.session import pinned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.description.expectations import Expectation
+    from headrace.lake.paths import Lake
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class FailingRows:
+    """The rows of a node's table that fail one expectation.
+
+    rows      of the table; `failing` of them fail; None: one row alone does not tell
+    examples  some of them, with all their columns
+    """
+
+    check: str
+    claim: str
+    rows: int
+    failing: int | None
+    examples: Sequence[Mapping[str, Any]] = ()
+
+    def __str__(self) -> str:
+        """A sentence, then a line for each example."""
+        if self.failing is None:
+            return f"{self.check}: it is about the whole table, so no single row fails it. Look at its check."
+        fail = "fails" if self.failing == 1 else "fail"
+        told = f"{self.check}: {self.failing:,} of {counted(self.rows, 'row')} {fail}: {self.claim}"
+        return "\n    ".join([told, *(row_text(row, list(row)) for row in self.examples)])
+
+
+def can_be_erased(node: Node) -> bool:
+    """True if a row of the node may follow from a key that can be erased: one of its topics has a key, or is not known."""
+    return bool(references_of(node)) or any(topic.key_columns for topic in topics_below([node]))
+
+
+def failing_rows(spark: SparkSession, lake: Lake, node: Node, rows_max: int = SHOWN) -> list[FailingRows]:
+    """The rows that fail each expectation of a node now; nothing is stored.
+
+    Raises: TerminalError when the node's state was written by another description of it
+    """
+    node = found_in(lake, node)
+    rows = without_internal(open_books(pinned(spark), lake, node).results)
+    rules = {each.name: each.condition for each in node.expectations if each.condition is not None}
+    fails = [F.count_if(~F.expr(condition)).alias(name) for name, condition in rules.items()]
+    found = rows.agg(F.count(F.lit(1)).alias("__rows"), *fails).first()
+    assert found is not None
+    return [
+        FailingRows(
+            each.name,
+            each.claim.rstrip("."),
+            found["__rows"],
+            found[each.name] if each.name in rules else None,
+            examples(rows, each, rows_max) if each.name in rules and found[each.name] else (),
+        )
+        for each in node.expectations
+    ]
+
+
+def examples(rows: DataFrame, expectation: Expectation, rows_max: int = SHOWN) -> list[dict[str, Any]]:
+    """Some rows that fail an expectation about single rows."""
+    assert expectation.condition is not None
+    return [row.asDict() for row in rows.where(~F.expr(expectation.condition)).limit(rows_max).collect()]
+
+
+def row_text(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    """`sensor_id='s1', n=3`: texts are quoted."""
+    return ", ".join(f"{name}={quoted(row[name])}" for name in names)
