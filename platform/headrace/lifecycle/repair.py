@@ -203,7 +203,7 @@ class Repair:
         known, found = needed[0].before.after.topic_id, self._kafka.topic_id()
         if known is not None and found is not None and known != found:
             raise TerminalError(
-                f"Topic '{self._topic.name}' was deleted and created again: Kafka has not what the log has lost.",
+                f"Topic '{self._topic.name}' was deleted and created again: Kafka no longer has the lost records.",
                 hint="Restore the table's files from a backup.",
             )
         earliest = self._kafka.earliest({p for gap in needed for p in gap.offsets})

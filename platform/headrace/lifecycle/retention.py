@@ -158,7 +158,7 @@ class Retention:
         ]
         if reasons:
             raise TerminalError(
-                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
+                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, because nodes need these rows.",
                 detail="\n".join(reasons),
                 hint="Let these nodes read on, or cut earlier; a node that cannot be cut yet needs the whole log.",
             )

@@ -39,7 +39,7 @@ def keeping_raw(state: LogState, topic: Topic) -> LogState:
     if state.raw["decoded"] != now:
         raise TerminalError(
             f"Topic '{topic.name}': its log was written by another description of it.",
-            hint="Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
+            hint="Run `headrace plan` to see what happens to it, then `headrace apply`; or restore the description.",
         )
     return state
 
