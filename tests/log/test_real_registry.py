@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 import headrace as hr
 from assets.tightenings import tightenings
@@ -163,6 +165,39 @@ def test_an_incompatible_json_schema_is_refused_by_the_name_of_its_property(regi
         )
     why = "property 'n' is integer, and was null or string"
     assert f"subject 'objects-value' refuses the schema: {why}" in str(told.value)
+
+
+def test_an_incompatible_message_is_refused_by_the_name_of_its_field(registry: SchemaRegistry) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+
+    def register(*fields: Any) -> bytes:
+        of = compiled(message("Sum", field("id", 1, Field.TYPE_STRING), *fields))["p.Sum"]
+        return encoder_of(
+            hr.Protobuf(of, registry=registry.url), "numbers", "value", COLUMNS, register=True
+        ).prefix
+
+    n = field("n", 2, Field.TYPE_INT32)
+    first = register(n)
+    client.set_compatibility("numbers-value", "BACKWARD")
+    with pytest.raises(SchemaRefusedError) as told:
+        register(field("n", 3, Field.TYPE_INT32))
+    why = "field 'Sum.n' has number 3, and had 2"
+    assert f"subject 'numbers-value' refuses the schema: {why}" in str(told.value)
+    assert register(n, field("more", 3, Field.TYPE_STRING)) != first
+
+
+def test_a_message_that_an_earlier_version_registered_as_its_descriptor_is_found(
+    registry: SchemaRegistry,
+) -> None:
+    of = compiled(message("Sum", field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32)))["p.Sum"]
+    described = FileDescriptorProto()
+    of.DESCRIPTOR.file.CopyToProto(described)
+    descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
+    client = SchemaRegistryClient({"url": registry.url})
+    number = client.register_schema("former-value", Schema(descriptor, "PROTOBUF"))
+    protobuf = hr.Protobuf(of, registry=registry.url)
+    found = encoder_of(protobuf, "former", "value", COLUMNS, register=False)
+    assert found.prefix[:5] == b"\0" + number.to_bytes(4, "big")
 
 
 def test_protobuf_and_json_are_registered_too(registry: SchemaRegistry, tmp_path: Path) -> None:

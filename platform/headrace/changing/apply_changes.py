@@ -173,7 +173,7 @@ class ApplyChanges:
         while behind := [name for name, each in rebuilds.items() if each.is_behind]:
             if time.monotonic() >= deadline:
                 raise TransientError(
-                    f"Nothing is swapped in: the rebuilds of {', '.join(behind)} have read less than the tables before.",
+                    f"Nothing is swapped in: the rebuilds of {', '.join(behind)} have read less than the old tables.",
                     hint="A log that they read is not settled so far. Run headrace apply again when it has gone on.",
                 )
             time.sleep(LOOK_SECONDS)
@@ -293,7 +293,7 @@ class ApplyChanges:
             return None
         if act.emit != self._emit:
             raise TerminalError(
-                f"This change was begun with emit={act.emit!r}, and broken off: it cannot go on with {self._emit!r}.",
+                f"This change was begun with emit={act.emit!r}, and interrupted: it cannot go on with {self._emit!r}.",
                 hint=f"Finish it with --emit {act.emit}. Afterwards headrace redeliver gives sinks all rows again.",
             )
         return act

@@ -102,7 +102,7 @@ def written_by_another(topic: str) -> TerminalError:
     """The error of a log to which nothing may be appended."""
     return TerminalError(
         f"Topic '{topic}': its log was written by another description of it.",
-        hint="Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
+        hint="Run `headrace plan` to see what happens to it, then `headrace apply`; or restore the description.",
     )
 
 

@@ -220,7 +220,7 @@ def require_log_as_described(lake: Lake, name: str, topic: Topic) -> None:
     if not log_is_as_described(lake, topic):
         raise TerminalError(
             f"Node '{name}': the log of '{topic.name}' was written by another description of the topic.",
-            hint="Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
+            hint="Run `headrace plan` to see what happens to it, then `headrace apply`; or restore the description.",
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
@@ -16,25 +14,21 @@ from headrace.fold.open_sizes import BEFORE, Versions, size_changes
 from headrace.fold.sessions.close_sessions import closing_commits
 from headrace.fold.sessions.each_commit import each_commit
 from headrace.fold.sessions.open_sessions import open_at, places_of, results
-from headrace.fold.sessions.shape import END
-
-if TYPE_CHECKING:
-    from headrace.fold.sessions.fold_sessions import FoldSessions
+from headrace.fold.sessions.shape import END, Shape
 
 
-def size_changes_of_sessions(fold: FoldSessions, rows: pa.Table, held: pa.Table, times: Times) -> pa.Table:
+def size_changes_of_sessions(kept: pa.Table, held: pa.Table, shape: Shape, times: Times) -> pa.Table:
     """How the size of each partition's buffer changes with each log commit.
 
-    In:     fold  one without a bound; held: rows of the state, merged: those that it needs
+    In:     kept  records with a KEY; held: rows of the state, merged: those that the fold needs
     Out:    as `SIZE_CHANGES`
     Law:    in the state a session is told by KEY and last event. Each row there is what it has become.
     """
-    shape = fold.shape
     known = open_at(held, shape.wait_ms, times.before).select(shape.state.names)
     versions, since_ms = [known], [np.full(known.num_rows, BEFORE)]
-    for each in each_commit(fold, rows, held, times):
-        versions.append(each.came.select(shape.state.names))
-        since_ms.append(np.full(each.came.num_rows, each.at_ms))
+    for each in each_commit(kept, held, shape, times):
+        versions.append(each.came)
+        since_ms.append(each.came_ms)
     sessions = pa.concat_tables(versions)
     partition, places = places_of(sessions)
     end_ms = int64(sessions[END])
@@ -46,15 +40,15 @@ def size_changes_of_sessions(fold: FoldSessions, rows: pa.Table, held: pa.Table,
             combined(group(sessions[KEY]).codes, end_ms).codes,
             np.concatenate(since_ms),
             closes_ms,
-            _bytes(sessions, fold),
+            _bytes(sessions, shape),
             gone,
         )
     )
 
 
-def _bytes(sessions: pa.Table, fold: FoldSessions) -> np.ndarray:
+def _bytes(sessions: pa.Table, shape: Shape) -> np.ndarray:
     """The bytes of sessions as rows of the node's table."""
-    shown = results(sessions, fold.shape)
-    values = [field.name for field in fold.shape.aggregates.results]
-    names = (*fold.shape.keys, "window_start", "window_end", *values)
+    shown = results(sessions, shape)
+    values = [field.name for field in shape.aggregates.results]
+    names = (*shape.keys, "window_start", "window_end", *values)
     return json_size({name: whole(shown[name]) for name in names})

@@ -1,56 +1,145 @@
-"""Sessions folded by one log commit after the other, where what they were in between is asked for."""
+"""Sessions after each log commit of a micro-batch that has records of their group.
+
+Law: no group meets another one. So a *round* takes from each group one log commit, its first in the first round, and folds
+these commits of all groups at once. Each row is in one round, and so is each session of a group that has rows there: work
+grows with the rows and the sessions that they touch, and not with the number of commits times the rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import BATCH, INGESTED, Clock, Folded, Times
-from headrace.fold.sessions.open_sessions import OPEN
-
-if TYPE_CHECKING:
-    from headrace.fold.sessions.fold_sessions import FoldSessions
+from headrace.fold.contract import INGESTED, KEY, PARTITION, TOPIC, Times
+from headrace.fold.fates import is_kept
+from headrace.fold.keys import group
+from headrace.fold.segments import HIGHEST, begins
+from headrace.fold.sessions.close_sessions import stream_times_along
+from headrace.fold.sessions.merge_sessions import merge_sessions
+from headrace.fold.sessions.open_sessions import is_gone, not_deleted, open_at, places_of, tombstones
+from headrace.fold.sessions.shape import END, Shape
 
 
 @dataclass(frozen=True)
-class AfterCommit:
-    """One log commit.
+class Round:
+    """One log commit of each of some groups. All sessions are as the state has them, without BATCH.
 
-    at_ms   its commit time; clock: after it
-    rows    those of the commit
-    then    the open sessions before it as the state has them, those that its time closes too; now: after it
-    came    the rows that the state gains; folded: all that the fold gives
-    before  the clock as of the commit before
+    rows     of these commits
+    late     the places of late ones among all rows
+    then     the sessions of the groups that were open before their commit
+    now      the same after it, those too that it has closed
+    came     the rows that the state gains
+    came_ms  of each of them its commit
     """
 
-    at_ms: int
-    before: Clock
-    clock: Clock
     rows: pa.Table
+    late: np.ndarray
     then: pa.Table
     now: pa.Table
     came: pa.Table
-    folded: Folded
+    came_ms: np.ndarray
 
 
-def each_commit(fold: FoldSessions, rows: pa.Table, held: pa.Table, times: Times) -> Iterator[AfterCommit]:
-    """The commits that have rows: what only closes sessions is left out. In: held  rows of the state, merged."""
-    table = fold.state[OPEN]
-    batch = int(int64(held[BATCH]).max(initial=0))
-    at_ms, before = int64(rows[INGESTED]), times.before
-    for at, clock in times.commits:
-        mine = rows.filter(pa.array(at_ms == at))
-        if mine.num_rows:
-            batch += 1
-            folded = fold.fold(mine, {OPEN: held}, Times(before, clock, [(at, clock)]))
-            came = folded.changes[OPEN]
-            came = came.append_column(BATCH, pa.array(np.full(came.num_rows, batch, np.int32)))
-            now = table.merge(pa.concat_tables([held, came]))
-            yield AfterCommit(at, before, clock, mine, held, now, came, folded)
-            held = now
-        before = clock
+def each_commit(decided: pa.Table, held: pa.Table, shape: Shape, times: Times) -> Iterator[Round]:
+    """The rounds of a micro-batch; a later round of a group has a later commit.
+
+    In: decided  rows with a KEY; those of groups without a record that is kept are left out
+        held     rows of the state, merged: at least those of the groups that have rows
+    """
+    known = open_at(held, shape.wait_ms, times.before).select(shape.state.names)
+    codes = group(pa.chunked_array([*decided[KEY].chunks, *known[KEY].chunks], pa.binary())).codes
+    of_row, of_known = codes[: decided.num_rows], codes[decided.num_rows :]
+    cuts = _Cuts.of(decided, of_row, int(codes.max(initial=-1)) + 1)
+    closings = _Closings(known, of_known, decided, of_row, shape.wait_ms, times)
+    decided = decided.combine_chunks().take(pa.array(cuts.order))
+    at_ms = np.zeros(len(cuts.rounds), np.int64)  # of each group its commit in the round
+    for number, (begin, end) in enumerate(pairwise(cuts.ends)):
+        rows, places = decided.slice(begin, end - begin), cuts.order[begin:end]
+        at_ms[of_row[places]] = int64(rows[INGESTED])
+        there = cuts.rounds[of_known] > number
+        there[there] = (
+            closings.at_ms(known.filter(pa.array(there)), of_known[there]) >= at_ms[of_known[there]]
+        )
+        then, of_then = known.filter(pa.array(there)), of_known[there]
+        used = is_kept(rows)
+        found = merge_sessions(rows.filter(pa.array(used)), then.select(shape.state.names[:-1]), shape)
+        own = np.concatenate([of_row[places[used]], of_then])[found.of]
+        closed = closings.at_ms(found.sessions, own) <= at_ms[own]
+        sessions = not_deleted(found.sessions)
+        now, of_now, changed = sessions.filter(pa.array(~closed)), own[~closed], found.changed[~closed]
+        gone = np.flatnonzero(found.touched)
+        gone = gone[is_gone(then.take(pa.array(gone)), now)]
+        yield Round(
+            rows,
+            places[used][found.late],
+            then,
+            pa.concat_tables([now, sessions.filter(pa.array(closed))]),
+            pa.concat_tables([now.filter(pa.array(changed)), tombstones(then.take(pa.array(gone)), shape)]),
+            at_ms[np.concatenate([of_now[changed], of_then[gone]])],
+        )
+        known, of_known = now, of_now
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Rows cut into rounds.
+
+    order   the places of rows, round by round; ends: where each round begins, and the last one ends
+    rounds  how many each group has, by its number
+    """
+
+    order: np.ndarray
+    ends: list[int]
+    rounds: np.ndarray
+
+    @classmethod
+    def of(cls, decided: pa.Table, of_row: np.ndarray, groups: int) -> _Cuts:
+        """In: of_row  the number of each row's group."""
+        kept = np.zeros(groups, bool)
+        kept[of_row[is_kept(decided)]] = True
+        place = np.flatnonzero(kept[of_row])
+        at_ms = int64(decided[INGESTED])
+        place = place[np.lexsort((at_ms[place], of_row[place]))]
+        first = begins(of_row[place])
+        commit = np.cumsum(first | begins(at_ms[place]))
+        number = commit - commit[first][np.cumsum(first) - 1]
+        rounds = np.zeros(groups, np.int64)
+        rounds[of_row[place]] = number + 1  # rows of a group are ordered by their round: the last one stays
+        ends = np.cumsum(np.bincount(number))
+        return cls(place[np.argsort(number, kind="stable")], [0, *ends.tolist()], rounds)
+
+
+class _Closings:
+    """When sessions of some groups close: each by the stream time of its group's partition after each log commit."""
+
+    def __init__(
+        self,
+        known: pa.Table,
+        of_known: np.ndarray,
+        decided: pa.Table,
+        of_row: np.ndarray,
+        wait_ms: int,
+        times: Times,
+    ) -> None:
+        """In: of_known, of_row  the numbers of the groups."""
+        names, self._wait_ms = [TOPIC, PARTITION], wait_ms
+        partition, places = places_of(pa.concat_tables([known.select(names), decided.select(names)]))
+        codes = np.concatenate([of_known, of_row])
+        self._partition = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+        self._partition[codes] = partition
+        self._along = [stream_times_along(times, place) for place in places]
+        self._at_ms = np.array([*(ms for ms, _ in times.commits), HIGHEST], np.int64)
+
+    def at_ms(self, sessions: pa.Table, of: np.ndarray) -> np.ndarray:
+        """As `closing_commits`. In: of  the numbers of their groups."""
+        deadline_ms, partition = int64(sessions[END]) + self._wait_ms, self._partition[of]
+        found = np.empty(len(of), np.int64)
+        for number in np.flatnonzero(np.bincount(partition)).tolist():
+            mine = np.flatnonzero(partition == number)
+            found[mine] = self._at_ms[np.searchsorted(self._along[number], deadline_ms[mine])]
+        return found

@@ -33,11 +33,12 @@ from headrace.fold.sessions.bound_sessions import size_changes_of_sessions
 from headrace.fold.sessions.close_sessions import closing_commits
 from headrace.fold.sessions.late_records import late_records
 from headrace.fold.sessions.mark_raises import MarkRaises
-from headrace.fold.sessions.merge_sessions import Merged, merge_sessions
+from headrace.fold.sessions.merge_sessions import merge_sessions
 from headrace.fold.sessions.open_sessions import (
     OPEN,
     closing_range,
     is_closed,
+    is_gone,
     not_deleted,
     open_at,
     places_of,
@@ -119,7 +120,7 @@ class FoldSessions(Step):
     def __init__(self, shape: Shape, *, bounded: bool = False) -> None:
         """In: see `Sessions`."""
         self.shape = shape
-        self.inner = FoldSessions(shape) if bounded else None
+        self.bounded = bounded
         self.keys = shape.keys
         self.state: Mapping[str, StateTable] = {OPEN: state_table(shape)}
 
@@ -139,24 +140,23 @@ class FoldSessions(Step):
         decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
         kept = np.flatnonzero(is_kept(decided))
         outputs = {}
-        if self.inner is not None:
-            outputs[SIZES] = size_changes_of_sessions(self.inner, rows, known, times)
+        records = decided if len(kept) == decided.num_rows else decided.take(pa.array(kept))
+        if self.bounded:
+            outputs[SIZES] = size_changes_of_sessions(records, known, self.shape, times)
         known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.state.names[:-1])
-        found = merge_sessions(_taken(decided, kept), known, self.shape)
+        found = merge_sessions(records, known, self.shape)
         sessions = found.sessions
         closed = is_closed(sessions, self.shape.wait_ms, times.after)
         still = sessions.filter(pa.array(~closed))
-        changed = found.changed[~closed]
+        changed, touched = found.changed[~closed], known.filter(pa.array(found.touched))
+        gone = touched.filter(pa.array(is_gone(touched, still)))
         gained = pa.concat_tables(
-            [
-                not_deleted(still.filter(pa.array(changed))),
-                tombstones(known.filter(pa.array(found.touched)), still, self.shape),
-            ]
+            [not_deleted(still.filter(pa.array(changed))), tombstones(gone, self.shape)]
         )
         return Folded(
             outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)} | outputs,
             changes={OPEN: gained},
-            tally=tally_of(_judged(decided, kept, found)),
+            tally=tally_of(judged(decided, kept[found.late])),
         )
 
     def _closed(self, closed: pa.Table, times: Times) -> pa.Table:
@@ -165,14 +165,10 @@ class FoldSessions(Step):
         return results(closed, self.shape).append_column(SEQUENCE, pa.array(at_ms))
 
 
-def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
-    return rows if len(places) == rows.num_rows else rows.take(pa.array(places))
-
-
-def _judged(decided: pa.Table, kept: np.ndarray, found: Merged) -> pa.Table:
-    """The decided rows, late ones marked."""
-    late = np.zeros(decided.num_rows, bool)
-    late[kept[found.late]] = True
-    if not late.any():
+def judged(decided: pa.Table, places: np.ndarray) -> pa.Table:
+    """The decided rows, late ones marked. In: places  of late ones."""
+    if not len(places):
         return decided
+    late = np.zeros(decided.num_rows, bool)
+    late[places] = True
     return with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))

@@ -21,12 +21,14 @@ class Merged:
     """The result of merging records with open sessions.
 
     sessions  the sessions after the merge, as the state stores them, without DELETED: one row each
+    of        for each session a row of its group: its place among the records and, after them, the known sessions
     changed   marks the sessions in `sessions` that records joined
     touched   marks the sessions before the merge that records joined
     late      marks the records that are late
     """
 
     sessions: pa.Table
+    of: np.ndarray
     changed: np.ndarray
     touched: np.ndarray
     late: np.ndarray
@@ -57,7 +59,7 @@ def merge_sessions(kept: pa.Table, known: pa.Table, shape: Shape) -> Merged:
     sessions = pa.table(columns).select(shape.state.names[:-1])
     changed = np.zeros(count, bool)
     changed[in_row[used]] = True
-    return Merged(sessions, changed, changed[in_known], late)
+    return Merged(sessions, first, changed, changed[in_known], late)
 
 
 def assign(

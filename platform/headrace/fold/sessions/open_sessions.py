@@ -98,15 +98,21 @@ def not_deleted(rows: pa.Table) -> pa.Table:
     return rows.append_column(DELETED, pa.array(np.zeros(rows.num_rows, bool)))
 
 
-def tombstones(known: pa.Table, still: pa.Table, shape: Shape) -> pa.Table:
-    """Deleted rows for the known sessions that are there no more under their last event. In: both without DELETED."""
+def is_gone(known: pa.Table, still: pa.Table) -> np.ndarray:
+    """Which known sessions are there no more under their last event. In: still  the sessions that there are now."""
     if not known.num_rows:
-        return shape.state.empty_table()
+        return np.empty(0, bool)
     keys = pa.chunked_array([*known[KEY].chunks, *still[KEY].chunks], pa.binary())
     ends = np.concatenate([known[END].to_numpy(), still[END].to_numpy()])
     codes = combined(group(keys).codes, ends).codes
-    gone = ~np.isin(codes[: known.num_rows], codes[known.num_rows :])
-    rows = known.filter(pa.array(gone)).select([*shape.group_columns, START, END])
+    return np.asarray(~np.isin(codes[: known.num_rows], codes[known.num_rows :]))
+
+
+def tombstones(gone: pa.Table, shape: Shape) -> pa.Table:
+    """Deleted rows for sessions that are there no more under their last event."""
+    if not gone.num_rows:
+        return shape.state.empty_table()
+    rows = gone.select([*shape.group_columns, START, END])
     columns = {name: rows[name] for name in rows.column_names} | {DELETED: pc.is_valid(rows[END])}
     return pa.table(
         [columns.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in shape.state],

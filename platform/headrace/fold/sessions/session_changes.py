@@ -19,6 +19,7 @@ from headrace.fold.changes.collect import RESULTS, appended_changes
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
+    BATCH,
     EVENT,
     INGESTED,
     KEY,
@@ -32,13 +33,13 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_by_group, sum_tallies
+from headrace.fold.fates import decide_by_group, tally_of
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.sessions.each_commit import each_commit
-from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions
+from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions, judged
 from headrace.fold.sessions.mark_raises import MarkRaises
-from headrace.fold.sessions.open_sessions import OPEN, open_at, results
-from headrace.fold.sessions.shape import RECORDS, TIMESTAMP, Shape
+from headrace.fold.sessions.open_sessions import OPEN, results
+from headrace.fold.sessions.shape import END, RECORDS, START, TIMESTAMP, Shape
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -90,47 +91,54 @@ class FoldSessionChanges(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        table, wait_ms = self.state[OPEN], self.shape.wait_ms
-        nothing = results(table.empty(), self.shape)
-        came, tallies = [table.empty()], list[pa.Table]()
-        shown = [self._changed(nothing, nothing, rows.slice(0, 0))]
-        for each in each_commit(self.inner, rows, state.get(OPEN, table.empty()), times):
-            then = results(open_at(each.then, wait_ms, each.before), self.shape)
-            now = results(open_at(each.now, wait_ms, each.clock), self.shape)
-            closed = each.folded.outputs[RESULTS].select(now.column_names)
-            shown.append(self._changed(then, pa.concat_tables([now, closed]), each.rows))
-            came.append(each.came)
-            tallies += [] if each.folded.tally is None else [each.folded.tally]
+        table, late = self.state[OPEN], [np.empty(0, np.int64)]
+        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        nothing = self.shape.state.empty_table()
+        came, changed = [table.empty()], [_changed(nothing, nothing, decided.slice(0, 0))]
+        for number, each in enumerate(
+            each_commit(decided, state.get(OPEN, table.empty()), self.shape, times)
+        ):
+            late.append(each.late)
+            changed.append(_changed(each.then, each.now, each.rows))
+            came.append(
+                each.came.append_column(BATCH, pa.array(np.full(each.came.num_rows, number, np.int32)))
+            )
         gained = table.merge(pa.concat_tables(came)).select(table.schema.names)
-        return Folded(
-            outputs={RESULTS: pa.concat_tables(shown)}, changes={OPEN: gained}, tally=sum_tallies(tallies)
-        )
+        shown = self._shown(pa.concat_tables(changed))
+        tally = tally_of(judged(decided, np.concatenate(late)))
+        return Folded(outputs={RESULTS: shown}, changes={OPEN: gained}, tally=tally)
 
-    def _changed(self, then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
-        """The changes from some sessions to others by the records of one log commit. In: sessions as `results` has them."""
-        both = pa.concat_tables([then, now])
-        bounds = [int64(both[name].cast(pa.int64())) for name in BOUNDS]
-        session = combined(group(both[KEY]).codes, *bounds)
-        number, records = np.arange(both.num_rows), int64(both[RECORDS])
-        before, after = (np.full(len(session), NO_ROW) for _ in range(2))
-        before[session.codes[: then.num_rows]] = number[: then.num_rows]
-        after[session.codes[then.num_rows :]] = number[then.num_rows :]
-        same = (before != NO_ROW) & (after != NO_ROW)
-        same[same] = records[before[same]] == records[after[same]]
-        gone, there = before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
-        rows = both.take(pa.array(np.concatenate([gone, there])))
-        signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
-        return self._shown(rows.append_column(SIGN, pa.array(signs)), mine)
-
-    def _shown(self, rows: pa.Table, mine: pa.Table) -> pa.Table:
-        """Changes with their places, as the node gives them."""
-        keys = group(pa.chunked_array([*rows[KEY].chunks, *mine[KEY].chunks], pa.binary()))
-        of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
-        offset = highest_by(of_mine, len(keys), int64(mine[OFFSET], NO_ROW))[of_row]
-        at_ms = highest_by(of_mine, len(keys), int64(mine[INGESTED]))[of_row]
+    def _shown(self, changed: pa.Table) -> pa.Table:
+        """Changes as the node gives them. In: as `_changed` gives them."""
+        rows = results(changed, self.shape)
         key = (*self.shape.by.names, *BOUNDS)
         values = [field.name for field in self.shape.aggregates.results]
-        columns = {name: rows[name] for name in (*key, *values, TOPIC, PARTITION, SIGN)}
-        columns |= {EVENT: rows[TIMESTAMP], INGESTED: pa.array(at_ms), OFFSET: pa.array(offset)}
+        columns = {name: rows[name] for name in (*key, *values, TOPIC, PARTITION)} | {EVENT: rows[TIMESTAMP]}
+        columns |= {name: changed[name] for name in (SIGN, INGESTED, OFFSET)}
         # Sessions of one group in two partitions stand alone, also if their bounds are the same.
         return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
+
+
+def _changed(then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
+    """The changes from some sessions to others by records, which are of one log commit for each group.
+
+    In:  sessions as the state has them; mine: the records
+    Out: the sessions that are gone, and those that are there, with SIGN and the place of the group's last record
+    """
+    both = pa.concat_tables([then, now])
+    session = combined(group(both[KEY]).codes, int64(both[START]), int64(both[END]))
+    number, records = np.arange(both.num_rows), int64(both[RECORDS])
+    before, after = (np.full(len(session), NO_ROW) for _ in range(2))
+    before[session.codes[: then.num_rows]] = number[: then.num_rows]
+    after[session.codes[then.num_rows :]] = number[then.num_rows :]
+    same = (before != NO_ROW) & (after != NO_ROW)
+    same[same] = records[before[same]] == records[after[same]]
+    gone, there = before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
+    rows = both.take(pa.array(np.concatenate([gone, there])))
+    signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
+    keys = group(pa.chunked_array([*rows[KEY].chunks, *mine[KEY].chunks], pa.binary()))
+    of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
+    offset = highest_by(of_mine, len(keys), int64(mine[OFFSET], NO_ROW))[of_row]
+    at_ms = highest_by(of_mine, len(keys), int64(mine[INGESTED]))[of_row]
+    places = {SIGN: pa.array(signs), INGESTED: pa.array(at_ms), OFFSET: pa.array(offset)}
+    return pa.table({name: rows[name] for name in rows.column_names} | places)

@@ -34,6 +34,7 @@ from headrace.description.formats.protobuf_types import (
 from headrace.description.formats.registry import address_of
 from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
+from headrace.sinks.encoding.proto_text import proto_text
 from headrace.sinks.encoding.subjects import Reference, schema_id
 
 Put = Callable[[Any, Any], None]  # a value into a message
@@ -103,8 +104,10 @@ def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool)
     references = tuple(Reference(each.name, each.name) for each in used)
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)
-    text = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
-    return schema_id(url, subject, "PROTOBUF", text, references, register=register)
+    descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
+    # Apicurio 2.6 cannot compare descriptors. An earlier version of Headrace registered them all the same.
+    text, former = proto_text(described) or descriptor, descriptor
+    return schema_id(url, subject, "PROTOBUF", text, references, former=former, register=register)
 
 
 def _zigzag(number: int) -> bytes:

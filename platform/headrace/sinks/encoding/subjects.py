@@ -20,11 +20,19 @@ class Reference:
 
 @lru_cache(maxsize=256)
 def schema_id(
-    url: str, subject: str, kind: str, text: str, references: tuple[Reference, ...], *, register: bool
+    url: str,
+    subject: str,
+    kind: str,
+    text: str,
+    references: tuple[Reference, ...],
+    *,
+    former: str | None = None,
+    register: bool,
 ) -> int:
     """The id of a schema in a subject.
 
-    In:     register  False: it must be there already
+    In:     former    the same schema in another form, which may be there in place of the text
+            register  False: it must be there already
     Raises: TerminalError when it is not there, or the registry refuses it: the error says which field is incompatible;
             RegistryAwayError
     """
@@ -40,6 +48,8 @@ def schema_id(
     if register:
         return registry.register(subject, kind, text, used)
     found = registry.find(subject, kind, text, used)
+    if found is None and former is not None:
+        found = registry.find(subject, kind, former, used)
     if found is None:
         raise TerminalError(
             f"Schema registry {url}: subject '{subject}' does not have the schema with which rows are written.",
