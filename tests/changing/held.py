@@ -11,12 +11,21 @@ from headrace import lake as lakes
 from headrace.changing.compare_topics import columns_of
 from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
+from headrace.log.raw_records import keeping_raw
+from headrace.log.record_task import RecordTask
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.nodes.topics import upstream_first
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import SKIPPING
+from headrace.sequence.log_rows import log_schema
+from headrace.sequence.log_state import LastRow, LogState
+from headrace.sequence.sequence_records import RECORDS
 from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
 
@@ -45,3 +54,17 @@ def hold_log(lake: Lake, topic: Topic, rows: int) -> None:
     table = lakes.create(uri, columns_of(topic) if is_of_kafka(topic) else COLUMNS, kinds.log(()))
     file = NewFile("part-0.parquet", rows * 100, json.dumps({"numRecords": rows}))
     lakes.TableWriter(table, lakes.APPENDER).append([file], {"writer": f"log/{topic.name}"})
+
+
+def hold_records(lake: Lake, topic: Topic, offsets: Mapping[int, range], topic_id: str = "first") -> None:
+    """Let a lake hold the log that a topic's sequencer writes: one commit with these offsets of each partition."""
+    of, uri = RecordFormat.of(topic), lake.log(topic.name)
+    table = lakes.create(uri, log_schema(of), kinds.log(SKIPPING))
+    places = [(partition, offset) for partition, held in offsets.items() for offset in held]
+    rows: list[Any] = [(*place, b"a", b'{"value": 1}', 1_700_000_000_000, [], []) for place in places]
+    raw = pa.table([*zip(*rows, strict=True)], schema=RECORDS)
+    state = keeping_raw(LogState(topic_id=topic_id), topic)
+    report = RecordTask(of, state, None, 1_700_000_000_000, table.schema, uri).report(raw.to_batches())
+    after = state.after(1_700_000_000_000, [LastRow(*end) for end in report["ends"]])
+    record = {"writer": f"log/{topic.name}", "after": after.to_json()}
+    lakes.TableWriter(table, lakes.APPENDER).append([NewFile(**report["file"])], record)

@@ -10,6 +10,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.plan_changes import held_node
 from headrace.lake import small_files
+from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
 from headrace.nodes.progress import Progress
@@ -119,6 +120,23 @@ def test_whoever_has_lost_the_leases_brings_nothing_back(lake: Lake) -> None:
     assert found is not None
     assert found.rules == AFTER.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is not None
+
+
+def test_a_way_back_that_was_paused_leaves_the_plan_of_who_went_on(lake: Lake) -> None:
+    """Another process has gone back meanwhile, and a stream has planned a micro-batch whose results may be there."""
+    hold(lake, AFTER, progress=Progress(batch=9))
+    planned, looks = {"batch": 8, "upto_ms": {"readings": 9}, "token": "of the stream"}, iter([False, True])
+
+    def paused() -> None:
+        if next(looks):
+            for uri in (lake.state("totals"), lake.table("totals")):
+                lakes.TableWriter(lakes.open_table(uri), lakes.APPENDER)
+                lakes.TableWriter(lakes.open_table(uri), lakes.MAINTAINER)
+            small_files.write_json(lake.plan("totals"), planned)
+
+    with pytest.raises(FencedError):
+        bring_back(lake, "totals", paused)
+    assert small_files.read_json(lake.plan("totals")) == planned
 
 
 @pytest.mark.parametrize("kept", [False, True])

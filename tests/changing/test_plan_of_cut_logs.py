@@ -9,17 +9,21 @@ import pytest
 
 import headrace as hr
 from headrace.changing.plan import UNCHANGED
-from headrace.changing.plan_changes import plan_changes
+from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
+from headrace.nodes.balance_told import begun_from_balance, rebuild_place
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import REBUILT, REFUSED
+from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
-from tests.changing.held import hold
+from tests.changing.held import NO_SPARK, hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from syrupy.assertion import SnapshotAssertion
 
     from headrace.description import Node
 
@@ -31,10 +35,14 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(f"file:{tmp_path}")
 
 
-def cut(lake: Lake, node: str) -> None:
-    """Let a node have the balance that a cut of the log of readings leaves."""
-    progress = Progress(batch=1, upto_ms={"readings": 5}).to_json()
-    small_files.write_json(lake.opening(node), {"fingerprint": "", "folder": "", "progress": progress})
+def cut(lake: Lake, node: str, **fates: int) -> None:
+    """Let a node have the balance that a cut of the log of readings leaves, with so many records of some fates."""
+    held = held_node(lake, node)
+    progress = Progress(batch=1, upto_ms={"readings": 5}, records={"readings": {"0": fates}}).to_json()
+    fingerprint = "" if held is None else held.written_by
+    small_files.write_json(
+        lake.opening(node), {"fingerprint": fingerprint, "folder": "", "progress": progress}
+    )
 
 
 def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) -> None:
@@ -43,7 +51,10 @@ def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) 
     plan = plan_changes(lake, pipeline("5 minutes"))
     assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": UNCHANGED}
     finals, quiet, _ = plan.nodes
-    assert finals.reason == "rows of the log of 'readings' were cut off (headrace retain)"
+    assert finals.reason == (
+        "rows of the log of 'readings' were cut off (headrace retain), and with another grace other records of them "
+        "would be late"
+    )
     assert finals.way_out == (
         "Restore the description; or give the changed node a new name: it is then built from the rest of the log."
     )
@@ -69,11 +80,90 @@ def test_of_a_log_that_was_cut_the_columns_that_cannot_be_computed_are_said(lake
         "rows of the log of 'readings' were cut off (headrace retain), and its opening balance does not tell low, top"
     )
     assert "since=" not in found.way_out, "totals are of no day"
-    (found,) = plan_changes(lake, [totals(n=hr.count())]).nodes
-    assert found.way_out == (
-        "Restore the description; or leave in the aggregates that nobody needs any more, if that is all that changes; or "
-        "give the changed node a new name: it is then built from the rest of the log."
+    assert "leave in" not in found.way_out, "to leave them in would not help"
+
+
+def totals(stream: Any = READINGS, **aggregates: Any) -> Any:
+    return stream.group_by("sensor_id").aggregate(**aggregates).named("totals")
+
+
+ALL: dict[str, Any] = {"n": hr.count(), "low": hr.min("value"), "total": hr.sum("value")}
+
+
+def test_some_aggregates_of_a_balance_under_other_names_and_in_another_order_follow_from_it(
+    lake: Lake, snapshot: SnapshotAssertion
+) -> None:
+    hourly = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="1 minute")
+    before = [totals(**ALL), hourly.aggregate(**ALL).suppress(hr.until_window_closes()).named("counts")]
+    hold(lake, *before)
+    for name in ("totals", "counts"):
+        cut(lake, name, kept=3, late=1)
+    assert outcomes(plan_changes(lake, before)) == {"totals": UNCHANGED, "counts": UNCHANGED}
+    fewer = {"least": hr.min("value"), "n": hr.count(), "again": hr.count()}
+    plan = plan_changes(lake, [totals(**fewer), hourly.aggregate(**fewer).named("counts")])
+    assert str(plan) == snapshot
+    assert [each.from_balance for each in plan.nodes] == [True, True]
+    shut = hr.until_window_closes(max_records=9, when_full="shut_down")  # by the bytes of rows
+    for changed in (
+        hourly.aggregate(**fewer).suppress(shut),
+        READINGS.where("value > 0").group_by("sensor_id").aggregate(n=hr.count()),
+        READINGS.group_by("sensor_id")
+        .window(hr.tumbling("1 hour"), grace="2 minutes")
+        .aggregate(n=hr.count()),
+        hourly.aggregate(n=hr.count("value")),
+    ):
+        assert outcomes(plan_changes(lake, [before[0], changed.named("counts")]))["counts"] == REFUSED
+
+
+def test_a_record_that_a_removed_aggregate_may_have_refused_keeps_it(lake: Lake) -> None:
+    hold(lake, totals(**ALL))
+    cut(lake, "totals", kept=3, dead_letter=2)
+    (found,) = plan_changes(lake, [totals(n=hr.count(), low=hr.min("value"))]).nodes
+    assert found.reason == (
+        "rows of the log of 'readings' were cut off (headrace retain), and its opening balance does not stand for all of "
+        "them: 2 dead letters are among the records that are gone, and without total some of them might count"
     )
+    assert (
+        "; or leave in the aggregates that nobody needs any more, if that is all that changes"
+        in found.way_out
+    )
+    assert outcomes(plan_changes(lake, [totals(n=hr.count(), total=hr.sum("value"))])) == {"totals": REBUILT}
+    stream = READINGS.with_column("x", "value * 2")  # a step that may raise
+    hold(lake, totals(stream, n=hr.count(), low=hr.min("x")))
+    cut(lake, "totals", dead_letter=2)
+    assert outcomes(plan_changes(lake, [totals(stream, n=hr.count())])) == {"totals": REFUSED}
+    cut(lake, "totals", kept=2)
+    assert outcomes(plan_changes(lake, [totals(stream, n=hr.count())])) == {"totals": REBUILT}
+
+
+def test_what_a_node_gave_before_the_cut_cannot_be_told_anew(lake: Lake) -> None:
+    windows = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="1 minute")
+
+    def pair(**aggregates: Any) -> list[Any]:
+        counts = windows.aggregate(**aggregates).suppress(hr.until_window_closes()).named("counts")
+        return [counts, counts.where("n > 1").named("busy")]
+
+    hold(lake, pair(**ALL)[0])
+    cut(lake, "counts")
+    plan = plan_changes(lake, pair(n=hr.count()))
+    assert outcomes(plan) == {"counts": REBUILT, "busy": REFUSED}
+    assert plan.nodes[1].reason == "rows of the logs of 'counts' were cut off, and it would tell all anew"
+    hold(lake, *pair(**ALL))
+    (counts, _) = plan_changes(lake, pair(n=hr.count())).nodes
+    assert counts.outcome == REFUSED
+    assert counts.reason.endswith("other nodes read it, and what it gave before the cut cannot be told anew")
+
+
+def test_a_swap_that_was_broken_off_goes_on_with_the_balance_that_it_has(lake: Lake) -> None:
+    before, after = totals(**ALL), totals(n=hr.count())
+    hold(lake, before)
+    cut(lake, "totals")
+    write_description(NO_SPARK, lake, after)
+    assert outcomes(plan_changes(lake, [after])) == {"totals": REFUSED}
+    beside = rebuild_place(lake, after)
+    small_files.write_json(begun_from_balance(beside), {})
+    (found,) = plan_changes(lake, [after]).nodes
+    assert (found.outcome, found.from_balance, found.interrupted) == (REBUILT, True, True)
 
 
 def test_a_step_without_a_name_that_is_new_needs_the_whole_log_too(lake: Lake) -> None:

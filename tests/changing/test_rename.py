@@ -10,18 +10,20 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.rename_node import rename_node
 from headrace.description import OtherNodeError
-from headrace.lake import small_files
+from headrace.lake import kinds, small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
+from headrace.lake.writer import OvertakenError
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
 from headrace.log.clock import SystemClock
+from headrace.nodes.opening import forget_openings_but
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, found_in
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.node_runner import state_record
 from headrace.writing.readers import asked_by, readers_of, register
-from tests.changing.held import hold, hold_log
+from tests.changing.held import COLUMNS, hold, hold_log
 from tests.scenarios.chained import COUNTS
 
 if TYPE_CHECKING:
@@ -124,6 +126,48 @@ def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Pa
         rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
     assert reached(lake) == 2
     assert renamed_to(lake, "totals") == "sums", "the former name stays given up"
+
+
+def retained(lake: Lake, name: str, folder: str) -> None:
+    """Let a retention strike the balance of a node, and a stream find a record that it cannot use."""
+    lakes.create(f"{lake.openings(name)}/{folder}/state", COLUMNS, kinds.state(()))
+    entry = {"fingerprint": TOTALS.fingerprint(), "folder": folder, "progress": {"upto_ms": {}}}
+    small_files.write_json(lake.opening(name), entry)
+    forget_openings_but(lake, name, folder)
+    unusable = lakes.create(f"{lake.root}/unusable/{name}/of", COLUMNS, kinds.state(()))
+    lakes.TableWriter(unusable, lakes.APPENDER).append([], {"writer": folder})
+    small_files.write_json(lake.plan(name), {"batch": 9, "upto_ms": {}, "token": folder})
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("at", range(3, 10))
+def test_a_rename_that_was_paused_takes_away_nothing_that_came_since(
+    tmp_path: Path, at: int, left: bool
+) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+    retained(lake, "totals", "first")
+    if left:
+        retained(lake, "sums", "left")
+
+    class Expires:
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == at:
+                rename_node(lake, "totals", "sums", ())
+                went_on(lake)
+                retained(lake, "sums", "later")
+            elif self.checks > at:
+                Lost().check()
+
+    with pytest.raises((FencedError, LeaseLostError, OvertakenError)):
+        rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
+    balance, plan = (small_files.read_json(place("sums")) for place in (lake.opening, lake.plan))
+    assert (balance["folder"], plan["token"]) == ("later", "later")  # type: ignore[index]
+    assert lakes.exists(f"{lake.openings('sums')}/later/state")
+    assert lakes.last_commit(lakes.open_table(f"{lake.root}/unusable/sums/of"), "later") is not None
 
 
 def test_a_rename_that_was_broken_off_is_done_again(tmp_path: Path) -> None:

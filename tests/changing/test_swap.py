@@ -18,7 +18,9 @@ from headrace.lifecycle import rebuild as rebuilds
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.log.clock import ManualClock
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import last_state_commit
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.node_runner import state_record
 from tests.changing.held import NO_SPARK, hold
@@ -38,6 +40,18 @@ AFTER: Any = WINDOWS.aggregate(n=hr.count(), total=hr.sum("value")).named("final
 STOOD = Progress(batch=1, upto_ms={"readings": 20})
 WENT_ON = Progress(batch=2, upto_ms={"readings": 30})
 PLAN = {"batch": 2, "upto_ms": {"readings": 30}}
+
+
+class Store:
+    """A sink."""
+
+    name = "store"
+
+    def deliver(self, rows: object, delivery: object) -> None:
+        """Nothing is stored."""
+
+
+STORE = Store()
 
 
 class Held:
@@ -88,12 +102,14 @@ class Paused:
         monkeypatch.setattr(rebuilds, "take_lease_patiently", lambda *_, **__: self.leases["backfill"])
         monkeypatch.setattr(rebuilds, "NodeRunner", lambda *_, **__: Built())
         monkeypatch.setattr(rebuilds, "UnusableTable", Unused)
+        monkeypatch.setattr(rebuilds, "can_be_put_right", lambda sink: True)
+        monkeypatch.setattr(rebuilds, "put_right", lambda *given: self.corrected.append(given[-1].name))
+        self.corrected: list[str] = []
 
     def swap(self) -> None:
         """Swap it in."""
-        rebuild = Rebuild(
-            NO_SPARK, AFTER, self.lake, ManualClock(0), on_step=self._step, correct=False, kept_until_ms=9
-        )
+        node = AFTER.to(cast("Any", STORE))
+        rebuild = Rebuild(NO_SPARK, node, self.lake, ManualClock(0), on_step=self._step, kept_until_ms=9)
         rebuild.swap(cast("Lease", self.leases["node"]))
 
     def _step(self, step: str) -> None:
@@ -124,7 +140,12 @@ def test_tables_that_stand_where_they_stood_are_replaced(paused: Paused) -> None
     before = lakes.TableWriter(lakes.open_table(paused.lake.state("finals")), lakes.APPENDER)
     paused.swap()
     assert paused.stands == (AFTER.fingerprint(), 1, True)
+    commit = last_state_commit(paused.lake, "finals")
     assert small_files.read_json(paused.lake.plan("finals")) is None
+    small_files.write_json(paused.lake.plan("finals"), PLAN)
+    assert planned_after(paused.lake, "finals", commit) is None, "what was planned before is void"
+    small_files.write_json(paused.lake.plan("finals"), PLAN | {"token": "another"})
+    assert planned_after(paused.lake, "finals", commit) is not None
     assert small_files.read_json(paused.lake.standing("finals")) is None
     with pytest.raises(FencedError):
         before.append([], state_record(BEFORE, WENT_ON))
@@ -144,6 +165,58 @@ def test_what_another_process_has_committed_meanwhile_is_not_swapped_over(
     assert small_files.read_json(paused.lake.plan("finals")) == PLAN, "its micro-batch can be repeated"
     with pytest.raises(TransientError, match="has read less"):
         paused.swap()
+
+
+@pytest.mark.parametrize("at", ["before swap", "after kept"])
+def test_whoever_was_overtaken_corrects_no_sink(paused: Paused, at: str) -> None:
+    paused.at, paused.meanwhile = at, paused.commit
+    with pytest.raises(TransientError):
+        paused.swap()
+    assert paused.corrected == []
+
+
+def test_a_swap_that_is_broken_off_after_sinks_were_put_right_does_so_again(paused: Paused) -> None:
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    paused.at, paused.meanwhile = "after sinks", dies
+    with pytest.raises(KeyboardInterrupt):
+        paused.swap()
+    assert paused.stands == (BEFORE.fingerprint(), 1, True)
+    paused.at = ""
+    paused.swap()
+    assert paused.corrected == ["store", "store"]
+
+
+def test_a_swap_that_dies_between_results_and_state_is_finished(paused: Paused) -> None:
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    paused.at, paused.meanwhile = "after results", dies
+    with pytest.raises(KeyboardInterrupt):
+        paused.swap()
+    assert paused.stands == (BEFORE.fingerprint(), 1, False), "no stream takes the tables for its own"
+    paused.at = ""
+    paused.swap()
+    assert paused.stands == (AFTER.fingerprint(), 1, True)
+    assert planned_after(paused.lake, "finals", last_state_commit(paused.lake, "finals")) is None
+
+
+def test_a_swap_that_was_paused_between_results_and_state_leaves_the_plan_of_who_went_on(
+    paused: Paused,
+) -> None:
+    """Another process has finished the swap, and a stream has planned a micro-batch whose results may be there."""
+    planned = {"batch": 2, "upto_ms": {"readings": 40}, "token": "of the stream"}
+
+    def finished() -> None:
+        state = lakes.TableWriter(lakes.open_table(paused.lake.state("finals")), lakes.APPENDER)
+        state.append([], state_record(AFTER, STOOD))
+        small_files.write_json(paused.lake.plan("finals"), planned)
+
+    paused.at, paused.meanwhile = "after results", finished
+    with pytest.raises(FencedError):
+        paused.swap()
+    assert planned_after(paused.lake, "finals", last_state_commit(paused.lake, "finals")) == planned
 
 
 @pytest.mark.parametrize("name", ["node", "rebuild", "backfill"])

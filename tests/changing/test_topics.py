@@ -14,6 +14,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
+from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.oracle_check import verify_keys
@@ -24,7 +25,7 @@ from headrace.nodes.evolution import REBUILT
 from headrace.quality.books import open_books
 from headrace.writing.lease import take_lease
 from tests.changing.living import Living
-from tests.changing.test_apply import READINGS, apply
+from tests.changing.test_apply import READINGS, DiedError, apply, dying
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,4 +180,40 @@ def test_a_new_aggregate_of_a_log_that_was_cut_is_made_from_a_day_on(living: Liv
     table = lakes.open_table(living.lake.table("counts"))
     assert table.with_handle(lambda handle: handle.metadata().configuration)["headrace.since"] == "2023-11-15"
     with pytest.raises(hr.TerminalError, match="former tables were deleted"):
+        roll_back(living.spark, living.lake)
+
+
+def test_aggregates_of_a_log_that_was_cut_are_removed_and_renamed(living: Living) -> None:
+    def nodes(**aggregates: Any) -> list[Any]:
+        grouped = READINGS.group_by("sensor")
+        windows = grouped.window(hr.tumbling("1 minute"), grace="30 seconds").aggregate(**aggregates)
+        return [windows.named("counts"), grouped.aggregate(**aggregates).named("totals")]
+
+    before = nodes(n=hr.count(), total=hr.sum("value"), newest=hr.last("value"))
+    after = nodes(last=hr.last("value"), n=hr.count())
+    living.commit((0, "a", 1), (0.5, "b", 2), (1, "a", 3))
+    living.commit((3, "a", 4), (2.8, "b", 5), (1, "b", 9))
+    living.clock.set(living.clock.now_ms() + 60_000)
+    cut_ms = living.clock.now_ms()
+    living.commit((3.2, "b", 6), (9, "a", 7))
+    living.fold(before)
+    wanted = living.tables_anew(after)
+    assert Retention(living.spark, living.lake, before, READINGS).run(cut_ms).rows
+    told = str(plan_changes(living.lake, after))
+    assert told.count("rebuilt from the log's rest and its opening balance") == 2
+    with pytest.raises(DiedError):
+        ApplyChanges(living.spark, living.lake, after, on_step=dying("after rules")).run()
+    apply(living, after, ("after results", "after results"))
+    assert living.tables(after) == wanted
+    assert "last=4.0" in str(wanted["counts"]), "a window that was closed before the cut"
+    assert {each.outcome for each in plan_changes(living.lake, after).nodes} == {UNCHANGED}
+    living.commit((9.5, "b", 8), (20, "b", 1))
+    living.fold(after)
+    assert Retention(living.spark, living.lake, after, READINGS).run(living.clock.now_ms()).rows
+    for node in after:
+        assert all(each.equal for each in verify(living.spark, living.lake, node))
+        assert small_files.names(living.lake.openings(node.required_name)) == [
+            small_files.read_json(living.lake.opening(node.required_name))["folder"]  # type: ignore[index]
+        ]
+    with pytest.raises(hr.TerminalError, match="rows of its log were cut off since"):
         roll_back(living.spark, living.lake)

@@ -15,6 +15,8 @@ from headrace.lake.fence import FencedError
 from headrace.lifecycle import repair
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.rewrite_log import rewrite_log
+from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
 from headrace.nodes.node_tables import read_progress, require_log_reaches
@@ -279,3 +281,48 @@ def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: Spar
     assert sorted(row["offset"] for row in dead) == [1, 3]
     assert read_progress(session, lake, node).totals() == {"kept": 2, "dead_letter": 2}
     assert all(verdict.equal for verdict in Backfill(session, lake, node).run())
+
+
+@pytest.mark.parametrize("stray", [True, False], ids=["from a file", "from Kafka"])
+def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gained_since(
+    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, stray: bool
+) -> None:
+    line, sent = Line(session, lake, TOTALS), []
+    for second in range(3):
+        line._piped.add(
+            "s1",
+            '{"sensor_id": "s1", "value": 1.0, "place": "of the record"}',
+            1_714_564_800_000 + second,
+            0,
+            {},
+        )
+        raw = line._piped.take(session)
+        assert raw is not None
+        sent.append(raw)
+        line.sequencer.append(raw, in_order=True)
+        line.clock.set(line.clock.now_ms() + 1_000)
+    log = lake.log("readings")
+    overwrite(log, versions(log, LOG)[1])
+    if not stray:
+        remove_strays(log)
+    wider = replace(READINGS, value="sensor_id STRING, value DOUBLE, place STRING, floor INT")
+    now = replace(wider, added={"place": "hall", "floor": 1})
+    rewrite_log(session, lake, now, {}, [], SystemClock())
+    rewrite_log(
+        session,
+        lake,
+        replace(
+            wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT", renamed={"spot": "place"}
+        ),
+        {"spot": "place"},
+        [],
+        SystemClock(),
+    )
+    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
+    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    later = replace(wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT")
+    done = [*Repair(session, lake, [], later, KafkaSettings(bootstrap_servers="localhost:1")).run()]
+    assert ("from files that no version named" in str(done[0])) == stray
+    rows = read(session, log).where("kind = 'record'").orderBy("offset").select("offset", "value.*").collect()
+    assert [tuple(row) for row in rows] == [(offset, "s1", 1.0, "hall", 1) for offset in range(3)]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, write_act
 from headrace.changing.applied import Applied
+from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.compare_generations import Differences, compare_generations
 from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.changing.rename_node import rename_node
@@ -32,9 +33,7 @@ from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_ap
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
-from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rebuild import Rebuild
-from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.nodes.references import all_found_in, require_logs
 from headrace.nodes.topics import is_read, topics_of, upstream_first
@@ -44,17 +43,17 @@ from headrace.writing.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.lease import LeaseHeldError
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import redeliver
-from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from headrace.changing.plan import ChangePlan, TopicPlan
-    from headrace.description import Node, Topic
+    from headrace.changing.plan import ChangePlan
+    from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.settings.kafka import KafkaSettings
     from headrace.writing.lease import Lease
 
 KEPT_HOURS = 168.0
@@ -76,12 +75,14 @@ class ApplyChanges:
         emit: str = NOTHING,
         kept_hours: float = KEPT_HOURS,
         clock: Clock | None = None,
+        kafka: KafkaSettings | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Plan it; nothing is changed.
 
         In:     nodes    all of the pipeline, as described now
+                kafka    for logs that are made anew from Kafka; None: those of the environment
                 emit     what sinks get: "none"; "differences": those that can be corrected are put right; "all": every row
                 patience_seconds  how long a stream may take to hand a node over
                 on_step  called with the name of each step; it may raise to stop there
@@ -89,10 +90,10 @@ class ApplyChanges:
                 another `emit`; NodeAwaitedError while a node that a changed one reads by name has no log
         """
         self._spark, self._lake, self._clock = pipeline_session(spark), lake, clock or SystemClock()
-        self._emit, self._on_step = emit, on_step
+        self._emit, self._on_step, self._kafka = emit, on_step, kafka
         self._kept_until_ms = self._clock.now_ms() + round(kept_hours * HOUR_MS)
         self._patience_seconds = patience_seconds
-        self.plan: ChangePlan = plan_changes(lake, nodes)
+        self.plan: ChangePlan = plan_changes(lake, nodes, kafka)
         require_applicable(self.plan)
         self._nodes = upstream_first(all_found_in(lake, nodes))
         rebuilt = {each.node for each in self.plan.rebuilt}
@@ -148,29 +149,10 @@ class ApplyChanges:
     def _rewrite_logs(self, on_stage: Callable[[str], None]) -> None:
         """Write the logs again whose columns are others now; nodes are rebuilt from these."""
         topics = topics_of(self._nodes)
+        logs = ChangedLogs(self._spark, self._lake, self._nodes, self._clock, self._kafka, self._on_step)
         for each in self.plan.rewritten:
             on_stage(f"Writes the log of {each.topic} again.")
-            try:
-                self._rewrite_log(topics[each.topic], each)
-            except LeaseHeldError as error:
-                raise TerminalError(
-                    f"Topic '{each.topic}': its log cannot be written again while a stream of it runs.",
-                    detail=str(error),
-                    hint="Stop the stream and run headrace apply again.",
-                ) from error
-
-    def _rewrite_log(self, topic: Topic, plan: TopicPlan) -> None:
-        spark, lake, nodes, clock = self._spark, self._lake, self._nodes, self._clock
-        others = others_reading(lake, topic.name, [node.required_name for node in nodes], clock)
-        if others:
-            raise TerminalError(
-                f"Topic '{topic.name}': its log cannot be written again while other pipelines read it: {', '.join(others)}.",
-                hint="Stop their streams, change the description there, too, and run headrace apply again.",
-            )
-        if plan.from_bytes:
-            make_log_anew(spark, lake, topic, nodes, clock, on_step=self._on_step)
-        else:
-            rewrite_log(spark, lake, topic, plan.renamed, nodes, clock, on_step=self._on_step)
+            logs.write(topics[each.topic], each)
 
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(
@@ -191,7 +173,7 @@ class ApplyChanges:
         while behind := [name for name, each in rebuilds.items() if each.is_behind]:
             if time.monotonic() >= deadline:
                 raise TransientError(
-                    f"Nothing is swapped in: the rebuilds of {', '.join(behind)} have read less than the tables before.",
+                    f"Nothing is swapped in: the rebuilds of {', '.join(behind)} have read less than the old tables.",
                     hint="A log that they read is not settled so far. Run headrace apply again when it has gone on.",
                 )
             time.sleep(LOOK_SECONDS)
@@ -311,7 +293,7 @@ class ApplyChanges:
             return None
         if act.emit != self._emit:
             raise TerminalError(
-                f"This change was begun with emit={act.emit!r}, and broken off: it cannot go on with {self._emit!r}.",
+                f"This change was begun with emit={act.emit!r}, and interrupted: it cannot go on with {self._emit!r}.",
                 hint=f"Finish it with --emit {act.emit}. Afterwards headrace redeliver gives sinks all rows again.",
             )
         return act

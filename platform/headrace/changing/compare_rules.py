@@ -33,9 +33,10 @@ OPERATORS = {
     "conditions": "a table",
     "aggregates": "groups of a table",
 }
+COLUMNS_READ, ORDER = "columns read", "order of the columns"
 WORDS = {
     "by": "groups",
-    "value": "columns read",
+    "value": COLUMNS_READ,
     "on": "joined on",
     "how": "kind of join",
     "steps": "step",
@@ -172,7 +173,7 @@ def _of_columns(one: Sequence[Any], other: Sequence[Any], where: str) -> Iterato
             yield ColumnChange(f"{inside}{name}", before.get(name), after.get(name))
     both = [name for name in before if name in after]
     if both != [name for name in after if name in before]:
-        yield f"{inside}order of the columns: {', '.join(before)} -> {', '.join(after)}"
+        yield f"{inside}{ORDER}: {', '.join(before)} -> {', '.join(after)}"
     for (name, left), (_, right) in _pairs(one, other):
         if left != right and _aggregate(left) == _aggregate(right):
             yield ColumnChange(f"{inside}{name}", _aggregate(left), f"{_aggregate(right)}, with other code")

@@ -18,6 +18,7 @@ HEADS = {
     REBUILT: "rebuilt from the log",
     REFUSED: "refused",
 }
+FROM_BALANCE = "rebuilt from the log's rest and its opening balance"
 TOPIC_HEADS = HEADS | {
     NEW: "new: its log begins when its stream starts",
     REBUILT: "its log is written again",
@@ -43,6 +44,7 @@ class TopicPlan:
     renamed  of such a log: the former name of each column that has another one
     reads    of such a log: how much that is
     from_bytes  of such a log: its records are read anew from the bytes that it keeps
+    from_kafka  of such a log: its records are read anew from Kafka
     """
 
     topic: str
@@ -53,6 +55,7 @@ class TopicPlan:
     renamed: Mapping[str, str] = field(default_factory=dict)
     reads: LogRead | None = None
     from_bytes: bool = False
+    from_kafka: bool = False
 
     def __str__(self) -> str:
         """A few lines."""
@@ -62,6 +65,10 @@ class TopicPlan:
             if self.from_bytes:
                 said.append(
                     f"reads {rows} anew from the bytes of their records ({size}); all nodes that read it follow"
+                )
+            elif self.from_kafka:
+                said.append(
+                    f"reads {rows} anew from Kafka ({size} in the log); all nodes that read it follow"
                 )
             else:
                 said.append(f"writes {rows} again ({size}); what was decided about each record stays")
@@ -89,6 +96,7 @@ class NodePlan:
     reads           what its rebuild reads
     seconds         how long that takes, by the last rebuild of the node; None: there was none
     readers         the nodes that follow it
+    from_balance    its rebuild begins with its opening balance, for rows of its log were cut off
     at_start        True: its stream rebuilds it when it starts; else `headrace apply` does
     sinks           its sinks, and whether each can be corrected
     """
@@ -107,12 +115,12 @@ class NodePlan:
     at_start: bool = False
     sinks: tuple[tuple[str, bool], ...] = ()
     renamed_from: str | None = None
+    from_balance: bool = False
 
     def __str__(self) -> str:
         """A few lines."""
-        return "\n".join(
-            [f"node {self.node}: {HEADS[self.outcome]}", *(f"  {line}" for line in self._lines())]
-        )
+        head = FROM_BALANCE if self.from_balance else HEADS[self.outcome]
+        return "\n".join([f"node {self.node}: {head}", *(f"  {line}" for line in self._lines())])
 
     def _lines(self) -> Iterator[str]:
         if self.interrupted:
@@ -159,6 +167,7 @@ class NodePlan:
             "seconds": self.seconds,
             "readers": list(self.readers),
             "at_start": self.at_start,
+            "from_balance": self.from_balance,
             "sinks": [{"name": name, "can_be_corrected": can} for name, can in self.sinks],
         }
 

@@ -1,8 +1,8 @@
 """Compare the description of a pipeline with what a lake holds. Nothing is changed, and Spark is not needed.
 
-Law: a node is rebuilt only if a fold of its whole log is possible: none of the logs that it would read was cut, each topic's
-log fits its description, no node that it reads is refused, and those that it reads by name are there. Everything else is
-refused with the reason.
+Law: a node is rebuilt only if that leads to what a fold of its whole log would lead to: none of the logs that it would read
+was cut, or its opening balance tells what it needs of the rows that are gone; each topic's log fits its description, no node
+that it reads is refused, and those that it reads by name are there. Everything else is refused with the reason.
 
 A node of another pipeline is read as the lake has it (see `nodes.references`); its own pipeline's plan says how it changes.
 """
@@ -23,18 +23,22 @@ from headrace.changing.rename_node import why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
-from headrace.lake import last_commit, open_table, small_files
+from headrace.lake import open_table, small_files
+from headrace.nodes.balance_told import NOTHING as NOTHING_TOLD
+from headrace.nodes.balance_told import balance_told
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.renamed import has_to_be_renamed
+from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
+    from headrace.settings.kafka import KafkaSettings
 
 NO_CHANGES = Changes()
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
@@ -66,25 +70,26 @@ class HeldNode:
 
 def held_node(lake: Lake, name: str) -> HeldNode | None:
     """A node as a lake holds it; None: nothing was written yet."""
-    state = open_table(lake.state(name))
-    commit = last_commit(state, f"node/{name}") if state.exists else None
+    commit = last_state_commit(lake, name)
     if commit is None:
         return None
     stored = small_files.read_json(lake.description(name))
     return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
 
 
-def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
+def plan_changes(lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None = None) -> ChangePlan:
     """The plan for a pipeline.
 
     In:     nodes  all of the pipeline
+            kafka  asked about records if a log has to be made anew from them; None: by the environment
     Raises: DescriptionError when the nodes do not fit together (see `topics_of`)
     """
-    return _Planner(lake, nodes).plan()
+    return _Planner(lake, nodes, kafka).plan()
 
 
 class _Planner:
-    def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
+    def __init__(self, lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None) -> None:
+        self._kafka = kafka
         self._unfound = dict[str, NodeAwaitedError | OtherNodeError]()
         self._lake, self._nodes = lake, upstream_first([self._as_in_the_lake(lake, node) for node in nodes])
         self._topics = topics_of(nodes)
@@ -167,16 +172,22 @@ class _Planner:
         reason, way_out = self._why_not(node, changes)
         if reason:
             return replace(plan, outcome=REFUSED, reason=reason, way_out=way_out)
+        from_balance = bool(cut_logs(self._lake, node))
         reads = tuple(self._reads(node, held))
         rate = small_files.read_json(self._lake.rebuild_rate(name))
         rows = sum(read.rows for read in reads)
         seconds = rows * rate["seconds"] / rate["rows"] if rate and rate["rows"] else None
         return replace(
-            plan, outcome=REBUILT, reads=reads, seconds=seconds, at_start=by_policy(node, outcome) == REBUILT
+            plan,
+            outcome=REBUILT,
+            reads=reads,
+            seconds=seconds,
+            at_start=by_policy(node, outcome) == REBUILT,
+            from_balance=from_balance,
         )
 
     def _why_not(self, node: Node, changes: Changes = NO_CHANGES) -> tuple[str, str]:
-        """Why a node cannot be folded from its whole log, and the way out; empty: it can.
+        """Why a node can be folded neither from its whole log nor from its balance, and the way out; empty: it can.
 
         In: changes  from the description that its tables are of
         """
@@ -184,8 +195,10 @@ class _Planner:
         if reason:
             return reason, way_out
         cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
-        if cut:
-            return why_not_from_the_rest(cut, changes), ways_out(self._lake, node, cut, changes)
+        told = balance_told(self._lake, node) if cut else NOTHING_TOLD
+        if cut and not told.suffices:
+            why = why_not_from_the_rest(cut, changes, told.why_not)
+            return why, ways_out(self._lake, node, cut, changes)
         if why := why_not_since(self._lake, node):
             return why, "Apply it once stream time has reached that day plus grace, or name an earlier day."
         return "", ""
@@ -211,8 +224,11 @@ class _Planner:
         return "", ""
 
     def _is_told_in_part(self, node: Node) -> bool:
-        """Whether a node is renamed and cannot tell others again what it gave before a cut."""
-        before = self._found[node.required_name].renamed_from
+        """Whether a node begins another log for others, and cannot tell again what it gave before a cut."""
+        found = self._found[node.required_name]
+        before = found.renamed_from
+        if found.from_balance:
+            return True
         return before is not None and small_files.read_json(self._lake.opening(before)) is not None
 
     def _logs(self, node: Node) -> Iterator[Topic]:
@@ -254,7 +270,7 @@ class _Planner:
 
     @cached_property
     def _topic_plans(self) -> dict[str, TopicPlan]:
-        return {name: plan_topic(self._lake, topic) for name, topic in self._topics.items()}
+        return {name: plan_topic(self._lake, topic, self._kafka) for name, topic in self._topics.items()}
 
 
 def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:

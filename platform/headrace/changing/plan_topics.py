@@ -1,82 +1,82 @@
 """The plan for the log of a topic whose description has changed.
 
-Law: a log is written again only if its rows, or the bytes that it keeps of its records, tell what they become.
+Law: a log is written again only if its rows, the bytes that it keeps of its records, or Kafka's records tell what they
+become.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.compare_topics import TopicChanges, compare_topic
+from headrace.changing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, UNCHANGED, LogRead, TopicPlan
-from headrace.lake import last_commit, open_table
-from headrace.log.raw_records import decoded_by, why_not_anew
+from headrace.lake import open_table
+from headrace.lifecycle.kafka_holds import WAY_OUT, why_kafka_lacks
+from headrace.log.raw_records import decoded_by, held_raw, noted_reading, other_reading, why_not_anew
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.opening import cut_topics
+from headrace.settings.kafka import KafkaSettings
 
 if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake.paths import Lake
 
-KAFKAS = "Kafka's timestamp"  # what stands for the event time that no description names
 RESTORE = "Restore the description"
-OTHER_COLUMNS = (
-    f"{RESTORE}: of the value, columns may come, go, have another name (renamed=) or a wider type. Or read the topic into "
-    "a new lake."
+FROM_KAFKA = (
+    'If Kafka still has all records of the log, say keep_raw="kafka": headrace apply then reads them anew.'
 )
+OTHER_COLUMNS = (
+    f"{RESTORE}: of the value, columns may come, go, have another name (renamed=) or a wider type. {FROM_KAFKA} "
+    "Or read the topic into a new lake."
+)
+OTHER_READING = f"{RESTORE}. {FROM_KAFKA}"
 
 
-def plan_topic(lake: Lake, topic: Topic) -> TopicPlan:
-    """The plan for a topic's log."""
+def plan_topic(lake: Lake, topic: Topic, kafka: KafkaSettings | None = None) -> TopicPlan:
+    """The plan for a topic's log. In: kafka  asked if the log has to be made anew from there; None: by the environment."""
     log = open_table(lake.log(topic.name))
     if not log.exists:
         return TopicPlan(topic.name, NEW)
     changes = compare_topic(log, topic)
-    if topic.keep_raw and (raw := _kept(lake, topic)) is not None and raw["decoded"] != decoded_by(topic):
-        return _read_anew(lake, topic, raw, changes)
+    raw = held_raw(lake, topic)
+    before = noted_reading(lake, topic) if raw is None else raw["decoded"]
+    reading = tuple(other_reading(before, topic))
+    if topic.keep_raw and (changes.other or before not in (None, decoded_by(topic))):
+        lines = (*changes.other, *changes.lines(from_bytes=True), *reading)
+        plan = _read_anew(lake, topic, raw, lines, kafka or KafkaSettings())
+        if raw is not None or changes.other or reading or plan.outcome != REFUSED:
+            return plan  # else the rows of the log tell what they become
+    if reading and raw is not None:
+        return TopicPlan(topic.name, REFUSED, "; ".join((*changes.other, *reading)), OTHER_READING)
     if changes.other:
         return TopicPlan(topic.name, REFUSED, "; ".join(changes.other), OTHER_COLUMNS)
     if changes.needs_rows:
-        snapshot = log.snapshot()
-        reads = LogRead(topic.name, snapshot.rows, snapshot.bytes)
         renamed = dict(changes.renamed or {})
-        return TopicPlan(topic.name, REBUILT, lines=changes.lines(), renamed=renamed, reads=reads)
+        return TopicPlan(
+            topic.name, REBUILT, lines=changes.lines(), renamed=renamed, reads=_reads(lake, topic)
+        )
     if changes.gained:
         gained = ", ".join(changes.gained)
         return TopicPlan(topic.name, GOES_ON, f"the value gains {gained}, null in older records")
     return TopicPlan(topic.name, UNCHANGED)
 
 
-def _kept(lake: Lake, topic: Topic) -> Mapping[str, Any] | None:
-    """How the records of a log with their bytes were read; None: it has no bytes so far."""
-    commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}")
-    found: Mapping[str, Any] | None = None if commit is None else commit.record.get("after", {}).get("raw")
-    return found
-
-
-def _read_anew(lake: Lake, topic: Topic, raw: Mapping[str, Any], changes: TopicChanges) -> TopicPlan:
-    lines = (
-        *changes.other,
-        *changes.lines(from_bytes=True),
-        *_decoding(raw["decoded"], decoded_by(topic)),
-    )
+def _read_anew(
+    lake: Lake, topic: Topic, raw: Mapping[str, Any] | None, lines: tuple[str, ...], kafka: KafkaSettings
+) -> TopicPlan:
+    """The plan for a log whose records have to be read anew: from the bytes that it keeps, else from Kafka."""
     is_cut = topic.name in cut_topics(lake)
-    if why := why_not_anew(raw, is_cut=is_cut):
-        return TopicPlan(
-            topic.name,
-            REFUSED,
-            "; ".join((*lines, why)),
-            f"{RESTORE}, or read the topic into a new lake.",
-        )
+    why = why_not_anew(raw, is_cut=is_cut)
+    if not why:
+        return TopicPlan(topic.name, REBUILT, lines=lines, reads=_reads(lake, topic), from_bytes=True)
+    lacks, way_out = (why, WAY_OUT) if is_cut else why_kafka_lacks(lake, topic, kafka)
+    if not lacks:
+        return TopicPlan(topic.name, REBUILT, lines=lines, reads=_reads(lake, topic), from_kafka=True)
+    reasons = dict.fromkeys((*lines, why, lacks))
+    return TopicPlan(topic.name, REFUSED, "; ".join(reasons), way_out)
+
+
+def _reads(lake: Lake, topic: Topic) -> LogRead:
     snapshot = open_table(lake.log(topic.name)).snapshot()
-    reads = LogRead(topic.name, snapshot.rows, snapshot.bytes)
-    return TopicPlan(topic.name, REBUILT, lines=lines, reads=reads, from_bytes=True)
-
-
-def _decoding(stored: Mapping[str, Any], described: Mapping[str, Any] | None) -> Iterator[str]:
-    """The changes in the way in which records are read, beside their columns."""
-    for name, words in (("timestamp", "event time"), ("format", "format"), ("key_format", "format of keys")):
-        before, after = stored[name], (described or {}).get(name)
-        if before != after:
-            yield f"{words}: {before or KAFKAS} -> {after or KAFKAS}"
+    return LogRead(topic.name, snapshot.rows, snapshot.bytes)

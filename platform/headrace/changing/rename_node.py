@@ -9,14 +9,17 @@ and does not go on under the former name.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.former import copy_table, plain, record_of
+from headrace.lifecycle.former import plain, record_of
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.nodes.opening import BEFORE, STATE, entries_of
 from headrace.nodes.renamed import forget_renamed, note_renamed
+from headrace.nodes.state_commits import last_state_commit
 from headrace.writing.lease import require_held
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 def why_not_renamed(lake: Lake, node: Node) -> str:
     """Why a node cannot go on from the tables of its former name; empty: it can, or does not say that it had one."""
     before = node.renamed_from
-    commit = None if before is None else _last(lake, before)
+    commit = None if before is None else last_state_commit(lake, before)
     if commit is None:
         return ""
     limits = commit.record.get("progress", {}).get("limits")
@@ -47,7 +50,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
     In:     leases  of both names, which the caller holds
     Raises: LeaseLostError or FencedError when somebody has taken the node; then this process renames nothing
     """
-    if _last(lake, after) is not None:
+    if last_state_commit(lake, after) is not None:
         return
     held = partial(require_held, [*leases])
     take_over(lake, before)  # a writer that was paused commits no more
@@ -62,7 +65,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
 
 def _copy_node(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
     """In: held  raises when somebody has taken a lease."""
-    commit = _last(lake, before)
+    commit = last_state_commit(lake, before)
     assert commit is not None
     results, state = lakes.open_table(lake.table(before)), lakes.open_table(lake.state(before))
     _make(lake.table(after), results, kinds.RESULTS)
@@ -84,38 +87,53 @@ def _make(uri: str, like: LakeTable, settings: Mapping[str, str]) -> None:
 
 
 def _copy_beside(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
-    """Copy what lies beside results and state."""
-    small_files.delete(lake.openings(after))
-    lakes.forget(lake.openings(after))
-    _copy_balance(lake, before, after)
+    """Copy what lies beside results and state, over what a rename that was broken off has left.
+
+    Tables are written behind a fence, or into folders that nobody else knows; a small file only if nobody has written it.
+    """
+    folders = small_files.names(lake.openings(after))
+    files = (lake.opening, lake.paused, lake.description, lake.plan)  # results may hold what is planned
+    left = {place: small_files.read_json(place(after)) for place in files}
+    held()  # so they are those of a rename that was broken off
+    copied = {place: small_files.read_json(place(before)) for place in files}
+    if (balance := copied[lake.opening]) is not None:
+        copied[lake.opening] = _copy_balance(lake, before, after, balance, held)
+    for name in folders:
+        small_files.delete(f"{lake.openings(after)}/{name}")
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
-            held()
-            _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied")
-    held()
-    if (paused := small_files.read_json(lake.paused(before))) is not None:
-        small_files.write_json(lake.paused(after), paused)
-    stored = small_files.read_json(lake.description(before))
-    if stored is not None:
-        small_files.write_json(lake.description(after), stored)
-    if (plan := small_files.read_json(lake.plan(before))) is not None:  # results may hold what it plans
-        small_files.write_json(lake.plan(after), plan)
+            _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied", held)
+    for place, content in copied.items():
+        held()
+        if content is not None:
+            _write(place(after), content, left[place])
 
 
-def _copy_balance(lake: Lake, before: str, after: str) -> None:
-    entry = small_files.read_json(lake.opening(before))
-    if entry is not None:
-        place = f"{entry['folder']}/state"
-        _copy(f"{lake.openings(before)}/{place}", f"{lake.openings(after)}/{place}", f"opening/{after}")
-        small_files.write_json(lake.opening(after), entry)
+def _write(uri: str, content: Any, left: Any) -> None:
+    """Write a small file, unless somebody has written it since it was read. In: left  its content then; None: none."""
+    if left is None:
+        small_files.write_json(uri, content, overwrite=False)
+    elif small_files.read_json(uri) == left:
+        small_files.write_json(uri, content)
 
 
-def _copy(source: str, target: str, writer: str) -> None:
-    small_files.delete(target)
-    lakes.forget(target)
-    copy_table(lakes.open_table(source), target, kinds.state(()), {"writer": writer})
+def _copy_balance(
+    lake: Lake, before: str, after: str, balance: Mapping[str, Any], held: Callable[[], object]
+) -> dict[str, Any]:
+    """Copy the tables of a balance into new folders; the content of the file that names them."""
+    copies = []
+    for entry in entries_of(balance):
+        folder = uuid4().hex
+        source = f"{lake.openings(before)}/{entry['folder']}/{STATE}"
+        _copy(source, f"{lake.openings(after)}/{folder}/{STATE}", f"opening/{after}", held)
+        copies.append({name: of for name, of in entry.items() if name != BEFORE} | {"folder": folder})
+    return copies[0] | ({BEFORE: copies[1]} if copies[1:] else {})
 
 
-def _last(lake: Lake, name: str) -> lakes.Commit | None:
-    state = lakes.open_table(lake.state(name))
-    return lakes.last_commit(state, f"node/{name}") if state.exists else None
+def _copy(source: str, target: str, writer: str, held: Callable[[], object]) -> None:
+    """Let a table hold what another holds, also one that a rename has left, unless another process has taken it since."""
+    table = lakes.open_table(source)
+    _make(target, table, kinds.state(()))
+    appender = lakes.TableWriter(lakes.open_table(target), lakes.APPENDER)
+    held()  # behind the fence
+    replace_table(appender, table, {"writer": writer})

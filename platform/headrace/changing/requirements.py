@@ -26,7 +26,7 @@ def require_applicable(plan: ChangePlan) -> None:
         raise TerminalError(
             f"The plan refuses {', '.join(plan.refused)}: nothing is applied.",
             detail="\n".join([*topics, *reasons]),
-            hint="Settle these, and look at headrace plan.",
+            hint="Resolve these first: see headrace plan.",
         )
 
 
@@ -40,6 +40,6 @@ def require_emittable(node: Node, emit: str) -> None:
             why = "cannot be corrected" if appended else "cannot be corrected, and its table has revised rows"
             raise TerminalError(
                 f"Node '{node.required_name}': sink '{sink.name}' {why}, so it cannot get emit={emit!r}.",
-                hint="Apply with --emit none: it keeps what it was given."
+                hint="Apply with --emit none: the sink keeps its rows."
                 + (" Or with --emit all." if appended else ""),
             )

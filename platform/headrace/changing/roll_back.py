@@ -88,8 +88,8 @@ def _required(lake: Lake, act: Act) -> list[str]:
             )
     if gone:
         raise TerminalError(
-            "One cannot go back to the tables before the last change.",
+            "You cannot go back to the tables before the last change.",
             detail="\n".join(gone),
-            hint="Restore the description before, and run headrace apply: the tables are rebuilt from the log.",
+            hint="Restore the former description, and run headrace apply: the tables are rebuilt from the log.",
         )
     return found

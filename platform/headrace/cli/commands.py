@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.long_work import long_work
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell, tell_error
 from headrace.errors import HeadraceError, TransientError
@@ -312,17 +313,6 @@ def maintain(
             f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}",
             asdict(done),
         )
-
-
-def node_named(name: str, pipeline: str) -> Node:
-    """The node of a pipeline that has this name."""
-    from headrace.description import is_unnamed, with_unnamed
-
-    nodes = {n.required_name: n for n in with_unnamed(load_pipeline(pipeline))}
-    if name not in nodes:
-        known = ", ".join(sorted(each for each in nodes if not is_unnamed(each)))
-        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {known}")
-    return nodes[name]
 
 
 def _topic(pipeline: str, name: str) -> Topic:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline
 from headrace.cli.telling import tell
 from headrace.description import Node, describe
@@ -18,13 +19,7 @@ def describe_nodes(
     pipeline: Pipeline = DEFAULTS.pipeline,
 ) -> None:
     """Show the steps of nodes, from their tables back to the topics. Nothing is started."""
-    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
-    unknown = [name for name in node or () if name not in nodes]
-    if unknown:
-        raise typer.BadParameter(
-            f"no node {unknown[0]!r} in {pipeline}; there are: {', '.join(sorted(nodes))}"
-        )
-    wanted = [nodes[name] for name in node or nodes]
+    wanted = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
     found = describe(*wanted)
     tell(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)
 

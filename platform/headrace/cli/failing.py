@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.long_work import long_work
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
 
@@ -23,7 +24,7 @@ def show_failing(
     from headrace.lake.paths import Lake
     from headrace.quality.failing_rows import failing_rows
 
-    described = commands.node_named(node, pipeline)
+    described = node_named(node, pipeline)
     with long_work("Reads the table."):
         found = failing_rows(commands._session(lake), Lake(lake), described, rows)
     for each in found:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.commands import node_named
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
 from headrace.lake.paths import Lake

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
 from headrace.observe.preview import preview
-from headrace.settings import load_pipeline
 
 
 def preview_node(
@@ -27,7 +27,4 @@ def preview_node(
 
     A topic that has no log in the lake is read from Kafka. Streams may run meanwhile.
     """
-    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
-    if node not in nodes:
-        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
-    tell(preview(nodes[node], records, lake=lake))
+    tell(preview(node_named(node, pipeline), records, lake=lake))

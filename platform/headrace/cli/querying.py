@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, json_line, tell
 from headrace.settings import load_pipeline
@@ -55,10 +56,7 @@ def get_row(
     from headrace.lake.paths import Lake
     from headrace.observe.keyed_reads import KeyedReads
 
-    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
-    if node not in nodes:
-        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
-    row = KeyedReads(Lake(lake)).get(nodes[node], key)
+    row = KeyedReads(Lake(lake)).get(node_named(node, pipeline), key)
     if row is None:
         sys.exit(1)
     tell(json_line(row), row)

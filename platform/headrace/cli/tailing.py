@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +30,7 @@ def tail_node(
     from headrace.lake.paths import Lake
     from headrace.observe.tail import Tail
 
-    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
-    if node not in nodes:
-        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
-    tail = Tail(Lake(lake), nodes[node])
+    tail = Tail(Lake(lake), node_named(node, pipeline))
     _show(tail.newest(rows))
     while follow:
         _show(tail.news())

@@ -44,7 +44,7 @@ class ReplayGuard:
     def __post_init__(self) -> None:
         if self.path is not None and self.header is not None:
             raise DescriptionError(
-                f"ReplayGuard: the chain stands in header {a_value(self.header)} or at path {a_value(self.path)}.",
+                f"ReplayGuard: the chain is in header {a_value(self.header)} or at path {a_value(self.path)}.",
                 hint="Give header=None with path='…'.",
             )
         if self.path is not None and (not isinstance(self.path, str) or "" in self.path.split(".")):

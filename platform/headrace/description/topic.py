@@ -24,6 +24,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 FORMATS = ("json",)
+KAFKA = "kafka"  # for `keep_raw`: Kafka keeps the bytes of records, and the log does not
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -42,7 +43,8 @@ class Topic(StreamOperators):
     `options`: more settings of the Kafka client, whose values are never shown;
     `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so;
     `added`: values of new columns in records that the log has, such as `{"place": "hall"}`: `headrace apply` fills them in;
-    `keep_raw`: the log keeps the bytes of each record, so a change of how they are read is applied to older records, too.
+    `keep_raw`: a change of how records are read is applied to older records, too: True: the log keeps their bytes; "kafka":
+    the log does not, and `headrace apply` reads Kafka again, as long as Kafka has all records of the log.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -58,7 +60,7 @@ class Topic(StreamOperators):
     options: Mapping[str, str] = field(default_factory=dict)
     key_format: str | Format = "json"
     renamed: Mapping[str, str] = field(default_factory=dict)
-    keep_raw: bool = False
+    keep_raw: bool | str = False
     added: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,14 +94,19 @@ class Topic(StreamOperators):
             object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
         self._check_renamed()
         _ = self.added_values
+        if not isinstance(self.keep_raw, bool) and self.keep_raw != KAFKA:
+            raise DescriptionError(
+                f"{self._what}: keep_raw {a_value(self.keep_raw)} does not exist; give False, True or {KAFKA!r}."
+            )
+        kept = f"{self._what}: with keep_raw={self.keep_raw!r}"
         if self.keep_raw and self.added:
             raise DescriptionError(
-                f"{self._what}: with keep_raw=True a new column cannot be given a value: older records are read again.",
+                f"{kept} a new column cannot be given a value: older records are read again.",
                 hint="Let a step do it: with_column(name, coalesce(name, value)).",
             )
         if self.keep_raw and self.renamed:
             raise DescriptionError(
-                f"{self._what}: with keep_raw=True a column cannot be renamed: older records are read again.",
+                f"{kept} a column cannot be renamed: older records are read again.",
                 hint="Describe both names, and take the one that is there: coalesce(new, old).",
             )
         object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
@@ -165,10 +172,18 @@ class Topic(StreamOperators):
 
     def rules(self) -> dict[str, Any]:
         """How its records are read, if the log can be made anew by it; else they depend on nothing beside Kafka."""
-        if not self.keep_raw:
-            return {}
+        return {"decoded": self.decoded} if self.keep_raw else {}
+
+    @property
+    def decoded(self) -> dict[str, Any]:
+        """How its records are read: the event time, the formats and the columns."""
         columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
-        return {"decoded": {"timestamp": self.timestamp, **self.formats, **columns}}
+        return {"timestamp": self.timestamp, **self.formats, **columns}
+
+    @property
+    def has_bytes_in_log(self) -> bool:
+        """True if each row of its log has the bytes of its record."""
+        return self.keep_raw is True
 
     @property
     def formats(self) -> dict[str, str]:

@@ -36,6 +36,15 @@ def all_rows(uris: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
                 yield fitted(file.read_row_group(number), schema)
 
 
+def groups_upto(uri: str, columns: Sequence[str], column: str, highest: int) -> Iterator[pa.Table]:
+    """Some columns of those groups of rows of a file that may have a value up to `highest` in a column at the top level."""
+    with _open(uri) as file:
+        for number in range(file.num_row_groups):
+            lowest = _lowest(file, number, column)
+            if lowest is None or lowest <= highest:
+                yield file.read_row_group(number, [*columns])
+
+
 def bounds_of(uri: str, column: str) -> tuple[Any, Any] | None:
     """The lowest and the highest of a column at the top level, by a file's own statistics; None: they do not say."""
     with _open(uri) as file:

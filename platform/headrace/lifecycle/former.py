@@ -153,7 +153,7 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
     state = lakes.last_commit(lakes.open_table(beside.state(name)), f"node/{name}")
     assert state is not None
     stored = small_files.read_json(beside.description(name))
-    writers = take_over(lake, name)
+    writers, left = take_over(lake, name), small_files.read_json(lake.plan(name))
     require_held()  # behind the fence: this process may have been paused
     is_replaced = _is_replaced(lake, name)
     if stored is not None:
@@ -162,7 +162,7 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
     if not is_replaced:
         drop_former(lake, name)
         return
-    _bring_back_plan(lake, beside, name)
+    _bring_back_plan(lake, beside, name, left)
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
     replace_results(writers, name, lakes.open_table(beside.table(name)), told)
     replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
@@ -182,8 +182,13 @@ def _is_replaced(lake: Lake, name: str) -> bool:
     return former.batch in (None, commit.record.get("progress", {}).get("batch", 0))
 
 
-def _bring_back_plan(lake: Lake, beside: Lake, name: str) -> None:
-    """The results may hold a micro-batch that a crash had interrupted: it is repeated as it was planned."""
+def _bring_back_plan(lake: Lake, beside: Lake, name: str, left: Any) -> None:
+    """The results may hold a micro-batch that a crash had interrupted: it is repeated as it was planned.
+
+    In: left  the plan that was there while the leases were held; another one is of a stream that has gone on since
+    """
+    if small_files.read_json(lake.plan(name)) != left:
+        return
     plan = small_files.read_json(beside.plan(name))
     if plan is None:
         small_files.delete(lake.plan(name))

@@ -1,7 +1,9 @@
-"""A topic's log, made anew from the bytes that it keeps of its records (see `log.resequence`).
+"""A topic's log, made anew from the bytes of its records (see `log.resequence`): those that it keeps, or Kafka's.
 
 Law: the log is the one that the described topic would have had from the beginning, at the same commit times. Nodes that read
 it have another fingerprint then. So no stream takes their tables for those of the new log: `headrace apply` rebuilds them.
+
+Erased rows have no bytes, and Kafka may still have theirs. A log with erased rows is not made anew: no erased key returns.
 
 Nothing may write meanwhile. The rows are written beside the log and put in its place in one commit; a crash before it leaves
 the log as it was. The log is fenced before it is read, so that commit is refused if somebody has appended or erased since.
@@ -22,14 +24,17 @@ from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import DataFileWriter
 from headrace.lake.swap import replace_table
+from headrace.lifecycle.kafka_holds import WAY_OUT
+from headrace.lifecycle.read_kafka_again import KafkaAgain
+from headrace.log.commit_row import is_commit_row
 from headrace.log.guard import GuardStore
-from headrace.log.raw_records import decoded_by
+from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
 from headrace.log.resequence import Resequencer
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_columns import ERASED, SKIPPING
+from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import require_held
@@ -43,7 +48,15 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.settings.kafka import KafkaSettings
 
+SEEDED = '{"action": "seed"'  # of the control row with which a seed begins
+ODD = {  # of a log that is not made anew
+    "erased": "{:,} of its records were erased",
+    "bare": "{:,} were kept without bytes",
+    "seeded": "it begins with a seed, which Kafka does not have",
+    "unsaid": "{:,} of its commits are of an older version of Headrace",
+}
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
 BYTES_MAX = 256 << 20  # of their keys and values, as Kafka had them
 GROUP_BYTES = (
@@ -58,19 +71,21 @@ def make_log_anew(
     nodes: Sequence[Node],
     clock: Clock,
     *,
+    kafka: KafkaSettings | None = None,
     rows_max: int = ROWS_MAX,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> None:
     """Put the log of the topic as described in the place of the one that the lake has.
 
     In:     nodes    all of the pipeline
+            kafka    reads the records from Kafka; None: the log has their bytes
             on_step  called with the name of each step; it may raise to stop there
     Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
-            TerminalError, before anything is changed, when rows were erased, or have no bytes
+            TerminalError, before anything is changed, when rows were erased, or have no bytes, or Kafka lacks their records
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
     with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
-        _require_bytes(spark, uri, topic)
+        _require_readable(spark, uri, topic, from_kafka=kafka is not None)
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
@@ -84,7 +99,8 @@ def make_log_anew(
 
         anew = Resequencer(RecordFormat.of(topic, store.known), learn if store.asks else None)
         made = lakes.create(beside, anew.schema, kinds.log(SKIPPING))
-        files = [*_files(spark, uri, log.version, anew, topic, beside, rows_max)]
+        again = None if kafka is None else KafkaAgain(spark, topic, kafka)
+        files = [*_files(spark, uri, log.version, anew, topic, beside, rows_max, again)]
         lakes.TableWriter(made, lakes.APPENDER).append(files, {"writer": "anew"})
         on_step("after rows")
         after = {"ingested_at_ms": anew.state.ingested_at_ms, "after": anew.state.to_json()}
@@ -96,21 +112,23 @@ def make_log_anew(
     lakes.forget(beside)
 
 
-def _require_bytes(spark: SparkSession, uri: str, topic: Topic) -> None:
-    row = (
-        read(spark, uri)
-        .where(F.col("kind").isin("record", "dead_letter"))
-        .agg(
-            F.count_if(F.col("reason") == ERASED).alias("erased"),
-            F.count_if(F.col("raw_timestamp").isNull()).alias("bare"),
-        )
-        .first()
-    )
-    if row is not None and (row["erased"] or row["bare"]):
+def _require_readable(spark: SparkSession, uri: str, topic: Topic, *, from_kafka: bool) -> None:
+    """Refuse a log of which a record has no bytes, or must not be read."""
+    log, of_record = read(spark, uri), F.col("kind").isin(RECORD, DEAD_LETTER)
+    no_bytes = F.lit(False) if from_kafka else of_record & F.col("raw_timestamp").isNull()
+    no_bytes_anywhere = F.col("control").startswith(SEEDED) if from_kafka else F.lit(False)
+    row = log.agg(
+        F.count_if(of_record & (F.col("reason") == ERASED)).alias("erased"),
+        F.count_if(no_bytes).alias("bare"),
+        F.count_if(no_bytes_anywhere).alias("seeded"),
+        (F.count_distinct("ingested_at") - F.count_if(is_commit_row())).alias("unsaid"),
+    ).first()
+    assert row is not None
+    if odd := [words.format(row[name]) for name, words in ODD.items() if row[name] > 0]:
         raise TerminalError(
             f"Topic '{topic.name}': its log cannot be made again from the bytes of its records.",
-            detail=f"{row['erased']:,} of them were erased, and {row['bare']:,} were kept without bytes.",
-            hint="Restore the description, or read the topic into a new lake.",
+            detail=f"{', and '.join(odd)}.",
+            hint=WAY_OUT,
         )
 
 
@@ -122,10 +140,10 @@ def _files(
     topic: Topic,
     folder: str,
     rows_max: int,
+    again: KafkaAgain | None,
 ) -> Iterator[NewFile]:
-    """The files of the new log, each of whole commits in order."""
-    log, decoded = read(spark, uri, version), decoded_by(topic)
-    assert decoded is not None
+    """The files of the new log, each of whole commits in order. In: again  None: the rows have the bytes."""
+    log, kept = read(spark, uri, version), kept_by(topic)
     sizes = F.count("*").alias("rows"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("bytes")
     commits = log.groupBy(F.unix_micros("ingested_at").alias("at")).agg(*sizes).orderBy("at").collect()
     for first, last in stretches_of([(row["at"], row["rows"], row["bytes"]) for row in commits], rows_max):
@@ -134,7 +152,7 @@ def _files(
             F.col("ingested_at") <= F.timestamp_micros(F.lit(last))
         )
         rows = log.where(between).withColumn("__at", at).orderBy("__at", "partition", "offset").toArrow()
-        yield from _written(_commits(rows, anew, decoded), anew.schema, folder)
+        yield from _written(_commits(rows, anew, kept, again), anew.schema, folder)
 
 
 def stretches_of(
@@ -152,12 +170,18 @@ def stretches_of(
             first, rows, size = None, 0, 0
 
 
-def _commits(rows: pa.Table, anew: Resequencer, decoded: Mapping[str, Any]) -> Iterator[pa.Table]:
+def _commits(
+    rows: pa.Table, anew: Resequencer, kept: Mapping[str, Any], again: KafkaAgain | None
+) -> Iterator[pa.Table]:
     """Commit by commit, made anew. In: rows  by commit time, partition and offset."""
     times = rows["__at"].to_numpy()
+    is_record = np.isin(rows["kind"].to_numpy(zero_copy_only=False), (RECORD, DEAD_LETTER))
+    upto = np.concatenate([[0], np.cumsum(is_record)])  # records before each row
+    delivered = None if again is None else again.delivered(rows.filter(pa.array(is_record)))
     begins = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
     for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
-        yield from anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
+        of_it = None if delivered is None else delivered.slice(upto[begin], upto[end] - upto[begin])
+        yield from anew.take(rows.slice(begin, end - begin).combine_chunks(), kept, of_it)
 
 
 def _written(tables: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:

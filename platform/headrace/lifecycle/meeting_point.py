@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.lake import small_files
 from headrace.nodes.node_tables import STATE_LAYOUT
+from headrace.nodes.planned import planned_after
+from headrace.nodes.state_commits import last_state_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -72,8 +74,8 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
     if kept is not None and kept["of"] == _identity(commit):
         return dict(kept["upto_ms"])
     progress: Mapping[str, Any] = commit.record["progress"]
-    plan, following = small_files.read_json(lake.plan(name)), progress.get("batch", 0) + 1
-    if plan is not None and plan["batch"] == following == _batch_given(lake, name):
+    plan = planned_after(lake, name, commit)
+    if plan is not None and plan["batch"] == _batch_given(lake, name):
         return dict(plan["upto_ms"])
     return dict(progress["upto_ms"])
 
@@ -102,9 +104,7 @@ def drop_standing(lake: Lake, node: Node) -> None:
 
 def _written(lake: Lake, node: Node) -> lakes.Commit | None:
     """The last commit of a node's state."""
-    name = node.required_name
-    state = lakes.open_table(lake.state(name))
-    return lakes.last_commit(state, f"node/{name}") if state.exists else None
+    return last_state_commit(lake, node.required_name)
 
 
 def _identity(commit: lakes.Commit) -> list[Any]:

@@ -1,9 +1,11 @@
 """Rebuild a node from the log beside its tables, and swap it in when it has caught up.
 
-Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far as they have read,
-and no further (see `meeting_point`). A swap, in this order:
+Where rows of the log were cut off, and the node's balance tells what it needs of them, it begins with that (see
+`from_balance`). Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far
+as they have read, and no further (see `meeting_point`). A swap, in this order:
   1. the tables are taken over, so that nobody who wrote them before commits any more. Only then the rebuild looks again: it
-     must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both;
+     must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both. Then
+     sinks are put right, and it looks once more;
   2. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description. The
      leases are looked at once more: whoever takes one later reads the new rules;
   3. the node's table of records that it cannot use gains what the rebuild has found;
@@ -25,6 +27,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
+from headrace.lifecycle.from_balance import begin_from_balance, bring_balance, settle_balance
 from headrace.lifecycle.meeting_point import (
     drop_standing,
     is_behind,
@@ -35,6 +38,7 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
+from headrace.nodes.balance_told import balance_told, begun_from_balance, rebuild_place
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
     STATE_LAYOUT,
@@ -46,6 +50,7 @@ from headrace.nodes.node_tables import (
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
@@ -72,8 +77,9 @@ PATIENCE_SECONDS = 60.0  # for a backfill of the node to end
 class Rebuild:
     """A node that is rebuilt. Exactly one may be open for a node: it holds a lease until it is closed.
 
-    Sinks that can be corrected, and say what they hold, are put right before the swap. Others hold what the old description
-    gave, until somebody redelivers.
+    Sinks that can be corrected, and say what they hold, are put right before results and state are replaced, by a process
+    that holds the node: one that was overtaken corrects none. A correction that was broken off is done again; newer rows
+    that a sink was given since stay. Other sinks hold what the old description gave, until somebody redelivers.
     """
 
     def __init__(
@@ -98,7 +104,7 @@ class Rebuild:
         self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
         self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
-        self._beside = replace(lake, nodes=f"{lake.rebuilds(name)}/{node.fingerprint()[:12]}")
+        self._beside = rebuild_place(lake, node)
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
@@ -118,6 +124,7 @@ class Rebuild:
     def _runner(self) -> NodeRunner:
         """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
         alone, for_sinks = replace(self._node, sinks=()), bool(self._node.sinks)
+        begin_from_balance(self._spark, self._lake, self._beside, self._node)
         return NodeRunner(
             self._spark,
             alone,
@@ -188,8 +195,6 @@ class Rebuild:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
             self.keep_older_rows()  # sinks keep them, too
-            if self._correct:
-                self._correct_sinks()
             require_held(leases)
             self._on_step("before swap")
             if self._kept_until_ms is not None:
@@ -197,7 +202,12 @@ class Rebuild:
                 self._on_step("after kept")
             writers = take_over(lake, name)
             self._require_unmoved(stood, leases)
+            if self._correct:
+                self._correct_sinks()
+                self._on_step("after sinks")
+                self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
+            bring_balance(self._spark, lake, self._beside, self._node)
             write_description(self._spark, lake, self._node)
             self._on_step("after rules")
             self._require_unmoved(stood, leases)
@@ -206,6 +216,7 @@ class Rebuild:
             lease.release()
         small_files.delete(lake.former_parts(name))
         drop_standing(lake, self._node)
+        settle_balance(lake, self._beside, name)
         self._remove()
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
@@ -221,15 +232,20 @@ class Rebuild:
         spark, lake, name = self._spark, self._lake, self._node.required_name
         if small_files.read_json(lake.opening(name)) is not None:  # of the description before
             drop_former(lake, name)  # nobody can go back to it without its balance
-            drop_opening(lake, name)
+            if not small_files.exists(begun_from_balance(self._beside)):
+                drop_opening(lake, name)
         UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
         signed = results_writer(self._node)
+        plan = small_files.read_json(
+            lake.plan(name)
+        )  # of the description before; `keep_standing` noted what it tells
         results = writers.maintainer if signed.startswith("fold/") else writers.appender
         self._replace(self._beside.table(name), results, signed)
         mark_since(self._node, results)
         self._on_step("after results")
-        small_files.delete(lake.plan(name))  # of the description before; `keep_standing` noted what it tells
-        self._replace(self._beside.state(name), writers.state, f"node/{name}")
+        self._replace(self._beside.state(name), writers.state, f"node/{name}", {VOID: plan})
+        if small_files.read_json(lake.plan(name)) == plan:  # not that of a stream which has gone on
+            small_files.delete(lake.plan(name))
 
     def _remove(self) -> None:
         """Delete what is built so far."""
@@ -267,13 +283,15 @@ class Rebuild:
                 name = self._node.required_name
                 logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)
 
-    def _replace(self, source: str, swapper: lakes.TableWriter, writer: str) -> None:
+    def _replace(
+        self, source: str, swapper: lakes.TableWriter, writer: str, said: Mapping[str, Any] | None = None
+    ) -> None:
         commit = lakes.last_commit(lakes.open_table(source), writer)
         batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        replace_table(swapper, lakes.open_table(source), record)
+        replace_table(swapper, lakes.open_table(source), record | dict(said or {}))
 
 
 def rebuild_due(
@@ -313,7 +331,8 @@ def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
             f"Node '{node.required_name}': it cannot be rebuilt yet, for {why}.",
             hint="Restore the description until stream time has reached that day plus grace, or name an earlier day.",
         )
-    if cut := cut_logs(lake, node):
+    cut = cut_logs(lake, node)
+    if cut and not balance_told(lake, node).suffices:
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, because older rows of its log were cut off.",
             detail=f"Opening balances stand for those of {', '.join(cut)}, and were struck by the old description.",

@@ -179,7 +179,7 @@ class Redrive:
             raise TransientError(
                 f"Topic '{self._topic.name}': Kafka did not take {waiting + len(refused)} of {len(letters)} records.",
                 detail=refused[0] if refused else f"It did not answer within {PATIENCE_SECONDS:g} s.",
-                hint="Run it again: what the log holds by then is not sent again.",
+                hint="Run it again: records that the log holds by then are not sent again.",
             )
         note = [[*letter.place] for letter in letters]
         small_files.write_json(f"{self._path}/{FOLDER}/{uuid.uuid4().hex}.json", note)

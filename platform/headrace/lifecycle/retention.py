@@ -85,7 +85,8 @@ class Cut:
         words += f" Opening balances: {', '.join(self.balances)}." if self.balances else ""
         if self.balances:
             words += (
-                " These cannot be rebuilt from the whole log any more: a change that alters their rows needs a new name"
+                " These cannot be rebuilt from the whole log any more: a change that needs other records, or aggregates "
+                "which they do not have, needs a new name"
                 + (f", or of tumbling windows since='{self.since}' or a later day." if self.since else ".")
             )
         if self.unknown:
@@ -157,7 +158,7 @@ class Retention:
         ]
         if reasons:
             raise TerminalError(
-                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
+                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, because nodes need these rows.",
                 detail="\n".join(reasons),
                 hint="Let these nodes read on, or cut earlier; a node that cannot be cut yet needs the whole log.",
             )

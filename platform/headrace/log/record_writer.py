@@ -24,6 +24,7 @@ from headrace.spark.one_task import reports_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyspark.sql import Column as Expr
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
@@ -66,13 +67,7 @@ class RecordWriter:
         """Needs a running Spark. In: path, schema  of the log's table."""
         self._topic, self._path, self._schema = topic, path, schema
         self._store = SchemaStore(path, topic)
-        self._columns = Selection(
-            *(F.col(name) for name in COLUMNS[:4]),
-            F.unix_millis("timestamp").alias("timestamp"),
-            # Arrow's Java library takes several times as long for lists of structs, and for lists that are null.
-            _headers("key", "array<string>").alias(NAMES),
-            _headers("value", "array<binary>").alias(VALUES),
-        )
+        self._columns = Selection(*columns_delivered())
         self._is_small = False
         self._batches: Mapping[str, str] = {}
 
@@ -164,6 +159,17 @@ class RecordWriter:
             f"Topic '{self._topic.name}': records of partitions {scattered} came in several tasks although `in_order` "
             "was set."
         )
+
+
+def columns_delivered() -> list[Expr]:
+    """COLUMNS of rows as Spark's Kafka source delivers them. Needs a running Spark."""
+    return [
+        *(F.col(name) for name in COLUMNS[:4]),
+        F.unix_millis("timestamp").alias("timestamp"),
+        # Arrow's Java library takes several times as long for lists of structs, and for lists that are null.
+        _headers("key", "array<string>").alias(NAMES),
+        _headers("value", "array<binary>").alias(VALUES),
+    ]
 
 
 def _headers(part: str, of: str) -> Any:

@@ -1,4 +1,4 @@
-"""A log whose rows keep the bytes of their records, sequenced anew by another description of its topic.
+"""A log, sequenced anew by another description of its topic, from the bytes that its rows keep or from Kafka's records.
 
 Law: record by record, and commit by commit at the same commit times, the rows are those that the sequencer would have
 written had the topic been described so from the beginning. The decisions of people stay, and the times of ticks. While no
@@ -53,11 +53,14 @@ class Resequencer:
         """True while the stream times are those of the log that is read."""
         return _stream_times(self.state) == _stream_times(self._before)
 
-    def take(self, rows: pa.Table, decoded: Mapping[str, object]) -> Iterator[pa.Table]:
+    def take(
+        self, rows: pa.Table, kept: Mapping[str, object], delivered: pa.Table | None = None
+    ) -> Iterator[pa.Table]:
         """The rows of the next commit, its commit row among them; all have to be taken.
 
-        In:  rows     of one log commit, of all kinds, in the columns of the log that is read, by partition and offset
-             decoded  how the records are read now, as the state says it
+        In:  rows       of one log commit, of all kinds, in the columns of the log that is read, by partition and offset
+             kept       what the state says of the bytes of records (see `raw_records.kept_by`)
+             delivered  the same records as Kafka delivers them, as `RECORDS`; None: the rows have their bytes
         Out: tables of neighbours; in none are compressed records that hold more than `UNPACKED_BYTES_MAX`, unless one
              record alone does
         """
@@ -66,11 +69,11 @@ class Resequencer:
         records = np.isin(kinds, (RECORD, DEAD_LETTER))
         state = self.state
         if records.any():
-            raw = _raw(rows.filter(pa.array(records)))
+            raw = _raw(rows.filter(pa.array(records))) if delivered is None else delivered
             state = yield from self._sequenced(raw, commit.after.ingested_at_ms)
         times = _stream_times(state) | self._moved_by_ticks(rows, kinds, commit)
         highest = state.highest_event_ms
-        self.state = _with_times(commit.after, times, highest, decoded)
+        self.state = _with_times(commit.after, times, highest, kept)
         self._before = commit.after
         self._reset(rows)
         said = replace(commit, after=self.state)
@@ -157,9 +160,8 @@ def _stream_times(state: LogState) -> dict[int, int]:
 
 
 def _with_times(
-    after: LogState, times: Mapping[int, int], highest: int | None, decoded: Mapping[str, object]
+    after: LogState, times: Mapping[int, int], highest: int | None, kept: Mapping[str, object]
 ) -> LogState:
     """The state of the other log after the same commit, with these stream times."""
     partitions = {p: replace(at, stream_ms=times.get(p)) for p, at in after.partitions.items()}
-    raw = None if after.raw is None else {**after.raw, "decoded": decoded}
-    return replace(after, partitions=partitions, highest_event_ms=highest, raw=raw)
+    return replace(after, partitions=partitions, highest_event_ms=highest, raw=kept)

@@ -32,7 +32,7 @@ SUPPRESSION = (
 HINTS = {
     REBUILT: "Start its stream: it rebuilds the node from the log beside these tables, and swaps it in. Or restore the "
     "description.",
-    REFUSED: "Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
+    REFUSED: "Run `headrace plan` to see what happens to it, then `headrace apply`; or restore the description.",
 }
 
 

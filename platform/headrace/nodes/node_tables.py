@@ -18,7 +18,7 @@ from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
-from headrace.log.raw_records import decoded_by
+from headrace.log.raw_records import is_read_otherwise
 from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
@@ -202,8 +202,7 @@ def log_is_as_described(lake: Lake, topic: Topic) -> bool:
     commit = last_commit(log, f"log/{topic.name}")
     if commit is None:
         return True
-    raw = commit.record.get("after", {}).get("raw")
-    if topic.keep_raw and raw is not None and raw["decoded"] != decoded_by(topic):
+    if is_read_otherwise(lake, topic):
         return False
     if added_columns_due(log, topic):
         return False
@@ -221,7 +220,7 @@ def require_log_as_described(lake: Lake, name: str, topic: Topic) -> None:
     if not log_is_as_described(lake, topic):
         raise TerminalError(
             f"Node '{name}': the log of '{topic.name}' was written by another description of the topic.",
-            hint="Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
+            hint="Run `headrace plan` to see what happens to it, then `headrace apply`; or restore the description.",
         )
 
 

@@ -17,6 +17,7 @@ from headrace.description import WindowedAggregate, quote
 from headrace.description.since import since_ms
 from headrace.lake import small_files
 from headrace.lake.alter import set_property
+from headrace.nodes.state_commits import last_state_commit
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def why_not_since(lake: Lake, node: Node) -> str:
     """
     since = since_of(node)
     name = node.required_name
-    state = lakes.open_table(lake.state(name))
-    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    commit = last_state_commit(lake, name)
     if since is None or commit is None:
         return ""
     assert isinstance(node, WindowedAggregate)

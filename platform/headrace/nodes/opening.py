@@ -7,7 +7,8 @@ the log leads to from there is what the whole log would have led to (L8: folding
 were final at the cut are those of the result table, which nothing revises.
 
 The balance is a folder with a state table, beside a file that names the folder and holds the progress; that file is written
-last, so a balance is there whole or not at all.
+last, so a balance is there whole or not at all. While a node is swapped that is rebuilt from its balance, the file names
+the balance of the description before, too: each description reads its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.description import is_unnamed, written_by
@@ -35,6 +36,7 @@ from headrace.nodes.node_tables import slices_of
 from headrace.nodes.older_rows import since_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 STATE, RESULTS = "state", "results"
+BEFORE = "before"  # the balance of the description before, while a node is swapped
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,22 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
     Raises: TerminalError when it was written by another description of the node.
     """
     name = node.required_name
-    entry = small_files.read_json(lake.opening(name))
-    if entry is None:
+    found = small_files.read_json(lake.opening(name))
+    if found is None:
         return Opening()
-    if entry["fingerprint"] != node.fingerprint():
+    entry = next((each for each in entries_of(found) if each["fingerprint"] == node.fingerprint()), None)
+    if entry is None:
         raise TerminalError(
             f"Node '{name}': its opening balance was written by another description of it.",
             hint="Restore the description: the rows that the balance stands for are no longer in the log.",
         )
     table = lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}")
     return Opening(Progress.from_json(entry["progress"]), StateSource.committed(table))
+
+
+def entries_of(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The balances that a file holds: that of the node, and during a swap that of the description before."""
+    return [found, *([found[BEFORE]] if BEFORE in found else [])]
 
 
 def cut_logs(lake: Lake, node: Node) -> list[str]:
@@ -123,8 +132,7 @@ def cut_logs(lake: Lake, node: Node) -> list[str]:
     name, cut, since = node.required_name, cut_topics(lake), since_of(node)
     if since is not None:
         cut = {topic for topic in cut if not holds_since(lake, topic, since)}
-    state = lakes.open_table(lake.state(name))
-    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    commit = last_state_commit(lake, name)
     stored = small_files.read_json(lake.description(name))
     if stored is not None and stored["rules"].get("since") is not None:
         return [topic for topic in dict.fromkeys(_folded_from(lake, node)) if topic in cut]
@@ -209,12 +217,18 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
     maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
     compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], whole=True)
-    entry = {
-        "folder": folder,
-        "fingerprint": node.fingerprint(),
-        "progress": standing.progress.to_json(),
-    }
+    entry = opening_entry(node, folder, standing.progress)
     small_files.write_json(lake.opening(name), entry)
+    forget_openings_but(lake, name, folder)
+
+
+def opening_entry(node: Node, folder: str, progress: Progress) -> dict[str, Any]:
+    """The content of the file of a balance."""
+    return {"folder": folder, "fingerprint": node.fingerprint(), "progress": progress.to_json()}
+
+
+def forget_openings_but(lake: Lake, name: str, folder: str) -> None:
+    """Delete the tables of all balances of a node but one."""
     for other in small_files.names(lake.openings(name)):
         if other != folder:
             small_files.delete(f"{lake.openings(name)}/{other}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from headrace import lake as lakes
 from headrace.lake import small_files
+from headrace.nodes.state_commits import state_written_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +24,14 @@ def has_to_be_renamed(lake: Lake, node: Node) -> bool:
     before = node.renamed_from
     return (
         before is not None
-        and _written_by(lake, before) is not None
-        and _written_by(lake, node.required_name) is None
+        and state_written_by(lake, before) is not None
+        and state_written_by(lake, node.required_name) is None
     )
 
 
 def note_renamed(lake: Lake, before: str, after: str) -> Mapping[str, Any]:
     """Give up the tables of a former name, as they are now, from this moment on. Out: the note; no other is equal to it."""
-    entry = {"to": after, "fingerprint": _written_by(lake, before), "token": uuid4().hex}
+    entry = {"to": after, "fingerprint": state_written_by(lake, before), "token": uuid4().hex}
     small_files.write_json(lake.renamed(before), entry)
     return entry
 
@@ -48,7 +48,7 @@ def renamed_to(lake: Lake, name: str) -> str | None:
     Tables that another description has written since are a new node's.
     """
     found = small_files.read_json(lake.renamed(name))
-    given_up = found is not None and found["fingerprint"] == _written_by(lake, name)
+    given_up = found is not None and found["fingerprint"] == state_written_by(lake, name)
     return str(found["to"]) if found is not None and given_up else None
 
 
@@ -66,10 +66,3 @@ def why_not_by_this_name(lake: Lake, node: Node) -> str:
             "Without renamed_from it is a new node, built from the log."
         )
     return ""
-
-
-def _written_by(lake: Lake, name: str) -> str | None:
-    """The description by which a node's state was last written; None: there is none."""
-    state = lakes.open_table(lake.state(name))
-    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
-    return None if commit is None else str(commit.record["fingerprint"])

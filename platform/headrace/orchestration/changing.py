@@ -33,7 +33,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
 
     @dg.op(name=op_name("plan", pipeline.name), out=dg.Out(dg.Nothing))
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
-        found = plan_changes(lake.lake, pipeline.nodes)
+        found = plan_changes(lake.lake, pipeline.nodes, pipeline.kafka)
         context.log.info(str(found))
         context.add_output_metadata(
             {"plan": dg.MetadataValue.md(as_table(found)), "details": dg.MetadataValue.json(found.to_json())}
@@ -52,6 +52,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
             pipeline.nodes,
             emit=config.emit,
             kept_hours=config.keep_hours,
+            kafka=pipeline.kafka,
         )
         context.log.info(str(act.plan))
         # Dagster keeps what it is told for ever, so it gets no examples of rows: a key that is erased must not stand there.

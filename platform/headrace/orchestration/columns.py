@@ -49,7 +49,7 @@ def log_table_schema(topic: Topic) -> TableSchema:
     """Describe the columns of a topic's log."""
     structs = {"key": _struct(topic.key_columns), "value": _struct(topic.value_columns)}
     present = [entry for entry in LOG_COLUMNS if entry[0] != "key" or topic.key_columns]
-    if topic.keep_raw:
+    if topic.has_bytes_in_log:
         present = [(name, kind, RAW.get(name, says)) for name, kind, says in (*present, RAW_TIMESTAMP)]
     return TableSchema([TableColumn(name, structs.get(kind, kind), says) for name, kind, says in present])
 

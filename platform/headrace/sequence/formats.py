@@ -53,7 +53,7 @@ class RecordFormat:
             topic.event_time,
             encoding_of(topic, "key", known),
             encoding_of(topic, "value", known),
-            topic.keep_raw,
+            topic.has_bytes_in_log,
         )
 
     @property

@@ -74,6 +74,6 @@ def log_schema(topic: Topic) -> T.StructType:
         ("raw_key", T.BinaryType()),
         ("raw_value", T.BinaryType()),
         ("control", T.StringType()),
-        *([("raw_timestamp", T.LongType())] if topic.keep_raw else []),
+        *([("raw_timestamp", T.LongType())] if topic.has_bytes_in_log else []),
     ]
     return T.StructType([T.StructField(name, data_type, True) for name, data_type in fields])

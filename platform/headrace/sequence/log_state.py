@@ -31,7 +31,8 @@ class LogState:
 
     `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
     `topic_id` is Kafka's id of the topic; None while none is known.
-    `raw` says, of a log that keeps the bytes of records, how they are `decoded` and from which `batch` on it keeps them.
+    `raw` says, of a topic with `keep_raw`, how records are `decoded`, and from which `batch` on; `in` is "kafka" if the rows
+    do not have their bytes.
     `seed` is a seed that is not read to its end; None: there is none, or the log holds all of it.
     `first_ends` has, for each partition, where Kafka's records ended when the log began; None: not known, or reached.
     `complete` is True once the log holds all records before these ends, and a control row says so.

@@ -14,6 +14,7 @@ import structlog
 
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
+from headrace.log.raw_records import require_same_reading
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
@@ -119,6 +120,7 @@ class LogStream(SharedLog):
             orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease = lease
+        require_same_reading(self._lake, self.topic)
         sequencer = Sequencer(
             self._spark,
             self.topic,

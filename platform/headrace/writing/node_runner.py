@@ -13,6 +13,7 @@ Nothing else holds progress.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import structlog
 
@@ -37,6 +38,8 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.planned import planned_after
+from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
@@ -186,8 +189,7 @@ class NodeRunner:
 
     def finish(self) -> bool:
         """Complete the micro-batch that was planned and never became durable; False when there is none."""
-        plan = small_files.read_json(self._lake.plan(self.name))
-        return plan is not None and plan["batch"] == self.progress.batch + 1 and self.advance()
+        return self._planned() is not None and self.advance()
 
     def due(self, now_ms: int) -> bool:
         """Whether a throttled node's next interval of commit time has begun; always, for others."""
@@ -283,9 +285,9 @@ class NodeRunner:
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1
         if self._repeating:
-            plan: dict[str, Any] | None = small_files.read_json(path)
-            if plan is not None and plan["batch"] == batch:
-                return plan
+            known = self._planned()
+            if known is not None and known["batch"] == batch:
+                return dict(known)
             self._repeating = False
         topics, progress = self.node.topics, self.progress
         bounds = self._bounds()
@@ -303,9 +305,13 @@ class NodeRunner:
             upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
         else:
             upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
-        plan = {"batch": batch, "upto_ms": upto_ms}
+        plan = {"batch": batch, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
         small_files.write_json(path, plan)
         return plan
+
+    def _planned(self) -> Mapping[str, Any] | None:
+        """The plan of the micro-batch that never became durable; None: there is none."""
+        return planned_after(self._lake, self.name, last_state_commit(self._lake, self.name))
 
     def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
         return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})

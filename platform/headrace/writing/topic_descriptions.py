@@ -43,7 +43,7 @@ def description_of(topic: Topic) -> dict[str, Any]:
         "start": str(topic.start),
         "max_future_ms": topic.max_future_ms,
         "replay_guard": None if guard is None else asdict(guard),
-        **({"keep_raw": True} if topic.keep_raw else {}),
+        **({"keep_raw": topic.keep_raw} if topic.keep_raw else {}),
     }
 
 

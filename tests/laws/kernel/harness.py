@@ -6,7 +6,7 @@ It gives `fold` only what `needs` asks for, or by chance more.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -283,3 +283,26 @@ def assert_same(one: Outcome, other: Outcome, names: Sequence[str] = ("results",
     assert one.fates == other.fates
     for name in names:
         assert sorted(map(repr, one.rows(name))) == sorted(map(repr, other.rows(name))), name
+
+
+def run_changed(
+    before: Sequence[Step],
+    after: Sequence[Step],
+    world: Readable,
+    plan: Plan,
+    at: int,
+    change: Callable[[State], State],
+) -> tuple[Outcome, Outcome]:
+    """Fold so many micro-batches by some steps and the rest by others; what each of them led to.
+
+    In: change  makes of the merged state of the former steps that of the latter
+    """
+    engines = [_Engine(steps, plan, (), None, revised=True) for steps in (before, after)]
+    upto, ends = dict[str, int](), frontiers(world, plan)
+    for number, frontier in enumerate(ends):
+        engine = engines[number >= at]
+        if number == at:
+            engine.state, engine.batch = change(engines[0].outcome().state), engines[0].batch
+        engine.increment(*world.increment(upto, frontier), number, crashes=False)
+        upto = frontier
+    return engines[0].outcome(), engines[1].outcome()

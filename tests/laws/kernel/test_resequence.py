@@ -1,4 +1,4 @@
-"""A log made anew from the bytes of its records is the one that the other description would have written."""
+"""A log made anew from bytes of its own, or from Kafka, is the one that the other description would have written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.log import resequence
 from headrace.log.commit_row import CommitRow
-from headrace.log.raw_records import decoded_by, keeping_raw
+from headrace.log.raw_records import keeping_raw, kept_by
 from headrace.log.resequence import Resequencer
 from headrace.log.resets import control_entry
 from headrace.sequence.formats import RecordFormat
@@ -66,11 +66,12 @@ class Log:
         self._sequencer = Sequencer(RecordFormat.of(topic))
         self.guard = new_guard(topic.replay_guard)
         self.state, self.commits = keeping_raw(LogState(), topic), list[pa.Table]()
+        self.delivered = list[pa.Table]()  # to each commit
         self.schema = self._sequencer.schema
 
     def append(self, raw: pa.Table, at_ms: int) -> None:
         made = self._sequencer.sequence(raw, self.state, self.guard, at_ms)
-        self._commit([made.rows], made.state, at_ms, made.records)
+        self._commit([made.rows], made.state, at_ms, made.records, raw)
         self.guard = made.guard
 
     def decide(self, kind: str, rows: Sequence[tuple[int, int | None, str | None]], at_ms: int) -> None:
@@ -91,12 +92,20 @@ class Log:
         }
         return rows_of(self.schema, columns, number)
 
-    def _commit(self, found: list[pa.Table], after: LogState, at_ms: int, records: int) -> None:
+    def _commit(
+        self,
+        found: list[pa.Table],
+        after: LogState,
+        at_ms: int,
+        records: int,
+        raw: pa.Table | None = None,
+    ) -> None:
         said = CommitRow(after, self.state.next_offsets, records)
         at = min(after.partitions, default=0)
         stream_ms = after.partitions[at].stream_ms if after.partitions else None
         row = self._rows("control", [(at, stream_ms, said.to_json())], at_ms)
         self.commits.append(pa.concat_tables([*found, row]))
+        self.delivered.append(RECORDS.empty_table() if raw is None else raw)
         self.state = after
 
 
@@ -171,24 +180,23 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("what", OTHERS)
+@pytest.mark.parametrize(("before", "now"), [(True, True), (True, "kafka"), (False, "kafka"), (False, True)])
 @given(random=st.integers(0, 2**32).map(Random))
-@settings(max_examples=4 * EXAMPLES, deadline=None)
+@settings(max_examples=2 * EXAMPLES, deadline=None)
 def test_a_log_made_anew_is_the_one_that_the_other_description_would_have_written(
-    what: str, random: Random
+    what: str, before: bool | str, now: bool | str, random: Random
 ) -> None:
-    topic = OTHERS[what]
-    log, wanted = lived(random, replace(FIRST, format=topic.format), topic)
+    topic = replace(OTHERS[what], keep_raw=now)
+    log, wanted = lived(random, replace(FIRST, format=topic.format, keep_raw=before), topic)
     anew = Resequencer(RecordFormat.of(topic))
-    decoded = decoded_by(topic)
-    assert decoded is not None
-    for rows, other in zip(log.commits, wanted.commits, strict=True):
+    for rows, raw, other in zip(log.commits, log.delivered, wanted.commits, strict=True):
         with pytest.MonkeyPatch.context() as patch:
             bytes_max = random.choice([1, 70, 1 << 20])
             patch.setattr(resequence, "UNPACKED_BYTES_MAX", bytes_max)
-            parts = [*anew.take(rows, decoded)]
+            parts = [*anew.take(rows, kept_by(topic), None if before else raw)]
         assert in_order(pa.concat_tables(parts)).to_pylist() == in_order(other).to_pylist()
         if topic.format != "json" and bytes_max == 1:
-            filled = [row for row in rows.to_pylist() if row["raw_value"] is not None]
+            filled = [value for value in raw["value"].to_pylist() if value is not None]
             assert len(parts) > len(filled)  # one record at a time, and the decisions
     assert not log.commits or anew.state == wanted.state
     assert told(anew.guard) == told(wanted.guard)
@@ -210,10 +218,10 @@ def test_a_chain_that_stood_in_the_value_is_looked_for_anew(path: str) -> None:
     raw, (log, wanted) = pa.table([*zip(*rows, strict=True)], schema=RECORDS), (Log(first), Log(other))
     for each in (log, wanted):
         each.append(raw, NOW_MS)
-    decoded = decoded_by(other)
-    assert decoded is not None
-    made = pa.concat_tables(Resequencer(RecordFormat.of(other)).take(log.commits[0], decoded))
-    assert in_order(made).to_pylist() == in_order(wanted.commits[0]).to_pylist()
+    for delivered in (None, raw):
+        anew = Resequencer(RecordFormat.of(other))
+        made = pa.concat_tables(anew.take(log.commits[0], kept_by(other), delivered))
+        assert in_order(made).to_pylist() == in_order(wanted.commits[0]).to_pylist()
 
 
 def test_a_log_is_not_appended_to_by_another_description_of_how_it_is_read() -> None:
@@ -222,6 +230,13 @@ def test_a_log_is_not_appended_to_by_another_description_of_how_it_is_read() -> 
     with pytest.raises(hr.TerminalError, match="written by another description"):
         keeping_raw(state, replace(FIRST, timestamp="at"))
     assert keeping_raw(state, replace(FIRST, keep_raw=False)).raw is None
+    with pytest.raises(hr.TerminalError, match="written by another description"):
+        keeping_raw(state, replace(FIRST, timestamp="at", keep_raw=False))
     begun = keeping_raw(LogState(batch=3), FIRST)
     assert begun.raw is not None
     assert begun.raw["batch"] == 3
+    in_kafka = keeping_raw(replace(state, batch=4), replace(FIRST, keep_raw="kafka"))
+    assert in_kafka.raw == {**(state.raw or {}), "batch": 4, "in": "kafka"}
+    assert keeping_raw(replace(in_kafka, batch=5), replace(FIRST, keep_raw="kafka")).raw == in_kafka.raw
+    again = keeping_raw(replace(in_kafka, batch=6), FIRST)
+    assert again.raw == {**(state.raw or {}), "batch": 6}, "rows before have no bytes"

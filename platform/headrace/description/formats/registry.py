@@ -185,7 +185,7 @@ class Registry:
         if status in (401, 403):
             hint = "Correct HEADRACE_REGISTRY_USERNAME and HEADRACE_REGISTRY_PASSWORD."
         return RegistryAwayError(
-            f"Schema registry {self.url}: {what} was not to be had.", detail=detail[:500], hint=hint
+            f"Schema registry {self.url}: {what} could not be read.", detail=detail[:500], hint=hint
         )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import DELETED, EVENT, KEY
+from headrace.fold.columns import int64
+from headrace.fold.contract import DELETED, EVENT, HASH, KEY
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import group
 from headrace.fold.positions import order_of, position_columns
+from headrace.fold.segments import begins
 
 
 def in_table_order(
@@ -56,8 +58,24 @@ def newest_of(versions: pa.Table, *, by_timestamp: bool) -> np.ndarray:
 
 
 def latest_rows(rows: pa.Table, *, by_timestamp: bool) -> pa.Table:
-    """The latest row of each KEY."""
-    return rows.take(pa.array(np.sort(newest_of(rows, by_timestamp=by_timestamp))))
+    """The latest row of each KEY.
+
+    In: rows  with HASH. Most rows of a large table share it with none: they are the latest without a look at their places
+    """
+    rows = rows.combine_chunks()
+    latest = ~_shares_its_value(int64(rows[HASH]))
+    others = np.flatnonzero(~latest)
+    latest[others[newest_of(rows.take(pa.array(others)), by_timestamp=by_timestamp)]] = True
+    return rows.filter(pa.array(latest))
+
+
+def _shares_its_value(values: np.ndarray) -> np.ndarray:
+    """Which values are there more than once."""
+    order = np.argsort(values, kind="stable")
+    first = begins(values[order])
+    found = np.empty(len(values), bool)
+    found[order] = ~(first & np.append(first[1:], True))
+    return found
 
 
 def deletes_to_forget(rows: pa.Table, *, by_timestamp: bool) -> pa.Array:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     KEY,
@@ -68,7 +69,8 @@ class KeepTables(Step):
             versions = pa.concat_tables([known, came])
             newest = np.zeros(0, np.int64)
             if came.num_rows:
-                newest = newest_of(versions, by_timestamp=each.by_timestamp)
+                near = np.flatnonzero(np.isin(int64(versions[HASH]), int64(came[HASH])))
+                newest = near[newest_of(versions.take(pa.array(near)), by_timestamp=each.by_timestamp)]
             gained = versions.take(pa.array(newest[newest >= known.num_rows], pa.int64()))
             changes[each.state] = gained.rename_columns(each.kept.names).cast(each.kept)
             shared.append(self.packing.versions(each, versions.select(each.versions.names)))

@@ -1,0 +1,180 @@
+"""Begin the rebuild of a node with its opening balance, where the rows before it are gone.
+
+Law (L40): the balance of the changed description is a projection of the balance that is there (see
+`fold.aggregates.projection`), and so are the rows that were final at the cut. The rest of the log leads from there to what
+the whole log would have led to.
+
+The balance is projected once, before anything is folded, and lies beside the tables; the swap brings it in. From then on the
+file of the balance names both, and each description reads its own. The balance of the description before goes once the node
+is the new one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.description import quote
+from headrace.engine.state_files import StateSource, write_merged
+from headrace.engine.state_layout import SHARED, TABLE
+from headrace.engine.state_parquet import open_parquet
+from headrace.errors import TerminalError
+from headrace.fold.aggregates.projection import columns_from, project
+from headrace.fold.contract import BATCH
+from headrace.fold.totals import Totals
+from headrace.lake import kinds, small_files
+from headrace.nodes.balance_told import balance_told, begun_from_balance
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.opening import (
+    BEFORE,
+    STATE,
+    copy_state,
+    cut_logs,
+    entries_of,
+    forget_openings_but,
+    opening_entry,
+)
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
+from headrace.spark.lake_rows import append_rows, read, spark_schema
+from headrace.writing.node_runner import state_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.engine.state_layout import StateLayout
+    from headrace.fold.aggregates import Aggregates
+    from headrace.lake import NewFile
+    from headrace.lake.paths import Lake
+    from headrace.nodes.bound_operator import BoundOperator
+
+
+def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node) -> bool:
+    """Let a rebuild begin where the balance of the node stands, unless it has begun; False: its whole log is there.
+
+    In:     beside  where its tables lie (see `balance_told.rebuild_place`)
+    Raises: TerminalError when the balance does not tell what the node needs
+    """
+    if small_files.exists(begun_from_balance(beside)):
+        return True
+    if not cut_logs(lake, node):
+        return False
+    name, told = node.required_name, balance_told(lake, node)
+    if told.sources is None or not told.suffices:
+        raise TerminalError(
+            f"Node '{name}': its opening balance does not tell what its changed description needs.",
+            detail=told.why_not,
+            hint="Run `headrace plan`: it names what is missing, and the ways out.",
+        )
+    assert beside.nodes is not None
+    small_files.delete(beside.nodes)  # begun, and broken off
+    lakes.forget(beside.nodes)
+    entry: dict[str, Any] = small_files.read_json(lake.opening(name)) or {}
+    progress, of = Progress.from_json({**entry["progress"], "sizes": {}}), bound(spark, node)
+    columns = columns_from(_aggregates(of), told.sources)
+    source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
+    folder = uuid.uuid4().hex
+    uri = f"{beside.nodes}/openings/{folder}/{STATE}"
+    _state_table(of, uri).append([*_projected(source, of.operator.layout, uri, columns)], _signed(name))
+    _settled_rows(spark, lake, beside, node, progress, told.sources)
+    copied = copy_state(StateSource.committed(lakes.open_table(uri)), beside.state(name))
+    _state_table(of, beside.state(name)).append(copied, state_record(node, progress))
+    small_files.write_json(begun_from_balance(beside), opening_entry(node, folder, progress))
+    return True
+
+
+def bring_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node) -> bool:
+    """Put the balance with which a rebuild began beside the one that is there; False: it began with the whole log."""
+    mine, found = (
+        small_files.read_json(uri) for uri in (begun_from_balance(beside), lake.opening(node.required_name))
+    )
+    if mine is None:
+        return False
+    name = node.required_name
+    others = (
+        [] if found is None else [e for e in entries_of(found) if e["fingerprint"] != mine["fingerprint"]]
+    )
+    uri = f"{lake.openings(name)}/{mine['folder']}/{STATE}"
+    table = lakes.open_table(f"{beside.nodes}/openings/{mine['folder']}/{STATE}")
+    made = _state_table(bound(spark, node), uri)
+    if lakes.last_commit(lakes.open_table(uri), f"opening/{name}") is None:
+        made.append(copy_state(StateSource.committed(table), uri), _signed(name))
+    small_files.write_json(lake.opening(name), mine | ({BEFORE: others[0]} if others else {}))
+    return True
+
+
+def settle_balance(lake: Lake, beside: Lake, name: str) -> None:
+    """Forget the balance of the description before, once the node is the new one."""
+    mine = small_files.read_json(begun_from_balance(beside))
+    if mine is not None:
+        small_files.write_json(lake.opening(name), mine)
+        forget_openings_but(lake, name, mine["folder"])
+
+
+def _aggregates(of: BoundOperator) -> Aggregates:
+    kernel = of.operator.kernel
+    found: Aggregates = kernel.merge.aggregates if isinstance(kernel, Totals) else kernel.shape.aggregates
+    return found
+
+
+def _state_table(of: BoundOperator, uri: str) -> lakes.TableWriter:
+    table = lakes.create(uri, of.state_schema, kinds.state(tuple(SHARED.names)))
+    return lakes.TableWriter(table, lakes.APPENDER)
+
+
+def _signed(name: str) -> dict[str, str]:
+    return {"writer": f"opening/{name}"}
+
+
+def _projected(
+    source: StateSource, layout: StateLayout, uri: str, columns: Mapping[str, str]
+) -> Iterator[NewFile]:
+    """Files with the rows of a state under other columns, each of a file of the source."""
+    for table in layout.tables:
+        for name, file in source.of(table).files.items():
+            with open_parquet(f"{source.uri}/{name}", file.size, None) as parquet:
+                if table not in parquet.schema_arrow.names:
+                    continue
+                rows = parquet.read(columns=[*SHARED.names, table])
+            rows = rows.filter(pc.equal(rows[TABLE], table))
+            if rows.num_rows:
+                projected = layout.unpacked(table, _with_columns(rows, layout, table, columns))
+                written = write_merged(uri, layout, table, projected, pc.max(rows[BATCH]).as_py())
+                assert written is not None
+                yield written
+
+
+def _with_columns(rows: pa.Table, layout: StateLayout, table: str, columns: Mapping[str, str]) -> pa.Table:
+    """Rows of a file with the columns of a layout. In: columns  the former names (see `columns_from`)."""
+    wanted = pa.schema(list(layout.file_schema(table).field(table).type))
+    own = project(pa.Table.from_struct_array(rows[table]), wanted, columns)
+    return rows.set_column(rows.schema.get_field_index(table), table, own.to_struct_array())
+
+
+def _settled_rows(
+    spark: SparkSession,
+    lake: Lake,
+    beside: Lake,
+    node: Node,
+    progress: Progress,
+    sources: Mapping[str, str],
+) -> None:
+    """Take over the rows that were final at the cut; of current results the state has all."""
+    operator, name = operator_of(node), node.required_name
+    if not operator.appended:
+        return
+    made = lakes.create(beside.table(name), bound(spark, node).result_schema, kinds.RESULTS)
+    rows = read(spark, lake.table(name)).where(operator.settled(progress))
+    picked = [
+        F.col(quote(sources.get(field.name, field.name))).cast(field.dataType).alias(field.name)
+        for field in spark_schema(made).fields
+    ]
+    append_rows(lakes.TableWriter(made, lakes.APPENDER), rows.select(*picked), _signed(name))

@@ -1,0 +1,100 @@
+"""The records of rows of a log, read from Kafka a second time.
+
+Law: each row gets the record that Kafka has at its partition and offset, or nothing is returned. So a log that is made anew
+from them is the one that Kafka's bytes give.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.errors import TerminalError
+from headrace.lifecycle.kafka_holds import WAY_OUT
+from headrace.log.record_writer import columns_delivered
+from headrace.sequence.sequence_records import RECORDS
+from headrace.spark.kafka import read_offsets
+from headrace.spark.kafka_client import KafkaReader, spark_refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.settings.kafka import KafkaSettings
+
+SHOWN = 3  # places that an error names
+Places = tuple[np.ndarray, np.ndarray]
+
+
+class KafkaAgain:
+    """Reads records of one topic that its log holds."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, settings: KafkaSettings) -> None:
+        """Nothing is asked of the broker yet."""
+        self._spark, self._topic, self._settings = spark, topic, settings
+
+    def delivered(self, rows: pa.Table) -> pa.Table:
+        """The records of some rows, as `RECORDS`, one for each, in the same order.
+
+        In:     rows  records and dead letters of the log: `partition`, `offset` and `size_bytes`
+        Raises: TerminalError naming the places where Kafka has no record, or one of another size
+        """
+        if not rows.num_rows:
+            return RECORDS.empty_table()
+        wanted = _places(rows)
+        found = self._read(_ranges(wanted)).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        at, is_there = _found_at(wanted, _places(found))
+        self._require(is_there, wanted, "Kafka has no record there any more, as after compaction")
+        records = found.take(pa.array(at))
+        sizes = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value")))
+        same = pc.equal(sizes, rows["size_bytes"]).to_numpy(zero_copy_only=False)
+        self._require(same, wanted, "Kafka has a record of another size there, so it is another topic")
+        return records
+
+    def _read(self, offsets: dict[int, tuple[int, int]]) -> pa.Table:
+        """All records of these stretches, in any order."""
+        try:
+            found = read_offsets(self._spark, self._topic, self._settings, offsets)
+            return found.select(*columns_delivered()).toArrow().cast(RECORDS)
+        except Exception as error:
+            if not spark_refused(error):
+                raise
+        reader = KafkaReader(self._topic.name, self._settings.of(self._topic.options))
+        return pa.Table.from_batches(reader.read(offsets), RECORDS)
+
+    def _require(self, holds: np.ndarray, wanted: Places, why: str) -> None:
+        odd = np.flatnonzero(~holds)
+        if not len(odd):
+            return
+        places = [f"partition {wanted[0][row]} offset {wanted[1][row]}" for row in odd[:SHOWN]]
+        raise TerminalError(
+            f"Topic '{self._topic.name}': its log cannot be made again from Kafka: {why}.",
+            detail=", ".join(places) + (f", and {len(odd) - SHOWN:,} more" if len(odd) > SHOWN else ""),
+            hint=WAY_OUT,
+        )
+
+
+def _places(rows: pa.Table) -> Places:
+    return rows["partition"].to_numpy(), rows["offset"].to_numpy()
+
+
+def _ranges(places: Places) -> dict[int, tuple[int, int]]:
+    """For each partition the first offset and the last."""
+    partitions, offsets = places
+    of_each = {int(p): offsets[partitions == p] for p in np.unique(partitions)}
+    return {p: (int(of.min()), int(of.max())) for p, of in of_each.items()}
+
+
+def _found_at(wanted: Places, found: Places) -> tuple[np.ndarray, np.ndarray]:
+    """Where each wanted place stands among those found, and whether it does. In: found  by partition and offset."""
+    at, is_there = np.zeros(len(wanted[0]), np.int64), np.zeros(len(wanted[0]), bool)
+    for partition in np.unique(wanted[0]):
+        rows = np.flatnonzero(wanted[0] == partition)
+        first, end = np.searchsorted(found[0], [partition, partition + 1])
+        if first < end:
+            near = np.minimum(np.searchsorted(found[1][first:end], wanted[1][rows]), end - first - 1) + first
+            at[rows], is_there[rows] = near, found[1][near] == wanted[1][rows]
+    return at, is_there

@@ -1,0 +1,62 @@
+"""Columns that a log has gained with values in its older records: which, and through which commit.
+
+Law: a commit that comes back into a log has the rows that it would have, had it never been away. So if the log has gained
+columns with values since, its rows hold these values, whatever its records bring (see `lifecycle.fill_columns`).
+
+A property of the log's table says so; it is set once the rows are there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.lake.alter import set_property
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.lake import LakeTable, TableWriter
+
+PROPERTY = "headrace.added"
+Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that is cast, and `through_ms`
+
+
+def added_of(log: LakeTable) -> Added:
+    """The columns that a log has gained with values, as its table says."""
+    found = log.with_handle(lambda handle: dict(handle.metadata().configuration)).get(PROPERTY)
+    known: Added = json.loads(found) if found else {}
+    return known
+
+
+def added_with(
+    log: LakeTable, renamed: Mapping[str, str], added: Mapping[str, str], through_ms: int
+) -> Added:
+    """The same once a log is written again under other columns.
+
+    In: log      as it is before
+        renamed  new names of columns to former ones
+        added    values of new columns; those that the log has already are none
+    """
+    fields = log.schema.field("value").type
+    has, names = {field.name for field in fields}, {former: name for name, former in renamed.items()}
+    known = {names.get(name, name): entry for name, entry in added_of(log).items()}
+    new = [name for name in added if name not in has and renamed.get(name) not in has]
+    return known | {name: {"value": added[name], "through_ms": through_ms} for name in new}
+
+
+def note_added(writer: TableWriter, added: Added, record: Mapping[str, Any]) -> None:
+    """Let a log's table say which columns it has gained with values; nothing, if it has gained none."""
+    if added != added_of(lakes.open_table(writer.uri)):
+        set_property(writer, PROPERTY, json.dumps(added), record)
+
+
+def values_at(log: LakeTable, at_ms: int) -> dict[str, str]:
+    """The values that columns have in the rows of a commit, as texts that are cast."""
+    has = {field.name for field in log.schema.field("value").type}
+    return {
+        name: entry["value"]
+        for name, entry in added_of(log).items()
+        if name in has and at_ms <= entry["through_ms"]
+    }
