@@ -28,13 +28,13 @@ def change(walk: Walk, sensor: str) -> None:
         reload_code(walk)
         with walk.page(f"/runs/{launched(walk, 'plan_changes')}?levels=info", (1280, 900)) as page:
             page.get_by_text(re.compile("grace: 2 minutes -> 5 minutes")).first.wait_for()
-            take(page, "plan", left=MENU, top=320)
+            take(page, "plan", left=MENU, top=320, bottom=660)
         run = launched(walk, "apply_changes")
         with walk.page(f"/runs/{run}?levels=info", (1280, 1140)) as page:
-            page.get_by_text(re.compile("^reading_counts: ")).first.wait_for()
-            take(page, "apply", left=MENU, top=430)
+            page.get_by_text(re.compile("rows became")).first.wait_for()
+            take(page, "apply", left=MENU, top=430, bottom=900)
         with walk.page(STREAM, (1280, 900)) as page:
-            page.get_by_text(re.compile("waits")).first.wait_for()
+            page.get_by_text(re.compile("waiting|waits")).first.wait_for()
             take(page, "waits", left=MENU)
         restart_stream(walk, sensor)
         launched(walk, "roll_back_changes")
@@ -57,8 +57,8 @@ def _other_grace() -> Iterator[None]:
 def reload_code(walk: Walk) -> None:
     """Let the code location read the code again, as one does in the UI after a change."""
     with walk.page("/locations") as page:
-        page.get_by_role("button", name="Reload", exact=True).first.click()
-        page.get_by_text(re.compile("reloaded", re.IGNORECASE)).first.wait_for()
+        page.locator("button", has_text=re.compile("^Reload$")).first.click()
+        page.get_by_text("Code location reloaded").first.wait_for()
 
 
 def launched(walk: Walk, job: str) -> str:
@@ -87,7 +87,7 @@ def restart_stream(walk: Walk, sensor: str) -> None:
     with walk.page(sensor) as page:
         switch = page.get_by_role("checkbox").first
         for _ in range(2):
-            switch.click(force=True)
+            switch.evaluate("box => box.click()")
             page.wait_for_timeout(2_000)
         while walk.runs(page, tagged("headrace/stream"))[0]["endTime"]:
             page.wait_for_timeout(1_000)
