@@ -5,7 +5,6 @@ The lines of COPY's text format are composed in the JVM; Python only passes them
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -95,7 +94,9 @@ def _copied(dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBat
 
 def _next(batches: Iterator[pa.RecordBatch], connection: psycopg.Connection | None) -> pa.RecordBatch | None:
     """The next batch; None: there is none. Spark may take long to compute it, with the transaction open."""
-    with nullcontext() if connection is None else kept_open(connection):
+    if connection is None:
+        return next(batches, None)
+    with kept_open(connection):
         return next(batches, None)
 
 
