@@ -17,6 +17,7 @@ from headrace.description.formats import registry as registries
 from headrace.description.formats.registry import RegisteredSchema, RegistryAwayError, SchemaRefusedError
 from headrace.log import schema_store
 from headrace.log.schema_store import SchemaStore
+from headrace.sinks.encoding.subjects import schema_id
 from tests.broker.certificates import certificates
 from tests.log.registry_server import RegistryServer
 
@@ -252,3 +253,27 @@ def test_a_refused_schema_of_another_kind_and_one_without_sense_are_told() -> No
         asked.register("orders-value", "JSON", "{}")
     with pytest.raises(SchemaRefusedError, match="see its own words"):
         asked.register("orders-value", "PROTOBUF", "message M {")
+
+
+def test_a_schema_keeps_its_id_where_the_registry_cannot_compare_its_text_with_its_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        def register_schema(self, subject: str, schema: Any) -> int:
+            raise SchemaRegistryError(500, 500, "it cannot compare descriptors")
+
+        def lookup_schema(self, subject: str, schema: Any) -> Any:
+            if schema.schema_str == "descriptor":
+                return SimpleNamespace(schema_id=7)
+            raise SchemaRegistryError(404, 40403, "it does not have the schema")
+
+    monkeypatch.setattr(registries.Registry, "_client", Client())
+
+    def registered(former: str | None) -> int:
+        at = "http://compares-no-descriptors:8081"
+        return schema_id(at, "s-value", "PROTOBUF", "text", (), former=former, register=True)
+
+    assert registered("descriptor") == 7
+    for former in (None, "another"):
+        with pytest.raises(RegistryAwayError, match="the registration of a schema in subject 's-value'"):
+            registered(former)

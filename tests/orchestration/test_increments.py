@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from dagster import AssetCheckEvaluation, AssetCheckKey, AssetKey, DagsterInstance
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
 from assets.readings import reading_counts
 from headrace.orchestration import increments
@@ -165,6 +166,19 @@ def test_a_check_that_passes_again_is_told_of_the_next_row_at_once(
     newest, passed, _ = verdicts(instance)
     assert (newest.passed, passed.passed) == (False, True)
     assert newest.metadata["failing"].value == 2  # those before were in the whole table
+
+
+def test_rows_that_came_while_the_whole_table_was_judged_are_told_after_a_verdict_that_passes(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    counts = (2, 3, 4, 0, 0)  # failing rows: 3 before the run of the checks, 4 while it goes on
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: each}) for n, each in enumerate(counts)])
+    statuses = [None, Status.FAILED, Status.PLANNED, Status.SUCCEEDED]
+    monkeypatch.setattr(JudgedIncrements, "_status", lambda self, of: statuses.pop(0))
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 3)
+    assert (table.found, statuses) == ([], [])
+    assert [each.metadata["failing"].value for each in verdicts(instance)] == [4, 2]
 
 
 def test_a_judgement_that_keeps_failing_warns_every_ten_minutes_with_their_number(

@@ -35,6 +35,7 @@ SMALL = gxe.ExpectColumnValuesToBeBetween(column="n", max_value=1)
 KNOWN = gxe.ExpectColumnValuesToMatchRegex(
     column="sensor_id", regex=r"^s\d$", description="Sensors are s1 to s9."
 )
+OF_ONE = ("Max", "Min", "Median")
 ROWS: list[tuple[int | None, int | None, str | None]] = [
     *((1, 1, "s1"), (5, 4, "it's"), (None, 2, "a\\b"), (7, None, ""), (None, None, None), (9, 9, "s22")),
 ]
@@ -224,6 +225,20 @@ def test_a_verdict_holds_values_of_rows_only_where_no_key_can_be_erased(
     assert "observed: ['t1']" in said["plain"][1]
     assert "; `headrace failing rows` shows them; mend" in said["keyed"][0]
     assert not any("s3" in sentence or "t1" in sentence for sentence in said["keyed"])
+
+
+@pytest.mark.fast
+def test_a_verdict_tells_a_number_of_many_rows_and_no_value_of_one() -> None:
+    rows = hr.Topic("keyed", key="k STRING", value="n INT").named(
+        "rows",
+        expectations=[
+            *(getattr(gxe, f"ExpectColumn{of}ToBeBetween")(column="n", max_value=1) for of in OF_ONE),
+            gxe.ExpectColumnMeanToBeBetween(column="n", max_value=1),
+        ],
+    )
+    frame, outcome = cast("Any", None), Outcome(False, observed={"observed_value": 4711})
+    said = [expected._finding(each, outcome, frame, rows).sentence for each in rows.expectations]
+    assert ["observed: 4711" in sentence for sentence in said] == [False, False, False, True]
 
 
 @pytest.mark.fast

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from headrace.local.postgres import Postgres
+from headrace.sinks import postgres_session
+from headrace.sinks.postgres_copy import copier
 from headrace.sinks.postgres_session import connect
 from tests.sinks.silent import TARGET, taken
 
@@ -54,3 +57,30 @@ def test_a_writer_that_waits_for_its_executors_keeps_the_table(postgres: Postgre
 def test_a_reader_may_rest(postgres: Postgres) -> None:
     with connect(postgres.dsn, writes=False) as reader:
         assert reader.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
+
+
+def test_an_executor_may_wait_for_its_next_rows(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(postgres.dsn) as writer:
+        TARGET.prepare(writer)
+    monkeypatch.setattr(postgres_session, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(postgres_session, "SPEAKS_EVERY_SECONDS", 0.2)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for number in (1, 2):
+            line = f"{number}\t1\t\\N\tf\t{number}"
+            yield pa.RecordBatch.from_pydict({"line": [line], "__sequence": [1], "__ordinal": [number]})
+            time.sleep(2.5)  # the second wait is for the end
+
+    (outcome,) = copier(postgres.dsn, TARGET.copy_statement(), "a table")(rows())
+    (told,) = outcome.to_pylist()
+    assert {name: value for name, value in told.items() if value is not None} == {"staged": 2}
+
+
+def test_a_server_without_one_of_the_settings_is_written_all_the_same(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"idle_in_transaction_session_timeout": "20s", "timeout_of_another_server": "20s"}
+    monkeypatch.setattr(postgres_session, "_silence", lambda: settings)
+    with connect(postgres.dsn) as writer:
+        writer.rollback()
+        assert writer.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("20s",)

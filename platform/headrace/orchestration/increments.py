@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dagster import AssetCheckKey, AssetCheckResult
@@ -55,7 +55,7 @@ class JudgedIncrements:
 
     Laws: rows that fail make a check that passes fail at once. While the check fails, further failing rows are reported at
           most every ten minutes, with their number, and once when the stream ends. Only the check of the whole table makes
-          a check pass.
+          a check pass. Rows that came while it ran may not be in its verdict: if it passes, they are reported after it.
     """
 
     def __init__(self, context: AssetExecutionContext, node: Node, spark: SparkSession, lake: Lake) -> None:
@@ -65,6 +65,7 @@ class JudgedIncrements:
         self._through: int | None = None
         self._due_at = 0.0
         self._untold = {each.name: Untold() for each in node.expectations}
+        self._came_meanwhile = {each.name: Untold() for each in node.expectations}
         self._errors = Untold()
 
     def report(self, *, last: bool = False) -> None:
@@ -101,21 +102,26 @@ class JudgedIncrements:
             untold, failing = self._untold[each.name], found.failing.get(each.name, 0)
             if not (failing or untold.failing):
                 continue
-            passes = self._passes(each)
+            status = self._status(each)
+            passes, meanwhile = status is Status.SUCCEEDED, self._came_meanwhile[each.name]
             if passes:  # the whole table was judged since: older rows are told
-                untold = Untold(told_at=untold.told_at)
+                untold = replace(meanwhile, told_at=untold.told_at)
+            if status is not Status.PLANNED:
+                meanwhile = Untold()
+            elif failing or meanwhile.failing:
+                meanwhile.add(found.rows, failing)
             untold.add(found.rows, failing)
             if untold.failing and (passes or last or untold.is_due(now)):
                 self._tell(each, untold)
-                untold = Untold(told_at=now)
-            self._untold[each.name] = untold
+                untold, meanwhile = Untold(told_at=now), Untold()
+            self._untold[each.name], self._came_meanwhile[each.name] = untold, meanwhile
 
-    def _passes(self, expectation: Expectation) -> bool:
-        """True if the check's newest verdict is that it passes."""
+    def _status(self, expectation: Expectation) -> Status | None:
+        """The status of the check's newest verdict; PLANNED: a run judges the whole table now, or soon."""
         key = AssetCheckKey(self._key, expectation.name)
         storage = self._context.instance.event_log_storage
         newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)
-        return newest is not None and newest.status is Status.SUCCEEDED
+        return None if newest is None else newest.status
 
     def _tell(self, expectation: Expectation, untold: Untold) -> None:
         found = Increment(-1, untold.rows, {expectation.name: untold.failing})

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from headrace.quality.results import Number
 
 COMMITS_MAX = 5_000  # a longer pause is left to the check of the whole table
+# They observe a value that stands in one row; other numbers are made of many rows.
+OF_ONE_ROW = tuple(f"ExpectColumn{of}ToBeBetween" for of in ("Max", "Min", "Median"))
 ADVICE = "mend what makes such rows, set them apart with .quarantine(…), or change the expectation"
 
 
@@ -160,8 +162,12 @@ def _command(expectation: Expectation, node: Node) -> str:
 
 
 def _seen(expectation: Expectation, value: Any, node: Node) -> str:
-    """The observed value, unless it may be a value of rows that can be erased."""
-    is_measure = isinstance(value, int | float) and not {*expectation.columns} & {*node.identity}
+    """The observed value, unless it may be a value of a row that can be erased."""
+    is_measure = (
+        isinstance(value, int | float)
+        and expectation.of.__name__ not in OF_ONE_ROW
+        and not {*expectation.columns} & {*node.identity}
+    )
     return "" if value is None or (can_be_erased(node) and not is_measure) else f"; observed: {short(value)}"
 
 

@@ -49,7 +49,8 @@ class PostgresSink:
             again, in parts or out of order, the same rows lead to the same table. A backfill that changes or removes rows
             does the same here (see `CorrectableSink`).
             A writer that is stopped, or whose machine is gone, holds the table's locks for twenty seconds; then the
-            server ends its session, and the next writer goes on (PostgreSQL 14 and newer).
+            server ends its session, and the next writer goes on. Before PostgreSQL 14 a server does so only for a
+            session with an open transaction.
     Raises: DescriptionError; while it delivers TransientError when the database is away, after a few attempts with
             back-off: the stream waits. A row that the database refuses goes to the table of refused rows with the
             reason, and the others pass. TerminalError when the table cannot take the rows at all.

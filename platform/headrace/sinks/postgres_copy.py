@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.description import quote
-from headrace.sinks.postgres_session import connect, explained, reason_of, refuses
+from headrace.sinks.postgres_session import connect, explained, kept_open, reason_of, refuses
 from headrace.sinks.producing import Outcome, outcomes_batch
 from headrace.sinks.refusals import REFUSED_MAX
 from headrace.spark.json_rows import JSON
@@ -71,9 +71,9 @@ def copier(
 def _copied(dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
     connection: psycopg.Connection | None = None
     refused: list[Outcome] = []
-    count = 0
+    count, coming = 0, iter(batches)
     try:
-        for batch in batches:
+        while (batch := _next(coming, connection)) is not None:
             if not batch.num_rows:
                 continue
             connection = connection or connect(dsn)
@@ -90,6 +90,14 @@ def _copied(dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBat
             connection.close()
     yield from refused
     yield None, None, None, None, count - len(refused)
+
+
+def _next(batches: Iterator[pa.RecordBatch], connection: psycopg.Connection | None) -> pa.RecordBatch | None:
+    """The next batch; None: there is none. Spark may take long to compute it, with the transaction open."""
+    if connection is None:
+        return next(batches, None)
+    with kept_open(connection):
+        return next(batches, None)
 
 
 def _copy_lines(

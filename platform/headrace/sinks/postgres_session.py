@@ -1,11 +1,13 @@
 """Connections to PostgreSQL, and what its errors mean: the store is away, it refuses a row, or it is set up wrongly.
 
 A process that is stopped, or a machine that freezes, holds its locks for as long as its connection lives. So the server ends
-a session from which it hears nothing for `SILENT_SECONDS`. A process that waits for its executors speaks up meanwhile.
+a session from which it hears nothing for `SILENT_SECONDS`. A process that waits for its executors, or for its next rows,
+speaks up meanwhile.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -49,13 +51,29 @@ def connect(dsn: str, *, writes: bool = True) -> psycopg.Connection:
                     `SILENT_SECONDS`. One that only reads may rest for as long as its reader likes.
     Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string.
     """
-    settings = {"TimeZone": "UTC", "lock_timeout": LOCK_WAIT} | (_silence() if writes else {})
-    return psycopg.connect(
+    connection = psycopg.connect(
         dsn,
         connect_timeout=CONNECT_SECONDS,
         application_name="headrace",
-        options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+        options=f"-c TimeZone=UTC -c lock_timeout={LOCK_WAIT}",
     )
+    if writes:
+        try:
+            _end_when_silent(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _end_when_silent(connection: psycopg.Connection) -> None:
+    """Have the server end the session when it is silent. A server that lacks a setting would refuse a connection with it."""
+    settings = _silence()
+    with connection.transaction():
+        connection.execute(
+            "SELECT set_config(name, %s::jsonb ->> name, false) FROM pg_settings WHERE name = ANY(%s)",
+            [json.dumps(settings), [*settings]],
+        )
 
 
 def _silence() -> dict[str, str]:
@@ -87,7 +105,7 @@ def session(dsn: str, store: str) -> Iterator[psycopg.Connection]:
 def kept_open(connection: psycopg.Connection) -> Iterator[None]:
     """Let the server hear from a session while its process waits for others.
 
-    Law: within, nobody else uses the connection, and no transaction is open.
+    Law: within, nobody else uses the connection. A transaction that is open stays open.
     """
     over = threading.Event()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headrace.description.formats.registry import Registry
+from headrace.description.formats.registry import Registry, RegistryAwayError
 from headrace.errors import TerminalError
 
 
@@ -46,7 +47,16 @@ def schema_id(
         for each in references
     ]
     if register:
-        return registry.register(subject, kind, text, used)
+        try:
+            return registry.register(subject, kind, text, used)
+        except RegistryAwayError:  # or it cannot compare the text with the other form, which is there
+            known = None
+            if former is not None:
+                with suppress(RegistryAwayError):  # the first error says more
+                    known = registry.find(subject, kind, former, used)
+            if known is None:
+                raise
+            return known
     found = registry.find(subject, kind, text, used)
     if found is None and former is not None:
         found = registry.find(subject, kind, former, used)
