@@ -12,7 +12,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.description import quote
-from headrace.sinks.postgres_session import connect, explained, kept_open, reason_of, refuses
+from headrace.sinks.postgres_session import (
+    ROWS_SECONDS_MAX,
+    connect,
+    explained,
+    kept_open,
+    reason_of,
+    refuses,
+)
 from headrace.sinks.producing import Outcome, outcomes_batch
 from headrace.sinks.refusals import REFUSED_MAX
 from headrace.spark.json_rows import JSON
@@ -96,7 +103,7 @@ def _next(batches: Iterator[pa.RecordBatch], connection: psycopg.Connection | No
     """The next batch; None: there is none. Spark may take long to compute it, with the transaction open."""
     if connection is None:
         return next(batches, None)
-    with kept_open(connection):
+    with kept_open(connection, ROWS_SECONDS_MAX):
         return next(batches, None)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ CONNECT_SECONDS = 5
 LOCK_WAIT = "60s"  # for what a task of a killed process may still hold; longer than such a session lasts
 SILENT_SECONDS = 20
 SPEAKS_EVERY_SECONDS = 4.0
+ROWS_SECONDS_MAX = (
+    120.0  # for an executor's next rows: longer ones are taken for those of a JVM that is stopped
+)
 # By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
 REFUSING = ("22", "23", "P0", "44", "54")
 PASSING = (
@@ -102,16 +106,18 @@ def session(dsn: str, store: str) -> Iterator[psycopg.Connection]:
 
 
 @contextmanager
-def kept_open(connection: psycopg.Connection) -> Iterator[None]:
+def kept_open(connection: psycopg.Connection, seconds: float | None = None) -> Iterator[None]:
     """Let the server hear from a session while its process waits for others.
 
+    In:  seconds  for so long at most; None: for as long as it waits
     Law: within, nobody else uses the connection. A transaction that is open stays open.
     """
     over = threading.Event()
+    until = time.monotonic() + (seconds or float("inf"))
 
     def speak() -> None:
         with suppress(psycopg.Error):  # who uses the connection next is told
-            while not over.wait(SPEAKS_EVERY_SECONDS):
+            while not over.wait(SPEAKS_EVERY_SECONDS) and time.monotonic() < until:
                 with connection.transaction():
                     connection.execute("SELECT 1")
 
