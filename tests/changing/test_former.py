@@ -8,14 +8,17 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
+from headrace.changing.acts import Act, ChangedNode
 from headrace.changing.plan_changes import held_node
+from headrace.changing.roll_back import _required
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
+from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.writing.lease import LeaseHeldError, LeaseLostError
-from tests.changing.held import hold
+from tests.changing.held import NO_SPARK, hold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,3 +181,16 @@ def test_they_are_dropped_when_their_time_is_over_with_what_they_gave_to_others(
     assert (drop_outdated(lake, 10, lease.take), small_files.exists(given)) == (["totals"], False)
     assert not small_files.exists(lake.former("totals"))
     assert (lease.taken, lease.released) == (1, 1)
+
+
+def test_a_swap_that_was_broken_off_is_not_undone_without_the_former_tables(lake: Lake) -> None:
+    """Its results may be the new ones: nothing would bring back those that fit the state."""
+    changed = ChangedNode("totals", BEFORE.fingerprint(), AFTER.fingerprint(), {})
+    act = Act(1, "none", 10, (changed,))
+    assert _required(lake, act) == ["totals"]
+    drop_former(lake, "totals")
+    assert _required(lake, act) == [], "it was never swapped in"
+    write_description(NO_SPARK, lake, AFTER)
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        _required(lake, act)
+    assert "its former tables were deleted" in str(refused.value.detail)

@@ -16,6 +16,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle import kafka_holds, read_kafka_again
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.log.raw_records import is_read_otherwise, keeping_raw, require_same_reading
+from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.node_tables import log_is_as_described
 from headrace.sequence.log_state import LogState, PartitionState
@@ -132,6 +133,17 @@ def test_each_offset_of_the_log_has_to_be_there(lake: Lake, monkeypatch: pytest.
         "Kafka has deleted partition 0 offsets 5 to 6; Kafka has deleted partition 1 offsets 100 to 103"
         in why
     )
+
+
+def test_a_log_that_was_cut_is_not_made_anew(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when no node has a balance any more: what the records that are gone have moved is not known."""
+    monkeypatch.setattr(kafka_holds, "KafkaTopic", Kafka())
+    lived(lake)
+    assert plan_topic(lake, IN_KAFKA, SETTINGS).outcome == REBUILT
+    note_cut(lake, READINGS, 5, None)
+    plan = plan_topic(lake, IN_KAFKA, SETTINGS)
+    assert plan.outcome == REFUSED
+    assert "older rows of its log were cut off" in plan.detail
 
 
 def test_a_change_that_the_rows_tell_needs_no_kafka(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

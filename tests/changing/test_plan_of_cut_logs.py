@@ -16,6 +16,7 @@ from headrace.nodes.balance_told import begun_from_balance, rebuild_place
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import REBUILT, REFUSED
 from headrace.nodes.node_tables import write_description
+from headrace.nodes.opening import BEFORE, balance_by
 from headrace.nodes.progress import Progress
 from tests.changing.held import NO_SPARK, hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
@@ -166,6 +167,21 @@ def test_a_swap_that_was_broken_off_goes_on_with_the_balance_that_it_has(lake: L
     assert (found.outcome, found.from_balance, found.interrupted) == (REBUILT, True, True)
 
 
+def test_a_balance_that_a_swap_left_which_was_given_up_hides_none(lake: Lake) -> None:
+    before, given_up = totals(**ALL), totals(n=hr.count())
+    hold(lake, before)
+    cut(lake, "totals", kept=3)
+    balance = small_files.read_json(lake.opening("totals"))
+    assert balance is not None
+    theirs = balance | {"fingerprint": given_up.fingerprint(), "folder": "theirs", BEFORE: balance}
+    small_files.write_json(lake.opening("totals"), theirs)
+    (found,) = plan_changes(lake, [totals(low=hr.min("value"))]).nodes
+    assert (found.outcome, found.from_balance) == (REBUILT, True)
+    assert balance_by(lake, "totals", before.fingerprint()) == balance
+    assert balance_by(lake, "totals", "of another") == theirs
+    assert balance_by(lake, "another", before.fingerprint()) is None
+
+
 def test_a_step_without_a_name_that_is_new_needs_the_whole_log_too(lake: Lake) -> None:
     def quiet(grace: str) -> Node:
         windows = READINGS.group_by("sensor_id").window(hr.tumbling("2 minutes"), grace=grace)
@@ -228,4 +244,9 @@ def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(l
     assert outcomes(plan_changes(lake, [changed])) == {"counts": UNCHANGED}
     assert outcomes(plan_changes(lake, [counts("2023-11-16")])) == {"counts": REBUILT}
     assert outcomes(plan_changes(lake, [counts("2023-11-14")])) == {"counts": REFUSED}
+    assert outcomes(plan_changes(lake, [counts()])) == {"counts": REFUSED}
+    small_files.delete(
+        lake.opening("other")
+    )  # nobody has a balance any more, and the rows are gone all the same
+    assert outcomes(plan_changes(lake, [counts("2023-11-16")])) == {"counts": REBUILT}
     assert outcomes(plan_changes(lake, [counts()])) == {"counts": REFUSED}

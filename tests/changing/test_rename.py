@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -124,6 +125,28 @@ def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Pa
 
     with pytest.raises((FencedError, LeaseLostError)):
         rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
+    assert reached(lake) == 2
+    assert renamed_to(lake, "totals") == "sums", "the former name stays given up"
+
+
+def test_a_rename_that_was_paused_before_its_note_leaves_the_note_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a stream would go on under the former name, and its sinks would get rows twice."""
+    lake, module = Lake(f"file:{tmp_path}"), import_module("headrace.changing.rename_node")
+    take_over = module.take_over
+    hold(lake, TOTALS)
+
+    def paused(of: Lake, name: str) -> Any:
+        monkeypatch.setattr(module, "take_over", take_over)
+        taken = take_over(of, name)
+        rename_node(lake, "totals", "sums", ())
+        went_on(lake)
+        return taken
+
+    monkeypatch.setattr(module, "take_over", paused)
+    with pytest.raises(LeaseLostError):
+        rename_node(lake, "totals", "sums", [cast("Lease", Lost())])
     assert reached(lake) == 2
     assert renamed_to(lake, "totals") == "sums", "the former name stays given up"
 

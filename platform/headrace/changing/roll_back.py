@@ -80,9 +80,8 @@ def _required(lake: Lake, act: Act) -> list[str]:
             gone.append(f"{each.node}: rows of its log were cut off since.")
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
             found.append(each.node)
-        elif (
-            held is None or held.written_by != each.before
-        ):  # else it was never swapped in, or is back already
+        elif held is None or held.written_by != each.before or held.is_interrupted(each.after):
+            # Else it was never swapped in, or is back already.
             gone.append(
                 f"{each.node}: its former tables were deleted (kept for a time, or until a key is erased)."
             )

@@ -5,13 +5,63 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from headrace.engine.state_parquet import open_parquet
-from headrace.lake import DataFileWriter, Encoding, NewFile
-from headrace.sequence.log_columns import SKIPPING
+from headrace.lake import DataFileWriter, Encoding, NewFile, open_table
+from headrace.lake.sorted_rows import bounds_of
+from headrace.log.filled_columns import values_at
+from headrace.sequence.log_columns import SKIPPING, log_schema
+from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+
+
+def fill_commits(
+    spark: SparkSession, uri: str, topic: Topic, files: Sequence[NewFile], after_ms: int, *, stray: bool
+) -> Sequence[NewFile]:
+    """The files of commits that were lost, with the values in columns that the log has gained since.
+
+    In: uri       of the log
+        after_ms  the commit time of the commit before them
+        stray     each file is of one of these commits, as it was; else nobody knows more of their times than that the first
+                  of them came next
+    """
+    schema = table_schema(log_schema(topic))
+    values = _cast(spark, topic, values_at(open_table(uri), after_ms + 1))
+    if not stray:
+        return fill(uri, schema, files, values) if values else files
+    found: list[NewFile] = []
+    for file in files if values else ():
+        theirs = values_at(open_table(uri), _commit_ms(f"{uri}/{file.path}"))
+        own = {name: value for name, value in values.items() if name in theirs}
+        found += fill(uri, schema, [file], own) if own else [file]
+    return found or files
+
+
+def _commit_ms(uri: str) -> int:
+    """The commit time of the rows of a file, which are of one commit."""
+    bounds = bounds_of(uri, "ingested_at")
+    assert bounds is not None
+    return round(bounds[1].timestamp() * 1000)
+
+
+def _cast(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
+    """Values of columns as the log has them. In: values  as texts."""
+    types = log_schema(topic)["value"].dataType
+    assert isinstance(types, T.StructType)
+    there = {name: text for name, text in values.items() if name in types.names}
+    if not there:
+        return {}
+    cast = (F.lit(text).cast(types[name].dataType).alias(name) for name, text in there.items())
+    row = spark.range(1).select(*cast).toArrow()
+    return {name: row[name][0] for name in row.column_names}
 
 
 def fill(

@@ -33,19 +33,20 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.opening import (
     BEFORE,
     STATE,
+    balance_by,
     copy_state,
     cut_logs,
-    entries_of,
     forget_openings_but,
     opening_entry,
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import state_written_by
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -77,7 +78,7 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     assert beside.nodes is not None
     small_files.delete(beside.nodes)  # begun, and broken off
     lakes.forget(beside.nodes)
-    entry: dict[str, Any] = small_files.read_json(lake.opening(name)) or {}
+    entry: Mapping[str, Any] = balance_by(lake, name, state_written_by(lake, name)) or {}
     progress, of = Progress.from_json({**entry["progress"], "sizes": {}}), bound(spark, node)
     columns = columns_from(_aggregates(of), told.sources)
     source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
@@ -91,24 +92,33 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     return True
 
 
-def bring_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node) -> bool:
-    """Put the balance with which a rebuild began beside the one that is there; False: it began with the whole log."""
-    mine, found = (
-        small_files.read_json(uri) for uri in (begun_from_balance(beside), lake.opening(node.required_name))
-    )
+def bring_balance(
+    spark: SparkSession, lake: Lake, beside: Lake, node: Node, require_held: Callable[[], object]
+) -> bool:
+    """Put the balance with which a rebuild began beside the one that is there; False: it began with the whole log.
+
+    In: require_held  raises when the caller does not hold the node's leases any more
+    """
+    mine = small_files.read_json(begun_from_balance(beside))
     if mine is None:
         return False
     name = node.required_name
-    others = (
-        [] if found is None else [e for e in entries_of(found) if e["fingerprint"] != mine["fingerprint"]]
-    )
     uri = f"{lake.openings(name)}/{mine['folder']}/{STATE}"
     table = lakes.open_table(f"{beside.nodes}/openings/{mine['folder']}/{STATE}")
     made = _state_table(bound(spark, node), uri)
     if lakes.last_commit(lakes.open_table(uri), f"opening/{name}") is None:
         made.append(copy_state(StateSource.committed(table), uri), _signed(name))
-    small_files.write_json(lake.opening(name), mine | ({BEFORE: others[0]} if others else {}))
+    require_held()  # who has the node now may have struck another balance
+    small_files.write_json(lake.opening(name), mine | _balance_before(lake, name, mine))
     return True
+
+
+def _balance_before(lake: Lake, name: str, mine: Mapping[str, Any]) -> dict[str, Any]:
+    """The balance that the tables are of, as the file of a balance has it beside another."""
+    found = balance_by(lake, name, state_written_by(lake, name))
+    if found is None or found["fingerprint"] == mine["fingerprint"]:
+        return {}
+    return {BEFORE: {key: of for key, of in found.items() if key != BEFORE}}
 
 
 def settle_balance(lake: Lake, beside: Lake, name: str) -> None:

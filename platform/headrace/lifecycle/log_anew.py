@@ -27,6 +27,7 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.kafka_holds import WAY_OUT
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.log.commit_row import is_commit_row
+from headrace.log.filled_columns import note_added
 from headrace.log.guard import GuardStore
 from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
@@ -105,9 +106,12 @@ def make_log_anew(
         on_step("after rows")
         after = {"ingested_at_ms": anew.state.ingested_at_ms, "after": anew.state.to_json()}
         record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
-        with rewritable(maintainer, {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}):
+        signed = {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}
+        with rewritable(maintainer, signed):
             require_held(leases.values())
             replace_table(appender, made, record, beside=maintainer)
+            # Columns hold what the records bring now, also those that had other values in older records.
+            note_added(maintainer, {}, signed)
     small_files.delete(beside)
     lakes.forget(beside)
 

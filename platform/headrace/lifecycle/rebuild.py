@@ -17,6 +17,7 @@ A crash on the way is noticed when the node is opened (see `evolution`), and the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -207,7 +208,8 @@ class Rebuild:
                 self._on_step("after sinks")
                 self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
-            bring_balance(self._spark, lake, self._beside, self._node)
+            unmoved = partial(self._require_unmoved, stood, leases)
+            bring_balance(self._spark, lake, self._beside, self._node, unmoved)
             write_description(self._spark, lake, self._node)
             self._on_step("after rules")
             self._require_unmoved(stood, leases)

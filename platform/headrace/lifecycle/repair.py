@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
@@ -32,14 +31,13 @@ from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.fill_columns import fill
+from headrace.lifecycle.fill_columns import fill_commits
 from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
 from headrace.log.decision_rows import Decision, write_decisions
-from headrace.log.filled_columns import values_at
 from headrace.log.learn_guard import learn
 from headrace.log.moves import completion
 from headrace.log.record_writer import RecordWriter
@@ -231,30 +229,15 @@ class Repair:
     def _put_back(self, gap: Gap, files: Sequence[NewFile] | None, maintainer: lakes.TableWriter) -> Repaired:
         """Commit what is gone between two commits, in one commit."""
         writer, table = f"log/{self._topic.name}", lakes.open_table(self._path)
-        records = 0
+        records, stray = 0, files is not None
         if files is None:
             files, records = self._from_kafka(gap)
-        files = self._filled(gap, files)
+        files = fill_commits(self._spark, self._path, self._topic, files, gap.after_ms, stray=stray)
         maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
         source = f"{records:,} records read from Kafka" if records else "from files that no version named"
         what = ", ".join(gap.stretches) or "no record"
         commits = f"{gap.commits:,} commit{'s' if gap.commits > 1 else ''}"
         return Repaired(writer, f"{commits} put back ({what}), {source}")
-
-    def _filled(self, gap: Gap, files: Sequence[NewFile]) -> Sequence[NewFile]:
-        """The files of commits that are gone with the values in columns that the log has gained since."""
-        values = values_at(lakes.open_table(self._path), gap.later.after.ingested_at_ms - 1)
-        if not values:
-            return files
-        types = log_schema(self._topic)["value"].dataType
-        assert isinstance(types, T.StructType)
-        cast = (
-            F.lit(text).cast(types[name].dataType).alias(name)
-            for name, text in values.items()
-            if name in types.names
-        )
-        row = self._spark.range(1).select(*cast).toArrow()
-        return fill(self._path, self._schema, files, {name: row[name][0] for name in row.column_names})
 
     def _from_kafka(self, gap: Gap) -> tuple[list[NewFile], int]:
         """Files of the commits that are gone; the first of them gets all records."""

@@ -21,7 +21,7 @@ from headrace.description import quote
 from headrace.lake import kinds, small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.swap import replace_table
-from headrace.log.filled_columns import added_with, note_added
+from headrace.log.filled_columns import added_of, added_with, note_added
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
@@ -70,7 +70,8 @@ def rewrite_log(
         appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         snapshot, schema = log.snapshot(), log_schema(topic)
-        added = added_with(log, renamed, topic.added_values, frontier_ms(spark, lake, topic))
+        described = [column.name for column in topic.value_columns]
+        added = added_with(log, renamed, topic.added_values, frontier_ms(spark, lake, topic), described)
         rows = with_columns(read(spark, uri, log.version), schema, renamed, topic.added_values)
         files = max(1, snapshot.bytes // FILE_BYTES)
         rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")
@@ -81,6 +82,7 @@ def rewrite_log(
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         with rewritable(maintainer, record):
             require_held(leases.values())
+            note_added(maintainer, added_of(log) | added, record)  # a column that is not there is passed over
             replace_table(appender, made, record, beside=maintainer)
             note_added(maintainer, added, record)
     small_files.delete(beside)

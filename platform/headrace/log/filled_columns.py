@@ -15,7 +15,7 @@ from headrace import lake as lakes
 from headrace.lake.alter import set_property
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from headrace.lake import LakeTable, TableWriter
 
@@ -31,19 +31,25 @@ def added_of(log: LakeTable) -> Added:
 
 
 def added_with(
-    log: LakeTable, renamed: Mapping[str, str], added: Mapping[str, str], through_ms: int
+    log: LakeTable,
+    renamed: Mapping[str, str],
+    added: Mapping[str, str],
+    through_ms: int,
+    described: Collection[str],
 ) -> Added:
     """The same once a log is written again under other columns.
 
-    In: log      as it is before
-        renamed  new names of columns to former ones
-        added    values of new columns; those that the log has already are none
+    In: log        as it is before
+        renamed    new names of columns to former ones
+        added      values of new columns; those that the log has already are none
+        described  the columns that it has then: one that goes may come again without these values
     """
     fields = log.schema.field("value").type
     has, names = {field.name for field in fields}, {former: name for name, former in renamed.items()}
     known = {names.get(name, name): entry for name, entry in added_of(log).items()}
     new = [name for name in added if name not in has and renamed.get(name) not in has]
-    return known | {name: {"value": added[name], "through_ms": through_ms} for name in new}
+    known |= {name: {"value": added[name], "through_ms": through_ms} for name in new}
+    return {name: entry for name, entry in known.items() if name in described}
 
 
 def note_added(writer: TableWriter, added: Added, record: Mapping[str, Any]) -> None:

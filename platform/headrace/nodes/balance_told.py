@@ -20,8 +20,9 @@ from headrace.fold.open_sizes import shuts_down
 from headrace.lake import small_files
 from headrace.nodes.evolution import updated_rules
 from headrace.nodes.node_tables import STATE_LAYOUT
+from headrace.nodes.opening import balance_by
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.state_commits import last_state_commit, state_written_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,12 +66,14 @@ def begun_from_balance(beside: Lake) -> str:
 
 def balance_told(lake: Lake, node: Node) -> BalanceTold:
     """Look for a node's aggregates in its opening balance. Its description is another one than that of its tables."""
-    entry = small_files.read_json(lake.opening(node.required_name))
+    name = node.required_name
+    # A swap that was given up may have left a balance of its own there, too.
+    entry = balance_by(lake, name, state_written_by(lake, name))
     if entry is None or not isinstance(node, RunningAggregate | WindowedAggregate):
         return NOTHING
     if small_files.exists(begun_from_balance(rebuild_place(lake, node))):
         return BalanceTold({})  # what it needs of the balance is there already
-    before = _rules_of_balance(lake, node.required_name, entry)
+    before = _rules_of_balance(lake, name, entry)
     after = _plain(node.rules())
     if before is None or _others(before) != _others(after) or not _reads_less(before, after):
         return NOTHING

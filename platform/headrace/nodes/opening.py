@@ -122,6 +122,13 @@ def entries_of(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [found, *([found[BEFORE]] if BEFORE in found else [])]
 
 
+def balance_by(lake: Lake, name: str, fingerprint: str | None) -> Mapping[str, Any] | None:
+    """The balance of a node that the description with a fingerprint struck; else the one that is there, if there is one."""
+    found = small_files.read_json(lake.opening(name))
+    entries = [] if found is None else entries_of(found)
+    return next((each for each in entries if each["fingerprint"] == fingerprint), found)
+
+
 def cut_logs(lake: Lake, node: Node) -> list[str]:
     """The topics whose cut logs keep a node from being folded anew under another description; none: it can be.
 
@@ -144,8 +151,8 @@ def cut_logs(lake: Lake, node: Node) -> list[str]:
 
 
 def cut_topics(lake: Lake) -> set[str]:
-    """The topics whose older rows are in opening balances alone."""
-    cut = set[str]()
+    """The topics whose older rows were cut off. A cut is known by its note, also when no node has a balance any more."""
+    cut = {name.removesuffix(".json") for name in small_files.names(f"{lake.root}/cuts")}
     for each in small_files.names(f"{lake.root}/state"):
         entry = small_files.read_json(lake.opening(each))
         balances = {} if entry is None else entry["progress"]["upto_ms"]

@@ -6,6 +6,7 @@ former name, and no stream begins the tables of the new one from nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -29,17 +30,34 @@ def has_to_be_renamed(lake: Lake, node: Node) -> bool:
     )
 
 
-def note_renamed(lake: Lake, before: str, after: str) -> Mapping[str, Any]:
-    """Give up the tables of a former name, as they are now, from this moment on. Out: the note; no other is equal to it."""
+@dataclass(frozen=True)
+class Note:
+    """A note of a rename, to which no other is equal; and the note that was there before, None: there was none."""
+
+    entry: Mapping[str, Any]
+    left: Mapping[str, Any] | None
+
+
+def note_renamed(lake: Lake, before: str, after: str) -> Note:
+    """Give up the tables of a former name, as they are now, from this moment on."""
+    left = small_files.read_json(lake.renamed(before))
     entry = {"to": after, "fingerprint": state_written_by(lake, before), "token": uuid4().hex}
-    small_files.write_json(lake.renamed(before), entry)
-    return entry
+    small_files.write_json(lake.renamed(before), entry, overwrite=left is not None)
+    return Note(entry, left)
 
 
-def forget_renamed(lake: Lake, before: str, note: Mapping[str, Any]) -> None:
-    """Take a note back, unless another process has noted a rename since."""
-    if small_files.read_json(lake.renamed(before)) == note:
+def forget_renamed(lake: Lake, before: str, note: Note) -> None:
+    """Take a note back, unless the node has its new name all the same; another process may have renamed it.
+
+    The note before it comes back: that process may be about to write the tables of the new name.
+    """
+    is_renamed = state_written_by(lake, note.entry["to"]) is not None
+    if is_renamed or small_files.read_json(lake.renamed(before)) != note.entry:
+        return
+    if note.left is None:
         small_files.delete(lake.renamed(before))
+    else:
+        small_files.write_json(lake.renamed(before), note.left)
 
 
 def renamed_to(lake: Lake, name: str) -> str | None:

@@ -140,15 +140,17 @@ def nothing_writes(
 ) -> Iterator[dict[str, Lease]]:
     """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
 
-    Out:    the leases of the backfills, by node
+    Out:    the leases: of the backfills by node, of the log and of the nodes as `log/<topic>` and `node/<node>`
     Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
     """
     with ExitStack() as stack:
+        held: dict[str, Lease] = {}
         writers = [(f"log/{topic.name}", f"Log '{topic.name}'")]
         writers += [(f"node/{node.required_name}", f"Node '{node.required_name}'") for node in nodes]
         for of, writer in writers:
-            stack.callback(take_lease_patiently(spark, lake.lease(of), writer, clock).release)
-        yield stack.enter_context(nothing_rebuilds(spark, lake, nodes, clock))
+            held[of] = take_lease_patiently(spark, lake.lease(of), writer, clock)
+            stack.callback(held[of].release)
+        yield held | stack.enter_context(nothing_rebuilds(spark, lake, nodes, clock))
 
 
 @contextmanager

@@ -166,19 +166,28 @@ class NodeRunner:
             first = words_of(one.place)
             logger.warning("a step raises for records", node=self.name, records=len(found), first=first)
 
-    def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, int]:
-        """How far the micro-batch goes; its repetition has to go as far, so the plan says so before anything is written."""
-        upto_ms = {topic: progress.upto_ms[topic] for topic in plan["upto_ms"]}
-        if upto_ms != plan["upto_ms"]:
-            small_files.write_json(self._lake.plan(self.name), {**plan, "upto_ms": upto_ms})
-        return upto_ms
+    def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
+        """The plan as far as the micro-batch goes. A repetition has to go as far, so it is there before anything is written.
 
-    def _write(self, found: FoldedIncrement, upto_ms: Mapping[str, int]) -> None:
+        A process that was paused during the fold may find the plan of one that has gone on since, and leaves it.
+        """
+        upto_ms = {topic: progress.upto_ms[topic] for topic in plan["upto_ms"]}
+        shortened, path = {**plan, "upto_ms": upto_ms}, self._lake.plan(self.name)
+        if upto_ms != plan["upto_ms"] and small_files.read_json(path) in (None, plan):
+            small_files.write_json(path, shortened)
+        return shortened
+
+    def _forget(self, plan: Mapping[str, Any]) -> None:
+        """Delete a plan, and no other."""
+        if small_files.read_json(self._lake.plan(self.name)) == plan:
+            small_files.delete(self._lake.plan(self.name))
+
+    def _write(self, found: FoldedIncrement, plan: Mapping[str, Any]) -> None:
         written = self._has_outputs(found.progress.batch)
         if found.refused is not None and not written:
             self._discard(found)
-            small_files.delete(self._lake.plan(self.name))  # so that the next reads what was changed since
-            self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
+            self._forget(plan)  # so that the next reads what was changed since
+            self._repeating, self.refused_ms = False, plan["upto_ms"][self.node.topics[0].name]
             raise found.refused
         self._on_step("before outputs")
         if not written:

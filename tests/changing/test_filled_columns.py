@@ -1,0 +1,81 @@
+"""Which commits have the values of columns that a log has gained since. No Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.engine.state_parquet import open_parquet
+from headrace.lake import NewFile
+from headrace.lake.paths import Lake
+from headrace.lifecycle import fill_columns
+from headrace.lifecycle.fill_columns import fill_commits
+from headrace.log.filled_columns import added_of, added_with, note_added
+from tests.changing.held import NO_SPARK, hold_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from headrace.log.filled_columns import Added
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE, place STRING")
+COMMIT_MS = 1_700_000_000_000  # of the commit that a lake holds
+
+
+def noted(tmp_path: Path, through_ms: int) -> tuple[str, Added]:
+    """A log that has gained `place` with a value through a commit; and what its table says of that."""
+    lake = Lake(f"file:{tmp_path}")
+    hold_records(lake, READINGS, {0: range(3)})
+    uri = lake.log("readings")
+    entry: Added = {"place": {"value": "hall", "through_ms": through_ms}}
+    note_added(
+        lakes.TableWriter(lakes.open_table(uri), lakes.MAINTAINER), entry, {"writer": "rewrite/log/readings"}
+    )
+    assert added_of(lakes.open_table(uri)) == entry
+    return uri, entry
+
+
+def test_a_column_that_goes_may_come_again_without_values(tmp_path: Path) -> None:
+    uri, entry = noted(tmp_path, COMMIT_MS)
+    log = lakes.open_table(uri)
+    assert added_with(log, {}, {}, COMMIT_MS, ["value", "place"]) == entry
+    assert added_with(log, {"spot": "place"}, {}, COMMIT_MS, ["value", "spot"]) == {"spot": entry["place"]}
+    assert added_with(log, {}, {}, COMMIT_MS, ["value"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("through_ms", "after_ms", "stray", "place"),
+    [
+        (COMMIT_MS, COMMIT_MS - 5, True, "hall"),  # the last commit before the log was written again
+        (COMMIT_MS - 1, COMMIT_MS - 5, True, None),  # an earlier commit is lost, too, and is in another file
+        (COMMIT_MS - 1, COMMIT_MS - 5, False, "hall"),  # the first lost commit came before
+        (COMMIT_MS, COMMIT_MS, False, None),
+        (COMMIT_MS, COMMIT_MS, True, None),
+    ],
+)
+def test_a_lost_commit_has_the_values_if_it_came_before_the_log_gained_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    through_ms: int,
+    after_ms: int,
+    stray: bool,
+    place: str | None,
+) -> None:
+    def cast(spark: object, topic: object, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
+        return {name: pa.scalar(text) for name, text in values.items()}
+
+    monkeypatch.setattr(fill_columns, "_cast", cast)
+    uri, _ = noted(tmp_path, through_ms)
+    ((name, held),) = lakes.open_table(uri).snapshot().files.items()
+    file = NewFile(name, held.size, "{}")
+    (found,) = fill_commits(NO_SPARK, uri, READINGS, [file], after_ms, stray=stray)
+    with open_parquet(f"{uri}/{found.path}", found.size, None) as parquet:
+        values = parquet.read(columns=["value"])["value"].to_pylist()
+    assert [value["place"] for value in values] == [place] * 3
