@@ -17,6 +17,7 @@ from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from pyspark.sql import SparkSession
 
@@ -49,7 +50,8 @@ def _commit_ms(uri: str) -> int:
     """The commit time of the rows of a file, which are of one commit."""
     bounds = bounds_of(uri, "ingested_at")
     assert bounds is not None
-    return round(bounds[1].timestamp() * 1000)
+    latest: datetime = bounds[1]
+    return round(latest.timestamp() * 1000)
 
 
 def _cast(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
