@@ -1,10 +1,9 @@
-"""Which commits have the values of columns that a log has gained since. No Spark."""
+"""Which commits have the values of columns that a log has gained since."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 import headrace as hr
@@ -12,18 +11,16 @@ from headrace import lake as lakes
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import NewFile
 from headrace.lake.paths import Lake
-from headrace.lifecycle import fill_columns
 from headrace.lifecycle.fill_columns import fill_commits
 from headrace.log.filled_columns import added_of, added_with, note_added
-from tests.changing.held import NO_SPARK, hold_records
+from tests.changing.held import hold_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from headrace.log.filled_columns import Added
+    from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.fast
+    from headrace.log.filled_columns import Added
 
 READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE, place STRING")
 COMMIT_MS = 1_700_000_000_000  # of the commit that a lake holds
@@ -42,6 +39,7 @@ def noted(tmp_path: Path, through_ms: int) -> tuple[str, Added]:
     return uri, entry
 
 
+@pytest.mark.fast
 def test_a_column_that_goes_may_come_again_without_values(tmp_path: Path) -> None:
     uri, entry = noted(tmp_path, COMMIT_MS)
     log = lakes.open_table(uri)
@@ -50,6 +48,7 @@ def test_a_column_that_goes_may_come_again_without_values(tmp_path: Path) -> Non
     assert added_with(log, {}, {}, COMMIT_MS, ["value"]) == {}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("through_ms", "after_ms", "stray", "place"),
     [
@@ -61,21 +60,17 @@ def test_a_column_that_goes_may_come_again_without_values(tmp_path: Path) -> Non
     ],
 )
 def test_a_lost_commit_has_the_values_if_it_came_before_the_log_gained_them(
+    spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     through_ms: int,
     after_ms: int,
     stray: bool,
     place: str | None,
 ) -> None:
-    def cast(spark: object, topic: object, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
-        return {name: pa.scalar(text) for name, text in values.items()}
-
-    monkeypatch.setattr(fill_columns, "_cast", cast)
     uri, _ = noted(tmp_path, through_ms)
     ((name, held),) = lakes.open_table(uri).snapshot().files.items()
     file = NewFile(name, held.size, "{}")
-    (found,) = fill_commits(NO_SPARK, uri, READINGS, [file], after_ms, stray=stray)
+    (found,) = fill_commits(spark, uri, READINGS, [file], after_ms, stray=stray)
     with open_parquet(f"{uri}/{found.path}", found.size, None) as parquet:
         values = parquet.read(columns=["value"])["value"].to_pylist()
     assert [value["place"] for value in values] == [place] * 3
