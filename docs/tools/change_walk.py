@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parents[2] / "assets" / "readings.py"
 BEFORE, AFTER = 'grace="2 minutes"', 'grace="5 minutes"'
 JOBS = "/locations/__repository__@headrace/jobs"
-STREAM = "/assets/stream/reading_counts_stream?view=overview"
 
 
 def change(walk: Walk, sensor: str) -> None:
@@ -33,11 +32,11 @@ def change(walk: Walk, sensor: str) -> None:
         with walk.page(f"/runs/{run}?levels=info", (1280, 1140)) as page:
             page.get_by_text(re.compile("rows became")).first.wait_for()
             take(page, "apply", left=MENU, top=430, bottom=900)
-        with walk.page(STREAM, (1280, 900)) as page:
-            page.get_by_text(re.compile("waiting|waits")).first.wait_for()
-            take(page, "waits", left=MENU)
         restart_stream(walk, sensor)
-        launched(walk, "roll_back_changes")
+        back = launched(walk, "roll_back_changes")
+        with walk.page(f"/runs/{back}?levels=info", (1280, 900)) as page:
+            page.get_by_text("the tables are those from before").first.wait_for()
+            take(page, "back", left=MENU, top=320, bottom=660)
     reload_code(walk)
     restart_stream(walk, sensor)
 
