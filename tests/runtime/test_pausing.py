@@ -42,7 +42,7 @@ def test_a_pause_is_asked_for_and_ended_by_name(tmp_path: Path) -> None:
         words = (*words, "--pipeline", "tests.scenarios.chained", "--lake", lake.root)
         return CliRunner().invoke(app, list(words)).output
 
-    assert "Node 'counts' rests" in command("pause", "counts")
+    assert "Node 'counts' is paused" in command("pause", "counts")
     assert paused_nodes(lake) == {"counts"}
     assert "Node 'counts' goes on" in command("resume", "counts")
     assert "Node 'counts' was not paused" in command("resume", "counts")
