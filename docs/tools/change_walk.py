@@ -35,7 +35,7 @@ def change(walk: Walk, sensor: str) -> None:
         restart_stream(walk, sensor)
         back = launched(walk, "roll_back_changes")
         with walk.page(f"/runs/{back}?levels=info", (1280, 900)) as page:
-            page.get_by_text("the tables are those from before").first.wait_for()
+            page.get_by_text("the former tables are back").first.wait_for()
             take(page, "back", left=MENU, top=320, bottom=660)
     reload_code(walk)
     restart_stream(walk, sensor)
