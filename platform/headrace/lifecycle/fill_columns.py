@@ -16,7 +16,7 @@ from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import SparkSession
@@ -34,16 +34,16 @@ def fill_commits(
         stray     each file is of one of these commits, as it was; else nobody knows more of their times than that the first
                   of them came next
     """
-    schema = table_schema(log_schema(topic))
-    values = _cast(spark, topic, values_at(open_table(uri), after_ms + 1))
-    if not stray:
-        return fill(uri, schema, files, values) if values else files
-    found: list[NewFile] = []
-    for file in files if values else ():
-        theirs = values_at(open_table(uri), _commit_ms(f"{uri}/{file.path}"))
-        own = {name: value for name, value in values.items() if name in theirs}
-        found += fill(uri, schema, [file], own) if own else [file]
-    return found or files
+    log, schema = open_table(uri), table_schema(log_schema(topic))
+    values = _cast(spark, topic, values_at(log, after_ms + 1))
+    if not values:
+        return files
+    found = []
+    for file in files:
+        gained = values_at(log, _commit_ms(f"{uri}/{file.path}")) if stray else values
+        own = {name: value for name, value in values.items() if name in gained}
+        found.append(_filled(uri, schema, file, own) if own else file)
+    return found
 
 
 def _commit_ms(uri: str) -> int:
@@ -66,17 +66,11 @@ def _cast(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[
     return {name: row[name][0] for name in row.column_names}
 
 
-def fill(
-    uri: str, schema: pa.Schema, files: Iterable[NewFile], values: Mapping[str, pa.Scalar]
-) -> list[NewFile]:
-    """Files with the same rows and these values in columns of their value; the files before stay as they are.
+def _filled(uri: str, schema: pa.Schema, file: NewFile, values: Mapping[str, pa.Scalar]) -> NewFile:
+    """A file with the same rows and these values in columns of their value; the file before stays as it is.
 
     In: uri, schema  of the log's table
     """
-    return [_filled(uri, schema, file, values) for file in files]
-
-
-def _filled(uri: str, schema: pa.Schema, file: NewFile, values: Mapping[str, pa.Scalar]) -> NewFile:
     with open_parquet(f"{uri}/{file.path}", file.size, None) as parquet:
         rows = parquet.read().combine_chunks()
     value = rows["value"].combine_chunks() if "value" in rows.column_names and rows.num_rows else None
