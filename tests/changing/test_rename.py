@@ -28,6 +28,7 @@ from tests.changing.held import COLUMNS, hold, hold_log
 from tests.scenarios.chained import COUNTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from headrace.writing.lease import Lease
@@ -106,11 +107,8 @@ def test_a_node_that_another_process_has_renamed_meanwhile_is_not_taken_back(tmp
     assert renamed_to(lake, "totals") == "sums"
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Path, at: int) -> None:
-    """Its leases expire just after it has looked at them, and another process renames the node."""
-    lake = Lake(f"file:{tmp_path}")
-    hold(lake, TOTALS)
+def expires(at: int, meanwhile: Callable[[], None]) -> Lease:
+    """A lease that expires just after it was looked at for the n-th time; then another process does something."""
 
     class Expires:
         checks = 0
@@ -118,13 +116,26 @@ def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Pa
         def check(self) -> None:
             self.checks += 1
             if self.checks == at:
-                rename_node(lake, "totals", "sums", ())
-                went_on(lake)
+                meanwhile()
             elif self.checks > at:
                 Lost().check()
 
+    return cast("Lease", Expires())
+
+
+def renamed_and_went_on(lake: Lake) -> None:
+    rename_node(lake, "totals", "sums", ())
+    went_on(lake)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Path, at: int) -> None:
+    """Its leases expire just after it has looked at them, and another process renames the node."""
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+
     with pytest.raises((FencedError, LeaseLostError)):
-        rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
+        rename_node(lake, "totals", "sums", [expires(at, lambda: renamed_and_went_on(lake))])
     assert reached(lake) == 2
     assert renamed_to(lake, "totals") == "sums", "the former name stays given up"
 
@@ -173,20 +184,12 @@ def test_a_rename_that_was_paused_takes_away_nothing_that_came_since(
     if left:
         retained(lake, "sums", "left")
 
-    class Expires:
-        checks = 0
-
-        def check(self) -> None:
-            self.checks += 1
-            if self.checks == at:
-                rename_node(lake, "totals", "sums", ())
-                went_on(lake)
-                retained(lake, "sums", "later")
-            elif self.checks > at:
-                Lost().check()
+    def meanwhile() -> None:
+        renamed_and_went_on(lake)
+        retained(lake, "sums", "later")
 
     with pytest.raises((FencedError, LeaseLostError, OvertakenError)):
-        rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
+        rename_node(lake, "totals", "sums", [expires(at, meanwhile)])
     balance, plan = (small_files.read_json(place("sums")) for place in (lake.opening, lake.plan))
     assert (balance["folder"], plan["token"]) == ("later", "later")  # type: ignore[index]
     assert lakes.exists(f"{lake.openings('sums')}/later/state")
