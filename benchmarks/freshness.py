@@ -109,12 +109,12 @@ def main(
             )
             history = History(place, nodes)
             runtime = StreamRuntime(
-                spark, place, nodes, kafka=kafka, trigger_ms=trigger_ms, on_step=partial(_note, seen)
+                spark, place, nodes, kafka=kafka, trigger_ms=trigger_ms, on_step=partial(note_step, seen)
             )
             _run(runtime, spark, broker.bootstrap_servers, rate, topics, minutes * 60, seen, history)
             session = pipeline_session(spark)
             for node in nodes:
-                _read(session, place, node, seen, history)
+                read_latencies(session, place, node, seen, history)
                 if not all(verdict.equal for verdict in verify(session, place, node)):
                     console.print(f"{node.required_name}: its backfill DIFFERS")
                     right = False
@@ -150,7 +150,8 @@ class History:
         return [commit for commit in found if (commit.record or {}).get("writer") == writer]
 
 
-def _note(seen: Seen, asset: str, step: str) -> None:
+def note_step(seen: Seen, asset: str, step: str) -> None:
+    """Note when a step of a commit was done."""
     seen.steps[asset, step].append(time.time() * 1000)
 
 
@@ -200,7 +201,7 @@ def _run(
         history.read()
 
 
-def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen, history: History) -> None:
+def read_latencies(spark: SparkSession, lake: Lake, node: Node, seen: Seen, history: History) -> None:
     """Where each record's time went, from the commits of its log and of its node."""
     name = node.required_name
     folded = _done(history.of(lake.state(name), f"node/{name}"), seen.steps[f"stream/{name}", "after state"])

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import readings
-from benchmarks.freshness import History, Seen, _note, _read
+from benchmarks.freshness import History, Seen, note_step, read_latencies
 from benchmarks.workbench import session_on
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.errors import TerminalError
@@ -96,7 +96,7 @@ def _measure(spark: SparkSession, lake: Lake, servers: str, rate: float, alone: 
     kafka, seen, moments = KafkaSettings(bootstrap_servers=servers), Seen(), Moments()
     history = History(lake, [node])
     runtime = StreamRuntime(
-        spark, lake, [node], kafka=kafka, trigger_ms=TRIGGER_MS, on_step=partial(_note, seen)
+        spark, lake, [node], kafka=kafka, trigger_ms=TRIGGER_MS, on_step=partial(note_step, seen)
     )
     began = time.monotonic()
     runtime.run_until_caught_up()
@@ -121,7 +121,7 @@ def _measure(spark: SparkSession, lake: Lake, servers: str, rate: float, alone: 
             moments.stages.append((float(at), stage))
         runtime.drain()
         again = StreamRuntime(
-            spark, lake, [changed], kafka=kafka, trigger_ms=TRIGGER_MS, on_step=partial(_note, seen)
+            spark, lake, [changed], kafka=kafka, trigger_ms=TRIGGER_MS, on_step=partial(note_step, seen)
         )
         _watch(again, history, lambda: time.time() >= moments.applied + alone)
     finally:
@@ -131,7 +131,7 @@ def _measure(spark: SparkSession, lake: Lake, servers: str, rate: float, alone: 
     again.drain()
     history.read()
     session = pipeline_session(spark)
-    _read(session, lake, changed, seen, history)
+    read_latencies(session, lake, changed, seen, history)
     _print(seen, moments, rate, alone)
     right = all(verdict.equal for verdict in verify(session, lake, changed))
     print("the tables equal a backfill by the new description" if right else "a backfill DIFFERS")

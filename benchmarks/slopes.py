@@ -30,6 +30,7 @@ from benchmarks.catch_up import Measured, catch_up, windows_are
 from benchmarks.workbench import session_on
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
+from headrace.lake.storage import local_path
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
@@ -142,12 +143,12 @@ def _tried(spark: SparkSession, folder: Path, broker: Broker, trial: Trial) -> t
         lake = Lake(f"file:{folder}/{trial.topic}-{trial.tasks}-{run}")
         measured = catch_up(spark, lake, kafka, trial.node, sent, _check(spark, trial, sent))
         if run == "warm-up":
-            shutil.rmtree(lake.root.removeprefix("file:"))
+            shutil.rmtree(local_path(lake.root))
     seconds = _little(spark, lake, broker, kafka, trial) if trial.totals else None
     _require(
         all(each.equal for each in verify(pipeline_session(spark), lake, trial.node)), "a backfill differs"
     )
-    shutil.rmtree(lake.root.removeprefix("file:"))
+    shutil.rmtree(local_path(lake.root))
     return measured, seconds
 
 
