@@ -1,4 +1,4 @@
-"""What a stream's readers notice of a change: its freshness while a rebuild of its whole log runs beside it.
+"""How fresh a stream's rows are while its whole log is rebuilt at the same time.
 
 `python -m benchmarks.rebuild_beside` fills a topic with 10,000,000 readings, lets a stream of final windows catch up, and
 sends on at a steady rate. After a minute a second process applies another grace (`headrace apply`): it folds the log beside
@@ -6,8 +6,8 @@ the stream's tables, compares the rows, and swaps the new tables in. The stream 
 the former code does; it is started again with the new description, and its tables are compared with a backfill. Exits 1
 when they differ.
 
-A record has arrived when the state commit that has folded it is made. Of records that the rebuild folded after the stream
-had handed its node over, that is the commit of the swap.
+A record has arrived when the commit of the state that has folded it is made. While the node is swapped, the rebuild folds
+the records; they arrive with the commit of the swap.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Slopes for `docs/scaling.md`: what catching up costs with more cores, buckets, Kafka partitions and keys.
 
-`python -m benchmarks.slopes`. One broker and one machine; each line is a catch-up of whole topics into a new lake, the log
-included, the second of two alike in a warm session. Two cores are there: `local[4]` and `local[8]` show what more buckets
-than cores cost. Of keys the totals of all are kept, and a last micro-batch of a thousand records says what a state of that
-size costs a small one.
+`python -m benchmarks.slopes` runs on one machine with one broker. Each line is a catch-up of a whole topic into a new lake,
+the log included: the second of two in one session, so it is warm. On two cores, `local[4]` and `local[8]` show the cost of
+more buckets than cores. The lines on keys keep a total for each key. After their catch-up a micro-batch of a thousand
+records shows what a small one costs with a state of that size.
 
-Windows are checked against plain Python; of totals the sum of their counts against the records, and all rows against a
+Windows are compared with plain Python, and the sum of all counts with the number of records. All rows are compared with a
 backfill.
 """
 

@@ -25,7 +25,7 @@ from headrace.sequence.reasons import Reasons
 
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
-# Of one record, and of those that are split at once: an empty line takes many bytes in memory. A final newline adds no line.
+# The most lines that are split at once, because each takes many bytes in memory. A final newline adds no line.
 LINES_MAX = 1_000_000
 
 
