@@ -89,6 +89,7 @@ def test_a_topic_overrides_the_connection_for_both_clients_and_adds_what_is_the_
     )
     found = source_options(topic, KafkaSettings(username="u"))
     assert found["kafka.fetch.min.bytes"] == "7"
+    assert found["kafka.fetch.max.wait.ms"] == "1"
     assert 'password="secret"' in found["kafka.sasl.jaas.config"]
     assert "kafka.sasl.password" not in found
 

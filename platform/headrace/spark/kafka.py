@@ -35,6 +35,13 @@ RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
+# At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead: so polls are large.
+# The client fetches on behind the last record; while that request waits at the broker, all others of the client wait, too.
+FETCHING = {
+    "kafka.fetch.max.wait.ms": "1",
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+}
 
 
 class BrokerUnreachableError(TransientError):
@@ -231,9 +238,9 @@ class _Committer:
 
 
 def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
-    """How Spark's Kafka source reaches a topic: by the settings, those of the topic before them."""
+    """How Spark's Kafka source reads a topic: by the settings, those of the topic before them."""
     more = {f"kafka.{name}": value for name, value in topic.options.items() if name not in FIELDS}
-    return settings.of(topic.options).spark_options() | more
+    return FETCHING | settings.of(topic.options).spark_options() | more
 
 
 def read_offsets(

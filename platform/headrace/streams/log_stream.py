@@ -57,8 +57,6 @@ MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catchi
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
-# At each poll Spark asks the broker for the bounds of the partition, and discards what was fetched ahead: polls are large.
-FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
@@ -146,9 +144,7 @@ class LogStream(SharedLog):
         self.sequencer = sequencer
         self._start_ticking()
         starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
-        reader = self._spark.readStream.format("kafka").options(
-            **FETCHING | source_options(self.topic, self._settings)
-        )
+        reader = self._spark.readStream.format("kafka").options(**source_options(self.topic, self._settings))
         reader = reader.options(
             subscribe=self.name,
             startingOffsets=json.dumps({self.name: starting}),
