@@ -24,7 +24,7 @@ class StreamOverrides(BaseModel):
 class StreamSettings(BaseSettings):
     """Read from the environment (`HEADRACE_STREAM_…`) when a run starts.
 
-    In: trigger_ms             the shortest time between two micro-batches of a query
+    In: trigger_ms             the shortest time between two micro-batches of a log, with which its nodes keep step
         rotate_after_hours     then a run drains, and the sensor starts a fresh one
         drain_timeout_seconds  how long a stop may go on folding the logs
         standby                a run waits for leases that another holds, for as long as it takes, and then takes over

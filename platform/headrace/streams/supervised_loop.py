@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from headrace.writing.handover import WaitsError
 
 
+PACE = 0.8  # a loop that was no faster than its log would never make up for a call that it has wasted
+
+
 class SupervisedLoop(Supervised):
     """Calls `work` after each `check_now`, and when a look finds that work is due.
 
-    Two calls begin at least `trigger_ms` apart, and looks are `trigger_ms` apart. An error ends the loop; `keep_running`
-    opens it again.
+    On average calls begin at least `PACE` of `trigger_ms` apart, and one may come early. So a node falls into step with a
+    log that commits once in `trigger_ms`, and folds each commit as it comes. Looks are `trigger_ms` apart. An error ends
+    the loop; `keep_running` opens it again.
     """
 
     def __init__(self) -> None:
@@ -30,7 +34,8 @@ class SupervisedLoop(Supervised):
         super().__init__()
         self._changed = threading.Condition()
         self._woken = False
-        self._worked_at = self._looked_at = -math.inf  # the last beginnings, by the monotonic clock
+        # By the monotonic clock: the last beginnings, and when the next call is due if they are spread evenly.
+        self._worked_at = self._looked_at = self._due_at = -math.inf
         self._thread = threading.Thread()
 
     @abstractmethod
@@ -54,12 +59,12 @@ class SupervisedLoop(Supervised):
         """Open it, and start the thread; it works once at the beginning, for earlier events woke nobody."""
         self.open()
         self._woken = True
-        self._worked_at = self._looked_at = -math.inf
+        self._worked_at = self._looked_at = self._due_at = -math.inf
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"{self.kind}/{self.name}")
         self._thread.start()
 
     def check_now(self) -> None:
-        """Work as soon as `trigger_ms` allows: there is something new."""
+        """Work as soon as `trigger_ms` allows, which is at once if the last calls were in time: there is something new."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
@@ -86,7 +91,7 @@ class SupervisedLoop(Supervised):
     def set_trigger(self, trigger_ms: int) -> None:
         """Change the time between two micro-batches, at once; the loop goes on."""
         with self._changed:
-            self.trigger_ms = trigger_ms
+            self.trigger_ms, self._due_at = trigger_ms, self._worked_at + trigger_ms / 1000
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -97,6 +102,7 @@ class SupervisedLoop(Supervised):
                 try:
                     if woken or self.due():
                         self._worked_at = time.monotonic()
+                        self._due_at = max(self._worked_at, self._due_at) + PACE * self.trigger_ms / 1000
                         self._handle(self.work)
                 except BaseException as error:
                     self._end_with(error)
@@ -106,9 +112,9 @@ class SupervisedLoop(Supervised):
         """Until it is time to work (True) or to look (False); None: the loop ends."""
         with self._changed:
             while not self._ends:
-                now = time.monotonic()
-                since = self._worked_at if self._woken else max(self._worked_at, self._looked_at)
-                wait_seconds = since + self.trigger_ms / 1000 - now
+                now, interval = time.monotonic(), self.trigger_ms / 1000
+                look_at = max(self._worked_at, self._looked_at) + interval
+                wait_seconds = (self._due_at - interval if self._woken else look_at) - now
                 if wait_seconds <= 0:
                     woken, self._woken, self._looked_at = self._woken, False, now
                     return woken
