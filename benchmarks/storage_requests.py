@@ -1,7 +1,8 @@
 """Requests to the object store in a minute of a stream: at work, and with nothing to do.
 
-`python -m benchmarks.storage_requests`. A real Kafka broker, a real S3 server behind a proxy that counts, one topic and one
-node of each kind; a trigger of one second. Counted after half a minute that warms up. Commits are counted in the tables.
+`python -m benchmarks.storage_requests`. A real Kafka broker and a real S3 server, whose own metrics count the requests; one
+topic of two partitions and one node of each kind. Counted after half a minute that warms up. Commits are counted in the
+tables.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import os
 import tempfile
 import threading
 import time
+import urllib.request
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from aiohttp import web
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.table import Table
 
@@ -26,18 +28,19 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.local.object_store import ObjectStore
+from headrace.local.broker_config import free_port
+from headrace.local.object_store import BUCKET, ObjectStore
 from headrace.local.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.faults.s3_proxy import S3Proxy
 
 if TYPE_CHECKING:
     from headrace.description import Node
 
-KINDS = ("PUT", "LIST", "GET", "HEAD", "DELETE", "POST")
+REQUESTS = "SeaweedFS_s3_request"  # the server's counter, by type and answer; HEAD counts as GET
+KINDS = ("PUT", "LIST", "GET", "DELETE", "POST")
 WARM_UP_SECONDS = 30.0
 
 readings = hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
@@ -51,42 +54,29 @@ NODES: dict[str, Node] = {
 }
 
 
-class CountingProxy(S3Proxy):
-    """Counts requests by kind."""
-
-    def __init__(self, endpoint: str) -> None:
-        super().__init__(endpoint, seed=0)
-        self.seen: Counter[str] = Counter()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        is_list = request.method == "GET" and "list-type" in request.query
-        self.seen["LIST" if is_list else request.method] += 1
-        return await super()._answer(request)
-
-
 def main(
     seconds: Annotated[float, typer.Option(help="How long each state is counted.")] = 60.0,
     rate: Annotated[int, typer.Option(help="Records per second.")] = 500,
+    trigger_ms: Annotated[int, typer.Option(help="The shortest time between two micro-batches.")] = 1_000,
 ) -> None:
     """Measure and print."""
-    shown = Table(title=f"Requests in a minute; {rate} records/s, trigger 1 s")
+    shown = Table(title=f"Requests in a minute; {rate} records/s, trigger {trigger_ms / 1000:g} s")
     for column in ("node", "state", "log commits", "state commits", *KINDS):
         shown.add_column(column, justify="left" if column in ("node", "state") else "right")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        store = stack.enter_context(ObjectStore(folder / "s3"))
-        proxy = stack.enter_context(CountingProxy(store.endpoint))
+        store = stack.enter_context(ObjectStore(folder / "s3", metrics_port=free_port()))
         broker = stack.enter_context(Broker(folder / "kafka"))
-        os.environ |= {**store.environment, "AWS_ENDPOINT_URL": proxy.endpoint}
+        os.environ |= store.environment
         spark = build_session(spark_conf(spark_jars(), lake=store.root), "storage-requests")
         create_topics(broker.bootstrap_servers, {"readings": 2})
         for name, node in NODES.items():
             lake = Lake(f"{store.root}/{node.name}")
             kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-            runtime = StreamRuntime(spark, lake, [node], kafka=kafka)
+            runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=trigger_ms)
             try:
                 for state, records in (("at work", rate), ("idle", 0)):
-                    row = _counted(runtime, lake, node, proxy, broker, seconds, records)
+                    row = _counted(runtime, lake, node, store, broker, seconds, records)
                     shown.add_row(name, state, *(f"{value * 60 / seconds:.0f}" for value in row))
             finally:
                 runtime.drain(timeout_seconds=30)
@@ -97,7 +87,7 @@ def _counted(
     runtime: StreamRuntime,
     lake: Lake,
     node: Node,
-    proxy: CountingProxy,
+    store: ObjectStore,
     broker: Broker,
     seconds: float,
     rate: int,
@@ -108,17 +98,28 @@ def _counted(
         sending.start()
     try:
         _poll(runtime, WARM_UP_SECONDS)
-        before, commits = Counter(proxy.seen), _versions(lake, node)
+        before, commits = _requests(store), _versions(lake, node)
         _poll(runtime, seconds)
-        after = _versions(lake, node)
+        requests, after = _requests(store) - before, _versions(lake, node)
         return [
             *(b - a for a, b in zip(commits, after, strict=True)),
-            *(proxy.seen[k] - before[k] for k in KINDS),
+            *(requests[kind] for kind in KINDS),
         ]
     finally:
         over.set()
         if rate:
             sending.join()
+
+
+def _requests(store: ObjectStore) -> Counter[str]:
+    """The requests to the lake's bucket since the server began, by kind."""
+    found: Counter[str] = Counter()
+    with urllib.request.urlopen(store.metrics_url) as answer:
+        for family in text_string_to_metric_families(answer.read().decode()):
+            for sample in family.samples if family.name == REQUESTS else ():
+                if sample.labels["bucket"] == BUCKET:
+                    found[sample.labels["type"]] += int(sample.value)
+    return found
 
 
 def _poll(runtime: StreamRuntime, seconds: float) -> None:

@@ -73,13 +73,19 @@ class ObjectStore(LocalServer):
 
     In:     `port` None takes a free one, and keeps it over restarts on this folder.
             `credentials` (key, secret) replace those in the data folder; None makes them the first time.
+            `metrics_port`, where the server shows its own figures to Prometheus; None: nowhere.
     """
 
     def __init__(
-        self, data_dir: Path, port: int | None = None, credentials: tuple[str, str] | None = None
+        self,
+        data_dir: Path,
+        port: int | None = None,
+        credentials: tuple[str, str] | None = None,
+        *,
+        metrics_port: int | None = None,
     ) -> None:
         super().__init__(data_dir.absolute(), port, "object-store.log")
-        self._credentials = credentials
+        self._credentials, self._metrics_port = credentials, metrics_port
         self._ports: dict[str, int] = {}
 
     @property
@@ -88,6 +94,13 @@ class ObjectStore(LocalServer):
         if self.port is None:
             raise ObjectStoreFailed("The server has no port yet.", hint="Call start(), or name a port.")
         return f"http://{HOST}:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """The URL of its figures, in Prometheus' text format."""
+        if self._metrics_port is None:
+            raise ObjectStoreFailed("The server shows no figures.", hint="Name a metrics_port.")
+        return f"http://{HOST}:{self._metrics_port}/metrics"
 
     @property
     def root(self) -> str:
@@ -119,6 +132,8 @@ class ObjectStore(LocalServer):
         command += ["-dir=.", f"-ip={HOST}", f"-ip.bind={HOST}", f"-bucket={BUCKET}", *UNUSED]
         command += [f"-{flag}={port}" for flag, port in self._ports.items()]
         command += [f"-s3.config={self._identities.name}"]
+        if self._metrics_port is not None:
+            command += [f"-metricsPort={self._metrics_port}"]
         command += ["-filer.localSocket=filer.sock", "-s3.localSocket=s3.sock"]
         # It would take an identity from the variables of other clients; it logs below TMPDIR.
         env = {"PATH": os.defpath, "HOME": str(self.data_dir), "TMPDIR": str(self.data_dir / "tmp")}
