@@ -25,6 +25,7 @@ from headrace.streams.pausing import pause, paused_nodes
 from headrace.writing.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
+from tests.runtime.line import taken_by_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,14 +243,6 @@ def paused_at(step: str, meanwhile: Callable[[], object]) -> Callable[[str], Non
     return on_step
 
 
-def taken_by_another(living: Living, name: str) -> None:
-    """Let another process take the lease of a node, as if it had expired, and give it back."""
-    folder = living.lake.lease(name)
-    epoch = 1 + max(int(each.partition(".")[0]) for each in small_files.names(folder))
-    small_files.write_json(f"{folder}/{epoch}.claim.json", {"taken_ms": 1})
-    small_files.write_json(f"{folder}/{epoch}.renewed.json", {"renewed_ms": 0})
-
-
 def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile(living: Living) -> None:
     """Its leases expired: a stream has folded what came, and has given it to its sink."""
     seen = Seen()
@@ -268,7 +261,12 @@ def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile
     living.fold(before)
     refused("after kept", folded, hr.TransientError, "another process has written its tables")
     living.fold(before)  # nothing was noted: the code before goes on
-    refused("after rules", lambda: taken_by_another(living, "node/finals"), LeaseLostError, "taken over")
+    refused(
+        "after rules",
+        lambda: taken_by_another(living.lake.lease("node/finals")),
+        LeaseLostError,
+        "taken over",
+    )
     ApplyChanges(living.spark, living.lake, after).run()
     living.commit((9, "a", 2))
     living.fold(after)

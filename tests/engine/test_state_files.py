@@ -165,7 +165,7 @@ def test_an_object_store_is_read_by_ranges_of_several_files_at_once(
         assert written is not None
         store.put(f"state/{written.path}", (tmp_path / written.path).read_bytes())
         files.append(written)
-    for module in ("state_parquet", "state_files"):
+    for module in ("state_parquet", "at_once"):
         monkeypatch.setattr(f"headrace.engine.{module}.is_local", lambda uri: False)
     monkeypatch.setattr("headrace.lake.stored_file.store_of", lambda uri: (store, uri))
     source = StateSource("state").plus(files)

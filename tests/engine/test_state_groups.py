@@ -137,7 +137,7 @@ def test_a_file_that_was_just_written_is_not_read_from_the_store(monkeypatch: py
         return really(store, path, start=start, end=end)
 
     monkeypatch.setattr(obstore, "get_range", counted)
-    for module in ("engine.state_parquet", "engine.state_files", "lake.data_file"):
+    for module in ("engine.state_parquet", "engine.at_once", "lake.data_file"):
         monkeypatch.setattr(f"headrace.{module}.is_local", lambda uri: False)
     for module in ("lake.stored_file", "lake.data_file"):
         monkeypatch.setattr(f"headrace.{module}.store_of", lambda uri: (store, uri))

@@ -25,6 +25,7 @@ from headrace.lake import (
     create,
     upkeep,
 )
+from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.snapshot import DataFile, Snapshot
 
 pytestmark = pytest.mark.fast
@@ -149,3 +150,68 @@ def test_a_reader_that_slept_while_history_was_cleaned_reads_the_table_anew(
     sleeper._snapshot._look_at = 0.0
     assert writer.append([], {"writer": "sleeper"}) == table.version
     assert sleeper.snapshot() == table.snapshot() == fresh(table)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commit files that are asked for, there or not."""
+    found: list[str] = []
+    really = read_commit
+
+    def noted(table: str, version: int) -> CommitFile | None:
+        found.append(f"{version}")
+        return really(table, version)
+
+    for module in ("snapshot", "table"):
+        monkeypatch.setattr(f"headrace.lake.{module}.read_commit", noted)
+    return found
+
+
+def test_rows_up_to_a_value_that_is_known_ask_nobody_and_beyond_it_the_store(
+    table: LakeTable, asked: list[str]
+) -> None:
+    reader, appender = LakeTable(table.uri), TableWriter(table, APPENDER)
+    appender.append([written(table, [(5, None, None)])], {})
+    assert reader.snapshot().rows == 1
+    asked.clear()
+    assert reader.snapshot_through("n", 5).rows == 1
+    assert not asked
+    appender.append([written(table, [(6, None, None)])], {})
+    asked.clear()
+    assert reader.snapshot_through("n", 5).rows == 1
+    assert not asked
+    assert reader.snapshot_through("n", 6).rows == 2
+    assert reader.snapshot_through("n", 7).rows == 2, "there is no more"
+    assert asked
+
+
+def test_a_commit_that_was_seen_is_not_read_again_and_keeps_its_version(
+    table: LakeTable, asked: list[str]
+) -> None:
+    """Also where another one has come between two looks, after columns were added."""
+    reader, appender = LakeTable(table.uri), TableWriter(table, APPENDER)
+    assert reader.version == table.version
+    create(table.uri, SCHEMA.append(pa.field("more", pa.int64())), adds=["more"])
+    appender.append([written(table, [(1, None, None)])], {"writer": "first"})
+    reader.snapshot()
+    appender.append([written(table, [(2, None, None)])], {"writer": "second"})
+    reader.snapshot()
+    asked.clear()
+    for version in range(reader.version, -1, -1):
+        found, fresh_one = reader.commit_at(version), read_commit(table.uri, version)
+        assert found is not None
+        assert fresh_one is not None
+        assert (found.version, found.actions) == (version, fresh_one.actions)
+    assert asked.count(f"{reader.version}") == 1, "by the comparison alone"
+
+
+def test_a_commit_is_read_ahead_for_the_next_one(table: LakeTable) -> None:
+    appender = TableWriter(table, APPENDER)
+    table.snapshot()
+    version = appender.append([written(table, [(1, None, None)])], {})
+    deadline = time.monotonic() + 20
+    while table.known_version < version and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert table.known_version == version
+    assert appender.append([written(table, [(2, None, None)])], {}) == version + 1
+    assert table.snapshot() == fresh(table)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
+from headrace.lake import small_files
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.testing.piped import PipedTopic
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
+
+
+def taken_by_another(folder: str) -> None:
+    """Let another process take the lease whose claims lie in a folder, as if it had expired, and give it back."""
+    epoch = 1 + max(int(each.partition(".")[0]) for each in small_files.names(folder))
+    small_files.write_json(f"{folder}/{epoch}.claim.json", {"taken_ms": 1})
+    small_files.write_json(f"{folder}/{epoch}.renewed.json", {"renewed_ms": 0})
 
 
 def at(text: str) -> int:

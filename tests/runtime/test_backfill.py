@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.observe.views import Views
@@ -24,7 +23,7 @@ from headrace.writing.lease import LeaseHeldError, LeaseLostError
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
-from tests.runtime.line import Line
+from tests.runtime.line import Line, taken_by_another
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -325,7 +324,7 @@ def test_a_backfill_that_lost_its_lease_swaps_nothing(line: Line, monkeypatch: p
     before, real = results(line), lakes.TableWriter
 
     def paused(table: lakes.LakeTable, role: str, **more: Any) -> lakes.TableWriter:
-        small_files.write_json(f"{line.lake.lease('backfill/reading_counts')}/99.claim.json", {})
+        taken_by_another(line.lake.lease("backfill/reading_counts"))
         return real(table, role, **more)
 
     monkeypatch.setattr(lakes, "TableWriter", paused)

@@ -83,7 +83,8 @@ def _by_files(lake: Lake, done_ms: Mapping[str, int], upto_ms: Mapping[str, int]
 def _stretches(uri: str, done_ms: int, upto_ms: int) -> list[tuple[int, int, float]]:
     """For each file of a log its first and last commit time that is not read yet, and about how many bytes they have."""
     found = []
-    files = open_table(uri).snapshot().within(COLUMN, (done_ms + 1) * 1_000, upto_ms * 1_000 + 999)
+    snapshot = open_table(uri).snapshot_through(COLUMN, upto_ms * 1_000)
+    files = snapshot.within(COLUMN, (done_ms + 1) * 1_000, upto_ms * 1_000 + 999)
     for file in files.values():
         first_ms, last_ms = (
             int(ends.get(COLUMN, otherwise * 1_000)) // 1_000

@@ -6,6 +6,7 @@ others say.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
 from headrace.fold.columns import int64
 from headrace.lake import open_table
@@ -57,10 +59,9 @@ class LogSlice:
 
     @classmethod
     def of(cls, uri: str, after_ms: int, through_ms: int) -> LogSlice:
-        """The slice as of the newest version of the log."""
-        found = (
-            open_table(uri).snapshot().within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
-        )
+        """The slice, as of a version of the log that has all of it."""
+        snapshot = open_table(uri).snapshot_through(INGESTED_AT, through_ms * 1_000)
+        found = snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
         return cls(uri, {name: file.size for name, file in found.items()}, after_ms, through_ms)
 
     @property
@@ -77,9 +78,9 @@ class LogSlice:
 
     def read(self, columns: Mapping[str, Origin]) -> pa.Table:
         """The rows as a task reads them, in any order. In: columns  those that are wanted, by the names they get."""
-        parts = [part for name, size in self.files.items() for part in self._read(name, size, columns)]
         empty = pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
-        return pa.concat_tables([empty, *parts]).combine_chunks()
+        read = each(lambda file: [*self._read(*file, columns)], self.files.items(), self.uri)
+        return pa.concat_tables([empty, *itertools.chain.from_iterable(read)]).combine_chunks()
 
     def commit_rows(self) -> list[tuple[int, str]]:
         """The time in ms of each log commit, and the JSON of its commit row; in order."""

@@ -7,8 +7,7 @@ such row.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -16,19 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.engine.at_once import each
 from headrace.engine.state_groups import StateFile, StateGroup
 from headrace.engine.state_layout import TABLE, TIME, StateLayout
 from headrace.engine.state_parquet import ANY, FOOTERS, pairs
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
 from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
 from headrace.lake.snapshot import data_file
-from headrace.lake.storage import is_local
 
 # In each group of rows, the least that is read of a file. Each group costs half a millisecond of CPU to write. With 256 rows
 # a file of 1,250 rows took 6.1 ms in place of 3.8, and a read of 100 among 100,000 keys 1.0 MB in place of 2.7.
 GROUP_ROWS_MIN, GROUPS_MAX = 1_024, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
-READS_AT_ONCE = 8  # files of an object store
 FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of Arrow is worth
 Bounds = tuple[int, int]
 T = TypeVar("T")
@@ -106,22 +104,13 @@ def read_state(
     bytes_read: list[int] = []
 
     def groups() -> Iterator[StateGroup]:
-        for found, size in _each(read, files.items(), at_once=1 if is_local(source.uri) else READS_AT_ONCE):
+        for found, size in each(read, files.items(), source.uri):
             bytes_read.append(size)
             yield from found
 
     state = layout.tables[table]
     rows = pa.concat_tables([state.empty(), *_needed(groups(), wanted)]).combine_chunks()
     return StateRead(state.merge(rows), sum(bytes_read))
-
-
-def _each(work: Callable[[T], R], items: Collection[T], at_once: int) -> Iterator[R]:
-    """Do something with each item, several at once: of an object store, most of the time is waiting."""
-    if at_once == 1 or len(items) < 2:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(work, items)
 
 
 def write_state(

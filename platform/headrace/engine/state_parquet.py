@@ -20,6 +20,7 @@ from headrace.lake.stored_file import StoredFile
 # A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
 # a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.
 FOOTERS_BYTES_MAX, COLUMN_CHUNK_BYTES = 64 << 20, 1_024
+WHOLE_BYTES = 256 << 10  # a file of an object store that is no larger is read by one request
 HASH_PLACE, TIME_PLACE = 1, 2  # in `state_layout.SHARED`
 ANY = (-(1 << 63), (1 << 63) - 1)  # the bounds where a file does not tell them
 
@@ -110,7 +111,10 @@ def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.Parq
     """A file of so many bytes. In: footer  if it is known already."""
     if is_local(uri):
         return pq.ParquetFile(local_path(uri), metadata=footer)
-    source = pa.PythonFile(StoredFile(uri, size), mode="r")
+    stored = StoredFile(uri, size)
+    if footer is None and size <= WHOLE_BYTES:
+        return pq.ParquetFile(pa.BufferReader(stored.read()))
+    source = pa.PythonFile(stored, mode="r")
     return pq.ParquetFile(source, metadata=footer, pre_buffer=True)
 
 

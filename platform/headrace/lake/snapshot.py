@@ -21,7 +21,7 @@ from headrace.lake import small_files
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 from headrace.lake.data_file import time_text
 
-REMEMBERED = 8  # versions before the newest whose files are still known
+REMEMBERED = 8  # versions before the newest whose files and commits are still known
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 Bound = int | float | str
 
@@ -65,6 +65,11 @@ class Snapshot:
         """The number of rows, by the statistics."""
         return sum(file.rows or 0 for file in self.files.values())
 
+    def reaches(self, column: str, value: Bound) -> bool:
+        """True if it surely has a row where a column is at or beyond a value; the newest files are looked at first."""
+        highest = (file.highest.get(column) for file in reversed(self.files.values()))
+        return any(each is not None and each >= value for each in highest)
+
     def within(self, column: str, first: Bound = 0, last: Bound | None = None) -> dict[str, DataFile]:
         """The files that may have rows where a column is from `first` through `last`."""
         return {name: file for name, file in self.files.items() if file.may_have(column, first, last)}
@@ -88,6 +93,7 @@ class IncrementalSnapshot:
         self._snapshot: Snapshot | None = None
         self._look_at = 0.0
         self._recent: dict[int, Snapshot] = {}
+        self._commits: dict[int, CommitFile] = {}
         self._is_vouched_for = False
         self._lock = threading.RLock()
 
@@ -105,20 +111,31 @@ class IncrementalSnapshot:
                 now = self._read_anew() if odd else _after(now, found, self._times())
                 self._is_vouched_for = found.vouches and now.version == found.version
                 self._recent[now.version] = now
-                self._recent.pop(now.version - REMEMBERED, None)
+                self._commits[found.version] = found  # a version that was read anew may be a newer one
+                for remembered in (self._recent, self._commits):
+                    remembered.pop(now.version - REMEMBERED, None)
             self._snapshot = now
             return now
 
     def _read_anew(self) -> Snapshot:
         version, files = self._load()
         found = Snapshot(version, dict(listed(files)))
-        self._recent, self._is_vouched_for = {version: found}, False
+        self._recent, self._commits, self._is_vouched_for = {version: found}, {}, False
         return found
 
     def at(self, version: int) -> Snapshot | None:
         """A version that was the newest not long ago; None: its files are not remembered."""
         now = self.now()
         return now if now.version == version else self._recent.get(version)
+
+    def through(self, column: str, value: Bound) -> Snapshot:
+        """See `LakeTable.snapshot_through`."""
+        known = self._snapshot
+        return known if known is not None and known.reaches(column, value) else self.now()
+
+    def commit_at(self, version: int) -> CommitFile | None:
+        """A commit that came not long ago; None: it is not remembered."""
+        return self._commits.get(version)
 
     @property
     def is_vouched_for(self) -> bool:

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.data_file import NewFile
 from headrace.lake.features import require_readable
 from headrace.lake.fence import MENDS
-from headrace.lake.snapshot import DataFile, IncrementalSnapshot, Snapshot, listed
+from headrace.lake.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ class LakeTable:
         """The newest version and its files."""
         return self._snapshot.now()
 
+    def snapshot_through(self, column: str, value: Bound) -> Snapshot:
+        """A version with every row up to a value of a column that grows from commit to commit: the commit times of a log.
+
+        The one that is known, if it has a row at or beyond that value; else the newest, for which the store is asked.
+        """
+        return self._snapshot.through(column, value)
+
     def snapshot_at(self, version: int) -> Snapshot | None:
         """A version that was the newest not long ago; None: its files are not remembered."""
         return self._snapshot.at(version)
@@ -125,7 +132,7 @@ class LakeTable:
 
     def commit_at(self, version: int) -> CommitFile | None:
         """A commit; None: there is none yet, or the history was cleaned as far as that."""
-        return read_commit(self.uri, version)
+        return self._snapshot.commit_at(version) or read_commit(self.uri, version)
 
     def commit_to_judge(self, version: int) -> CommitFile | None:
         """The same; of a commit by somebody else also whether a later one of ours has mended it."""
@@ -174,6 +181,16 @@ class LakeTable:
                 commit_properties=properties(record),
                 post_commithook_properties=no_hooks(),
             )
+        threading.Thread(target=self._look_ahead, daemon=True, name=f"after a commit to {self.uri}").start()
+
+    def _look_ahead(self) -> None:
+        """Read a commit that was just made, so that the next one need not wait for it. Whatever fails here fails there."""
+        with suppress(Exception):
+            with self._lock:
+                if self._handle is not None:
+                    self._handle.update_incremental()
+            if self._snapshot.known_version >= 0:  # somebody reads the table
+                self.snapshot()
 
     def alone(self) -> AbstractContextManager[object]:
         """Nobody else in this process commits to the table meanwhile."""

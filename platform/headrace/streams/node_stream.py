@@ -340,7 +340,7 @@ class NodeStream(SwappableLoop):
 
     def _before_commit(self, lease: Lease, step: str) -> None:
         """Each step is bound to the lease under which its runner was opened: one left over commits nothing."""
-        if step in ("before outputs", "after outputs", "before swap"):
+        if step in ("before outputs", "before swap"):  # the state's commit has its fence
             lease.check()
         self._on_step(step)
 

@@ -102,17 +102,23 @@ class Lease:
         Raises: LeaseLostError when another writer has taken it over, or when it was given back.
         """
         with self._writing:
-            newest = _newest_epoch(self.folder)
+            # One small file is asked for; the folder is listed as the lease is renewed, for claims leave it again.
+            is_due = self.clock.now_ms() - self.renewed_ms >= self.renewed_every_ms
+            newest = _newest_epoch(self.folder) if is_due else self._next_epoch()
             if newest != self.epoch or self._released.is_set():
                 lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
                 raise LeaseLostError(
                     f"{self.writer}: this writer's lease (epoch {self.epoch}) {lost}.",
                     hint="Another run may write this asset now; this one stops without committing.",
                 )
-            now_ms = self.clock.now_ms()
-            if now_ms - self.renewed_ms >= self.renewed_every_ms:
+            if is_due:
+                now_ms = self.clock.now_ms()
                 small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
                 self.renewed_ms = now_ms
+
+    def _next_epoch(self) -> int:
+        """The epoch after this one, if it is taken; else this one."""
+        return self.epoch + (small_files.read_bytes(_claim(self.folder, self.epoch + 1)) is not None)
 
     def release(self) -> None:
         """Give the lease back, so that the next writer need not wait."""
