@@ -67,8 +67,8 @@ class Snapshot:
 
     def reaches(self, column: str, value: Bound) -> bool:
         """True if it surely has a row where a column is at or beyond a value; the newest files are looked at first."""
-        highest = (file.highest.get(column) for file in reversed(self.files.values()))
-        return any(each is not None and each >= value for each in highest)
+        highest = (file.highest.get(column) for file in reversed([*self.files.values()]))
+        return any(each is not None and each >= value for each in highest)  # type: ignore[operator]
 
     def within(self, column: str, first: Bound = 0, last: Bound | None = None) -> dict[str, DataFile]:
         """The files that may have rows where a column is from `first` through `last`."""
