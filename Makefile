@@ -17,6 +17,8 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_HTTP_TIMEOUT ?= 300
+# Tests and demos start hundreds of Python processes. Each would compile all that it imports, one to three CPU seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
 # and each time that the room for classes grows, all objects are collected.
