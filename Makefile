@@ -96,7 +96,7 @@ clean: ## Remove all that setup, demo and tests made, .venv and .headrace includ
 	@rm -rf $(VENV) .headrace dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CLASSES)/.made: $(RESOLVED) $(INSTALLED) tests/class_archives.py
+$(CLASSES)/.made: $(RESOLVED) $(INSTALLED) tests/class_archives.py platform/headrace/spark/jars.py
 	@echo "test: archiving the classes of Spark and of the Kafka broker in $(CLASSES)"
 	@$(BIN)/python -m tests.class_archives $(CLASSES)
 	@touch $@

@@ -14,6 +14,7 @@ from headrace.errors import TerminalError
 from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
 from headrace.settings.spark import SparkSettings
 from headrace.spark.engine_archive import ship_engine
+from headrace.spark.jars import often_read_jars
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
 
@@ -167,7 +168,7 @@ def spark_conf(
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
     if jars and local:
         # The driver is the executor: a class path saves copying every jar at each start.
-        conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
+        conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join([*often_read_jars(), *jars])}
     elif jars:
         conf |= {"spark.jars": ",".join(jars)}
     return conf
