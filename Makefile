@@ -29,7 +29,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,8 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 
 tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
 	@$(BIN)/python -m docs.tour $(ARGS)
+
+classes: $(CLASSES)/.made ## Archive the classes of the tests' JVMs; `make test` does it, too
 
 test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k broker" selects
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
