@@ -17,6 +17,8 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_HTTP_TIMEOUT ?= 300
+# Tests and demos start hundreds of Python processes. Each would compile all that it imports, one to three CPU seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
 # and each time that the room for classes grows, all objects are collected.
@@ -27,7 +29,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +48,8 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 
 tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
 	@$(BIN)/python -m docs.tour $(ARGS)
+
+classes: $(CLASSES)/.made ## Archive the classes of the tests' JVMs; `make test` does it, too
 
 test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k broker" selects
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
@@ -94,7 +98,7 @@ clean: ## Remove all that setup, demo and tests made, .venv and .headrace includ
 	@rm -rf $(VENV) .headrace dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(CLASSES)/.made: $(RESOLVED) $(INSTALLED) tests/class_archives.py
+$(CLASSES)/.made: $(RESOLVED) $(INSTALLED) tests/class_archives.py platform/headrace/spark/jars.py
 	@echo "test: archiving the classes of Spark and of the Kafka broker in $(CLASSES)"
 	@$(BIN)/python -m tests.class_archives $(CLASSES)
 	@touch $@

@@ -16,13 +16,23 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker, create_topics
 from headrace.spark.jars import broker_classpath, java, spark_jars
 from headrace.spark.jvm import java_class
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
 from headrace.testing import TestDriver
+from tests.broker.harness import PATIENCE_S, produce
+from tests.broker.pipeline import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KINDS = ("spark", "broker")
 EVENTS = hr.Topic("events", key="id STRING", value="n BIGINT, place STRING")
@@ -62,7 +72,7 @@ def _is_whole(archive: Path, class_path: str) -> bool:
 
 
 def run_spark(options: str) -> None:
-    """Load what a stream, a read and a backfill use."""
+    """Load what the test kit's drivers, a stream, reads and backfills use."""
     spark = build_session(spark_conf(spark_jars()) | {"spark.driver.extraJavaOptions": options}, "classes")
     driver = TestDriver(NODES, spark)
     for number in range(6):
@@ -74,8 +84,24 @@ def run_spark(options: str) -> None:
             look(node).collect()
     driver.dead_letters("events").collect()
     driver.close()
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
+        run_stream(spark, Lake(f"file:{folder}/lake"), broker.wait_ready())
     print(java_class(spark, "java.lang.System").getProperty("java.class.path"))
     spark.stop()
+
+
+def run_stream(spark: SparkSession, lake: Lake, broker: Broker) -> None:
+    """Load what the processes of stream runs use, and those that read their tables by Delta."""
+    create_topics(broker.bootstrap_servers, {"events": 2})
+    values = [None, b"{", *(b'{"n": 1, "place": "north"}' for _ in range(8))]
+    produce(broker, "events", [Record(n % 2, b"a", value, n * 3000) for n, value in enumerate(values)])
+    kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    stream = StreamRuntime(spark, lake, NODES, kafka=kafka, trigger_ms=100)
+    stream.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+    stream.drain()
+    for node in NODES:
+        verify(spark, lake, node)
+        spark.read.format("delta").load(lake.table(node.required_name)).collect()
 
 
 def run_broker(options: str) -> None:

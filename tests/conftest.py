@@ -68,27 +68,30 @@ os.environ |= {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that compute for minutes come first, each beside one that mostly waits; what takes milliseconds comes last.
+    """Files that compute stand beside files that mostly wait, those of minutes first; what takes milliseconds comes last.
 
-    Workers take files in this order: so no core is idle while the other works on a long one.
+    Workers take files in this order: so a core is seldom idle, and no worker begins a long file when the others end.
     """
     files: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
         files[item.path].append(item)
     kinds: dict[str, list[list[pytest.Item]]] = defaultdict(list)
-    for tests in files.values():
+    for tests in sorted(files.values(), key=lambda tests: not _any(tests, "slow")):
         kinds[_kind(tests)].append(tests)
     nothing: list[pytest.Item] = []
     pairs = zip_longest(kinds["computing"], kinds["waiting"], fillvalue=nothing)
-    items[:] = chain(*chain(*pairs), *kinds["other"], *kinds["fast"])
+    items[:] = chain(*chain(*pairs), *kinds["fast"])
 
 
 def _kind(tests: list[pytest.Item]) -> str:
     if all(test.get_closest_marker("fast") for test in tests):
         return "fast"
-    if any(test.get_closest_marker(name) for test in tests for name in WAITING):
-        return "waiting"
-    return "computing" if any(test.get_closest_marker("slow") for test in tests) else "other"
+    return "waiting" if _any(tests, *WAITING) else "computing"
+
+
+def _any(tests: list[pytest.Item], *markers: str) -> bool:
+    """True if a test of a file has one of these markers."""
+    return any(test.get_closest_marker(name) for test in tests for name in markers)
 
 
 @pytest.fixture(scope="session")

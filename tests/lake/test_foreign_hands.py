@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 READINGS = hr.Topic(
     "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None

@@ -134,6 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[Si
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = (ROOT / "deploy" / "local" / "dagster.yaml").read_text()
+    settings = settings.replace("poll_interval_seconds: 10", "poll_interval_seconds: 2")
     with (
         pytest.MonkeyPatch.context() as patch,
         new_world(root, kafka.bootstrap_servers, topic, settings) as world,

@@ -16,6 +16,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.quality import CheckResult, Thresholds, check_log, check_node
 from headrace.testing import TestDriver
+from tests.lake.other_hands import delete
 
 MINUTE_MS = 60_000
 DAY_MINUTES = 24 * 60
@@ -89,8 +90,7 @@ class Ground:
 
     def delete(self, path: str, condition: str) -> None:
         """Remove rows behind everyone's back."""
-        self.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
-        self.spark.sql(f"DELETE FROM delta.`{path}` WHERE {condition}")
+        delete(path, condition)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,10 @@ def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground:
     assert all(f'id="{name}"' in text for name in node_checks(COUNTS))
     (link,) = re.findall(r'href="(gx/[^"]+)"', text)
     assert (ground.docs / link).is_file()
+    site = (ground.docs / link).parent
+    judged = {page.stem for page in site.glob("expectations/*.html")}
+    assert judged == {page.parts[-4] for page in site.glob("validations/*/*/*/*.html")}
+    assert {"every_offset_accounted_for", "windows_are_final", "backfill_equals_stream"} <= judged
     evidence = json.loads((ground.docs / "summaries" / "node-reading_counts.json").read_text())["evidence"]
     dates = {row["day"]: {f: n for f, n in row["fates"].items() if n} for row in evidence["by_day"]}
     assert dates == {

@@ -10,6 +10,7 @@ import headrace as hr
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import CheckResult, Thresholds, check_node
 from tests.conftest import Drive
+from tests.lake.other_hands import alter, delete
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +66,8 @@ def test_a_join_is_compared_with_its_sides_and_says_which_keys_differ(drive: Dri
     )
 
     table = driver._lake.table("enriched")
-    driver.spark.sql(f"UPDATE delta.`{table}` SET amount = 7 WHERE id = 'p01'")
-    driver.spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 'p02'")
+    alter(table, {"amount": "7"}, "id = 'p01'")
+    delete(table, "id = 'p02'")
     found = check(driver, tmp_path, orphan_ratio_max=0.5)
     assert found["no_orphans_above"].passed
     assert found["join_equals_recomputation"].sentence == (

@@ -23,7 +23,9 @@ CHAIN = "no_log_commit_missing"
 
 
 def test_a_result_row_that_was_deleted_is_named_with_its_partition(ground: Ground) -> None:
-    ground.delete(ground.lake.table("reading_counts"), "sensor_id = 's2' AND minute(window_start) = 10")
+    ground.delete(
+        ground.lake.table("reading_counts"), "sensor_id = 's2' AND date_part('minute', window_start) = 10"
+    )
     results = ground.node(verdicts=None)
     books, parity = results[BOOKS], results[PARITY]
     assert not books.passed
@@ -54,7 +56,7 @@ def test_a_result_row_that_stands_twice_is_named(ground: Ground) -> None:
 
 
 def test_a_state_row_that_was_deleted_is_named_with_its_partition(ground: Ground) -> None:
-    ground.delete(ground.lake.state("reading_counts"), "panes.__partition = 1 AND __time > 86400000")
+    ground.delete(ground.lake.state("reading_counts"), "panes['__partition'] = 1 AND __time > 86400000")
     books = ground.node()[BOOKS]
     assert not books.passed
     assert books.sentence.startswith(
@@ -67,7 +69,7 @@ def test_a_log_commit_that_is_gone_breaks_the_chain_and_its_offsets_are_named(gr
     log, rows = ground.lake.log("readings"), ground.read(ground.lake.log("readings"))
     assert ground.log()[CHAIN].passed
     second = sorted(row[0] for row in rows.select("ingested_at").distinct().collect())[1]
-    ground.delete(log, f"ingested_at = TIMESTAMP '{second}'")
+    ground.delete(log, f"ingested_at = '{second}'")
     results = ground.log()
     assert results["no_duplicate_offset"].passed, "it cannot see what is gone"
     assert not results[CHAIN].passed

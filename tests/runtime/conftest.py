@@ -1,4 +1,4 @@
-"""A lake for each test, and a session for handfuls of rows, as the test kit's drivers have; streams run in another."""
+"""A lake for each test, and a session for handfuls of rows, as the test kit's drivers have."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 import headrace as hr
@@ -23,6 +22,7 @@ from headrace.writing.lease import LeaseHeldError, LeaseLostError
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
+from tests.lake import other_hands
 from tests.runtime.line import Line, taken_by_another
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def backfill(line: Line, *days: dt.date) -> list[DayVerdict]:
 
 
 def remove(line: Line, condition: str) -> None:
-    DeltaTable.forPath(line.spark, line.table).delete(condition)
+    other_hands.delete(line.table, condition)
 
 
 def alter(line: Line, condition: str) -> None:
-    DeltaTable.forPath(line.spark, line.table).update(F.expr(condition), {"n": F.lit(99)})
+    other_hands.alter(line.table, {"n": "99"}, condition)
 
 
 def duplicate(line: Line, condition: str) -> None:
@@ -289,7 +289,7 @@ def test_results_of_a_stream_that_died_before_its_state_are_no_difference(line: 
 
 
 def test_a_backfill_that_is_cancelled_has_changed_nothing_and_the_next_one_does_it_all(line: Line) -> None:
-    DeltaTable.forPath(line.spark, line.table).update("sensor_id = 's2'", {"n": "n + 1"})
+    other_hands.alter(line.table, {"n": "n + 1"}, "sensor_id = 's2'")
     version = line.version()
 
     def cancelled(stage: str) -> None:

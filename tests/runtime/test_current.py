@@ -18,6 +18,7 @@ from headrace.observe.views import Views
 from headrace.spark.lake_rows import read as read_rows
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.state_upkeep import StateUpkeep
+from tests.lake.other_hands import alter, delete
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ def test_a_damaged_table_is_found_and_mended_and_what_came_since_stays(
     fed(line, 2)
     (equal,) = Backfill(spark, lake, TOTALS).run()
     assert (equal.equal, equal.what, equal.rows_stored) == (True, "the whole table", 2)
-    DeltaTable.forPath(spark, line.table).update("sensor_id = 's1'", {"n": "99"})
-    DeltaTable.forPath(spark, line.table).delete("sensor_id = 's2'")
+    alter(line.table, {"n": "99"}, "sensor_id = 's1'")
+    delete(line.table, "sensor_id = 's2'")
     assert read(line) == [("s1", 2, 3.0)], "what came since is the latest"
     (verdict,) = Backfill(spark, lake, TOTALS).run()
     assert (verdict.equal, verdict.swapped, verdict.rows_differing) == (False, True, 3)

@@ -60,7 +60,7 @@ def compiled(spark: SparkSession) -> int:
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.required_name)
 def test_later_micro_batches_compile_nothing(spark: SparkSession, lake: Lake, node: Node) -> None:
     """Two in a row that compile nothing have none of their numbers in code: no number of one is that of the other."""
-    line = Line(pipeline_session(spark), lake, node)
+    line = Line(pipeline_session(spark, interpreted=False), lake, node)
     found: list[int] = []
     while found[-2:] != [0, 0]:
         assert len(found) < MOST, found

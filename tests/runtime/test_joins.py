@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delta.tables import DeltaTable
 
 import headrace as hr
 from headrace.lifecycle.backfill import Backfill
 from headrace.spark.merge import upsert
 from tests.conftest import Drive
+from tests.lake.other_hands import alter
 
 if TYPE_CHECKING:
     from headrace.lake import TableWriter
@@ -96,7 +96,7 @@ def test_a_crash_in_the_fold_of_the_result_does_not_show(
     assert read(driver) == [("p1", "T2", 3, "second")]
     driver._runners["inner_join"].maintain()
     assert read(driver) == [("p1", "T2", 3, "second")]
-    DeltaTable.forPath(driver.spark, driver._lake.table("inner_join")).update(set={"name": "'damaged'"})
+    alter(driver._lake.table("inner_join"), {"name": "'damaged'"})
     assert not verdict(driver, INNER)
     assert read(driver) == [("p1", "T2", 3, "second")]
     assert verdict(driver, INNER)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LENIENT = Thresholds(late_ratio_max=1.0, orphan_ratio_max=1.0, unmatched_ratio_max=1.0)
 ODD = "a`'\"b.c ü%s{},;(x)=\\$:SELECT"
 NUMBER, REFERS = f"{ODD}`n", f"{ODD}.r"

@@ -7,7 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delta.tables import DeltaTable
 from typer.testing import CliRunner
 
 import headrace as hr
@@ -16,6 +15,7 @@ from headrace.cli import commands as cli
 from headrace.errors import TerminalError
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.testing import TestDriver
+from tests.lake.other_hands import alter, bring_back, delete
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def test_a_number_and_a_seed_choose_the_keys(driver: TestDriver) -> None:
 )
 def test_a_row_that_was_altered_is_named(driver: TestDriver, name: str, column: str, value: str) -> None:
     with Tampered(driver, name) as table:
-        table.update(set={column: value})
+        alter(table, {column: value})
         found = checked(driver, name)
         assert not found.equal
         assert {line.partition(":")[0] for line in found.first_differences} == {"oracle", "table"}
@@ -155,12 +155,12 @@ def test_a_row_that_was_altered_is_named(driver: TestDriver, name: str, column: 
 def test_rows_that_are_gone_and_rows_of_other_keys_are_found(driver: TestDriver) -> None:
     rows = driver.read("final").count()
     with Tampered(driver, "final") as table:
-        table.delete("sensor = 'a'")
+        delete(table, "sensor = 'a'")
         found = checked(driver, "final")
         assert found.rows_differing == rows - found.rows_equal > 0
         assert all(line.startswith("oracle: sensor=a, window_start=") for line in found.first_differences)
     with Tampered(driver, "final") as table:
-        table.update("sensor = 'a'", {"sensor": "'nobody'"})
+        alter(table, {"sensor": "'nobody'"}, "sensor = 'a'")
         assert any("table: sensor=nobody" in line for line in checked(driver, "final").first_differences)
 
 
@@ -173,7 +173,7 @@ def test_the_command_ends_with_1_when_a_row_differs(
     equal = CliRunner().invoke(cli.app, asked)
     assert (equal.exit_code, equal.output.split("  ")[:2]) == (0, ["final", "3 keys checked"]), equal.output
     with Tampered(driver, "final") as table:
-        table.update(set={"n": "n + 1"})
+        alter(table, {"n": "n + 1"})
         different = CliRunner().invoke(cli.app, asked)
     assert different.exit_code == 1
     assert "rows differ" in different.output
@@ -195,12 +195,11 @@ class Tampered:
         if name in REVISED:  # what is shown of these lies beside the table until it is merged
             driver._runners[name].maintain()
 
-    def __enter__(self) -> DeltaTable:
+    def __enter__(self) -> str:
         lakes.forget(self.uri)
-        self.table = DeltaTable.forPath(self.driver.spark, self.uri)
         self.version = lakes.open_table(self.uri).version
-        return self.table
+        return self.uri
 
     def __exit__(self, *error: object) -> None:
-        self.table.restoreToVersion(self.version)
+        bring_back(self.uri, self.version)
         lakes.forget(self.uri)

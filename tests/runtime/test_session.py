@@ -61,6 +61,34 @@ def test_what_was_configured_stays_unless_results_depend_on_it(
 
 
 @pytest.mark.spark
+def test_a_sibling_of_a_session_for_a_handful_of_rows_is_another_unless_it_is_to_compile(
+    spark: SparkSession,
+) -> None:
+    def interpreted(made: SparkSession) -> bool:
+        return {key: made.conf.get(key) for key in session.INTERPRETED} == session.INTERPRETED
+
+    few = session.pipeline_session(spark, interpreted=True)
+    assert interpreted(session.pipeline_session(few))
+    assert not interpreted(session.pipeline_session(few, interpreted=False))
+    users = spark.newSession()
+    for key, value in session.INTERPRETED.items():
+        users.conf.set(key, value)
+    assert not interpreted(session.pipeline_session(users)), "what a user sets on a session is not inherited"
+
+
+@pytest.mark.fast
+def test_the_jars_that_are_read_most_stand_first() -> None:
+    jars = session.spark_conf(["/some/delta.jar"])["spark.driver.extraClassPath"].split(":")
+    assert jars[-1] == "/some/delta.jar"
+    assert [jar.rpartition("/")[2].partition("_")[0] for jar in jars[:3]] == [
+        "spark-core",
+        "spark-sql",
+        "spark-catalyst",
+    ]
+    assert all(os.path.isfile(jar) for jar in jars[:-1])
+
+
+@pytest.mark.spark
 def test_hadoop_keeps_no_defaults_for_what_does_not_run_and_what_was_configured(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.quality import check_node
 from headrace.writing.redeliver import redeliver
 from tests.conftest import Drive
+from tests.lake.other_hands import alter, delete
 from tests.scenarios.test_batches import Visits, batches, merged
 
 if TYPE_CHECKING:
@@ -139,10 +140,9 @@ def damage(driver: TestDriver, path: str) -> None:
     """One batch is lost, one as large stands twice, and one has lost events and is older than allowed."""
     table = driver.spark.read.format("delta").load(path)
     table.where("customer = 'b'").write.format("delta").mode("append").save(path)
-    driver.spark.sql(f"DELETE FROM delta.`{path}` WHERE customer = 'c'")
-    driver.spark.sql(
-        f"UPDATE delta.`{path}` SET events = slice(events, 1, 1), closed_at = closed_at + INTERVAL 1 HOUR WHERE records = 3"
-    )
+    delete(path, "customer = 'c'")
+    later = {"events": "array_slice(events, 1, 1)", "closed_at": "closed_at + INTERVAL '1 hour'"}
+    alter(path, later, "records = 3")
 
 
 def test_a_delivery_that_fails_leaves_nothing_in_memory(drive: Drive) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.lifecycle.backfill import Backfill
 from headrace.testing import TestDriver
+from tests.lake.other_hands import delete
 from tests.laws import tables
 from tests.scenarios.timeline import MINUTE, fates, play, shown
 
@@ -157,7 +158,7 @@ def test_a_backfill_of_a_day_recomputes_the_sessions_that_begin_in_it_from_what_
     assert driver.late("visits").count() == 1
     node = visits()
     (day,) = (d for d in Backfill(driver.spark, driver._lake, node).days if d and d.day == 2)
-    driver.spark.sql(f"DELETE FROM delta.`{driver._lake.table('visits')}` WHERE sensor = 'b'")
+    delete(driver._lake.table("visits"), "sensor = 'b'")
     (verdict,) = Backfill(driver.spark, driver._lake, node, [day]).run()
     assert (verdict.rows_recomputed, verdict.rows_stored, verdict.swapped) == (2, 1, True)
     assert shown(driver.read("visits").where(days == "1970-01-02")) == wanted

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 import headrace as hr
@@ -16,6 +15,7 @@ from headrace.orchestration.backfills import in_words
 from headrace.spark.lake_rows import read
 from headrace.writing.redeliver import redeliver
 from tests.broker.pipeline import counts_of
+from tests.lake.other_hands import alter
 from tests.runtime.line import Line
 from tests.runtime.test_evolution import evolved
 
@@ -66,7 +66,7 @@ def test_a_backfill_that_removes_and_changes_rows_does_so_in_the_database_and_to
     wrong = stored.where("sensor_id = 'a'").withColumn("sensor_id", F.lit("Z"))
     wrong = wrong.withColumn("__key", F.lit(bytearray(b"\x00")))  # it comes before all others of its commit
     wrong.write.format("delta").mode("append").save(line.table)
-    DeltaTable.forPath(spark, line.table).update("sensor_id = 'c'", {"n": "9"})
+    alter(line.table, {"n": "9"}, "sensor_id = 'c'")
     days = [day for day in Backfill(spark, line.lake, node).days if day]
     redeliver(spark, line.lake, node, days)
     assert held(database, "counts") == sorted([("Z", 1), ("a", 1), ("b", 1), ("c", 9), ("d", 1)])
@@ -117,8 +117,7 @@ def test_a_backfill_of_totals_corrects_what_has_not_changed_since(
     line.pipe("2024-05-01 12:00:31", "a")
     line.commit()
     line.fold()
-    table = DeltaTable.forPath(spark, line.table)
-    table.update("sensor_id IN ('a', 'b')", {"n": "7"})
+    alter(line.table, {"n": "7"}, "sensor_id IN ('a', 'b')")
     database.execute("UPDATE totals SET n = 7, __place = '\\xff' WHERE sensor_id = 'b'")
     ghost = read(spark, line.table).where("sensor_id = 'c'")
     ghost = ghost.withColumn("sensor_id", F.lit("ghost")).withColumn("__key", F.lit(bytearray(b"\x00")))
@@ -141,7 +140,7 @@ def test_a_backfill_of_totals_corrects_what_has_not_changed_since(
     assert (given.rows, given.removed) == (4, 1)
     assert held(database, "totals") == right
 
-    table.update("sensor_id = 'b'", {"n": "7"})
+    alter(line.table, {"n": "7"}, "sensor_id = 'b'")
     redeliver(spark, line.lake, node)
     assert held(database, "totals") == [right[0], ("b", 7), *right[2:]]
     backfill.run()

@@ -14,6 +14,7 @@ from headrace.errors import TerminalError
 from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
 from headrace.settings.spark import SparkSettings
 from headrace.spark.engine_archive import ship_engine
+from headrace.spark.jars import often_read_jars
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
 
@@ -167,7 +168,7 @@ def spark_conf(
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
     if jars and local:
         # The driver is the executor: a class path saves copying every jar at each start.
-        conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
+        conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join([*often_read_jars(), *jars])}
     elif jars:
         conf |= {"spark.jars": ",".join(jars)}
     return conf
@@ -226,32 +227,39 @@ def _forget_yarn(spark: SparkSession) -> None:
                 settings.unset(prefix + rest)
 
 
-def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
+def pipeline_session(spark: SparkSession, *, interpreted: bool | None = None) -> SparkSession:
     """A sibling of `spark` (same cluster, own SQL settings). Only the settings that are listed here decide on results.
 
     The user may have set anything on the session itself, which a sibling does not see, or when Spark started. `SEMANTICS`
     overrides some settings, `CONFIGURABLE` ones stay, and all other SQL settings get Spark's default. `spark` itself keeps
     its SQL settings. All sessions share Hadoop's settings; those that no session needs are dropped.
 
-    In:     interpreted  True when micro-batches hold a handful of rows, as in tests
+    In:     interpreted  True when micro-batches hold a handful of rows, as in tests; None: as `spark` is, if this made it
     Law:    two sessions of one version of Spark compute the same rows of the same rows, however each was configured
     Raises: TerminalError when Spark was started without Delta, which cannot be added later
     """
-    configured = spark.sparkContext.getConf()
+    configured = spark.sparkContext._conf  # `getConf` copies it, with hundreds of calls of the JVM
     _require_delta(configured)
     session, master = spark.newSession(), str(spark.sparkContext.master)
     remember_often(session)
     if not master.startswith("yarn"):
         _forget_yarn(session)
-    for key in session.conf.getAll:
+    for key in _names_of_settings(session):
         if _decides_on_rows(key) and session.conf.isModifiable(key):
             session.conf.unset(key)
     chosen = {SHUFFLES: str(tasks_for(master)), **SMALL_BATCHES}
     chosen = {key: value for key, value in chosen.items() if not configured.contains(key)}
     own = {**SEMANTICS, PINNED: "true"}
+    interpreted = _is_interpreted(spark) if interpreted is None else interpreted
     for key, value in (own | chosen | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
     return session
+
+
+def _names_of_settings(spark: SparkSession) -> list[str]:
+    """The names of all settings in one call of the JVM; `getAll` takes three for each."""
+    names = spark.conf._jconf.getAllAsJava().keySet()
+    return str(java_class(spark, "java.lang.String").join("\n", names)).splitlines()
 
 
 def pinned(spark: SparkSession) -> SparkSession:
@@ -264,6 +272,12 @@ def pinned(spark: SparkSession) -> SparkSession:
 
 
 _PINNED: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+
+
+def _is_interpreted(spark: SparkSession) -> bool:
+    """True if `pipeline_session` made it for a handful of rows."""
+    wanted = {PINNED: "true", **INTERPRETED}
+    return all(spark.conf.get(key, None) == value for key, value in wanted.items())
 
 
 def _decides_on_rows(key: str) -> bool:
