@@ -57,6 +57,13 @@ def test_a_new_lake_is_marked_once_and_its_check_leaves_nothing_behind(lake: Lak
     assert "this version's" in str(next(iter(check_lake(lake.root))))
 
 
+@pytest.mark.fast
+def test_a_folder_in_which_nothing_can_be_made_is_a_finding() -> None:
+    refused = only_wrong("file:/proc/nowhere/lake")
+    assert "/proc/nowhere" in refused
+    assert "the right to read and write there" in refused
+
+
 @pytest.mark.s3
 def test_a_bucket_is_tried_with_its_credentials(s3_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(finding.ok for finding in check_lake(s3_root))

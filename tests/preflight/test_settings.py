@@ -40,6 +40,12 @@ def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) 
             "HEADRACE_STREAM_OVERRIDES: Extra inputs",
         ),
         ("HEADRACE_SPARK_CONF", "no JSON", "conf"),
+        (
+            "HEADRACE_KAFKA_SECURITY_PROTOCOL",
+            "SASL-SSL",
+            "HEADRACE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT'",
+        ),
+        ("HEADRACE_KAFKA_SASL_MECHANISM", "SCRAM", "HEADRACE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
     ],
 )
 def test_a_value_of_the_wrong_kind_names_its_variable(
