@@ -9,6 +9,7 @@ NAMES = {
     "driver_memory": "spark.driver.memory",
     "driver_host": "spark.driver.host",
     "driver_bind_address": "spark.driver.bindAddress",
+    "driver_pod": "spark.kubernetes.driver.pod.name",
     "executors": "spark.executor.instances",
     "executor_cores": "spark.executor.cores",
     "executor_memory": "spark.executor.memory",
@@ -25,6 +26,7 @@ class SparkSettings(BaseSettings):
         driver_memory             of the run's process, as `4g`
         driver_host               the name or address at which executors reach the run's process; None: its host name
         driver_bind_address       the address to which that process binds; None: the same
+        driver_pod                on Kubernetes the pod of the run's process; executors are removed with it
         executors                 how many, on Kubernetes and YARN
         executor_cores            tasks at once in one executor
         executor_memory           of its JVM
@@ -42,6 +44,7 @@ class SparkSettings(BaseSettings):
     driver_memory: str | None = None
     driver_host: str | None = None
     driver_bind_address: str | None = None
+    driver_pod: str | None = None
     executors: int | None = Field(default=None, ge=1)
     executor_cores: int | None = Field(default=None, ge=1)
     executor_memory: str | None = None
