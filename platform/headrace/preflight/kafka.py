@@ -52,7 +52,7 @@ def _wanted(
         for sink in node.sinks:
             if isinstance(sink, KafkaSink):
                 more = {name: value for name, value in sink.options.items() if name not in FIELDS}
-                yield sink.topic, settings.of(sink.options), more, AclOperation.WRITE
+                yield sink.topic, (sink.kafka or settings).of(sink.options), more, AclOperation.WRITE
 
 
 class _Broker:

@@ -12,6 +12,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import Generations
+from headrace.nodes.sink_settings import reached_by
 from headrace.nodes.topics import (
     batched_topics,
     is_hosted,
@@ -81,7 +82,7 @@ class StreamRuntime:
         session = pipeline_session(spark)
         generations = Generations(lake)
         clock = clock or SystemClock()
-        nodes = upstream_first(nodes)
+        nodes = reached_by(upstream_first(nodes), kafka)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
         ordered, own = ordered_topics(nodes), {node.required_name for node in nodes}
