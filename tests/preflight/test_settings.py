@@ -11,6 +11,7 @@ from headrace.local.broker_config import HOST, free_port
 from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
 from headrace.settings import SparkSettings, StreamSettings
+from headrace.spark.session import configured
 
 pytestmark = pytest.mark.fast
 
@@ -19,6 +20,26 @@ def test_settings_have_the_names_that_spark_knows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HEADRACE_SPARK_EXECUTOR_MEMORY", "2g")
     monkeypatch.setenv("HEADRACE_SPARK_CONF", '{"spark.task.maxFailures": "8"}')
     assert SparkSettings().spark_settings == {"spark.executor.memory": "2g", "spark.task.maxFailures": "8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "tasks"),
+    [
+        ({}, "16"),
+        ({"CORES_MAX": "6"}, "6"),
+        ({"EXECUTORS": "2", "EXECUTOR_CORES": "3"}, "6"),
+        ({"EXECUTORS": "4"}, "4"),
+        ({"CORES_MAX": "1"}, "2"),
+        ({"CORES_MAX": "6", "CONF": '{"spark.sql.shuffle.partitions": "9"}'}, "9"),
+        ({"MASTER": "local[3]", "CORES_MAX": "6"}, "3"),
+    ],
+)
+def test_a_shuffle_has_as_many_tasks_as_a_run_has_cores(
+    given: dict[str, str], tasks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ({"MASTER": "spark://master:7077"} | given).items():
+        monkeypatch.setenv(f"HEADRACE_SPARK_{name}", value)
+    assert configured([])["spark.sql.shuffle.partitions"] == tasks
 
 
 def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

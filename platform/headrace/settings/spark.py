@@ -56,6 +56,13 @@ class SparkSettings(BaseSettings):
     conf: dict[str, str] = Field(default_factory=dict)
 
     @property
+    def cores(self) -> int | None:
+        """The cores of all executors of a run; None: the settings do not say."""
+        if self.cores_max is not None or self.executors is None:
+            return self.cores_max
+        return self.executors * (self.executor_cores or 1)
+
+    @property
     def spark_settings(self) -> dict[str, str]:
         """The settings, by Spark's names; the master is not among them."""
         named = {spark: getattr(self, own) for own, spark in NAMES.items()}

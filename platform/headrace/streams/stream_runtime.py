@@ -27,7 +27,7 @@ from headrace.nodes.topics import (
     wall_waits,
 )
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.spark.session import pipeline_session, tasks_for
+from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together
 from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
@@ -106,7 +106,7 @@ class StreamRuntime:
             for name, topic in self._topics.items()
         ]
         hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
-        turns, upkeep = Turns(tasks_for(str(session.sparkContext.master))), Turns(1)
+        turns, upkeep = Turns(cores_of(session)), Turns(1)
         streams = [
             NodeStream(
                 session,
