@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from typer.testing import CliRunner
 
@@ -91,6 +93,13 @@ def test_a_master_that_does_not_answer_and_one_of_no_known_form_are_named() -> N
     assert f"Nothing answers at {HOST}:{port}." in str(away)
     *_, odd = check_spark(SparkSettings(master="mesos://somewhere"))
     assert "HEADRACE_SPARK_MASTER" in (odd.fix or "")
+    *_, neither = check_spark(SparkSettings(master=f"spark://{HOST}:{port},{HOST}:{free_port()}"))
+    assert f"Nothing answers at {HOST}:{port} or {HOST}:" in str(neither)
+    with socket.create_server((HOST, 0)) as standby:
+        *_, one = check_spark(
+            SparkSettings(master=f"spark://{HOST}:{port},{HOST}:{standby.getsockname()[1]}")
+        )
+    assert one.ok
     *_, here = check_spark(SparkSettings())
     assert here.ok
 
