@@ -9,10 +9,11 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli import app
+from headrace.errors import TerminalError
 from headrace.local.broker_config import HOST, free_port
 from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
-from headrace.settings import SparkSettings, StreamSettings
+from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
 from headrace.spark.session import configured
 
 pytestmark = pytest.mark.fast
@@ -62,7 +63,7 @@ def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) 
             '{"streams": {"triger_ms": 5}}',
             "HEADRACE_STREAM_OVERRIDES: Extra inputs",
         ),
-        ("HEADRACE_SPARK_CONF", "no JSON", "conf"),
+        ("HEADRACE_SPARK_CONF", "no JSON", "error parsing value for HEADRACE_SPARK_CONF"),
         (
             "HEADRACE_KAFKA_SECURITY_PROTOCOL",
             "SASL-SSL",
@@ -85,6 +86,14 @@ def test_show_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = CliRunner().invoke(app, ["config", "show"]).stdout
     assert "HEADRACE_KAFKA_PASSWORD=***" in shown
     assert "not-this-one" not in shown
+
+
+def test_a_run_that_reads_its_settings_itself_names_the_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "never")
+    with pytest.raises(TerminalError, match="HEADRACE_STREAM_LEASE_SECONDS: Input should be a valid number"):
+        StreamSettings()
+    with pytest.raises(TerminalError, match="HEADRACE_KAFKA_SASL_MECHANISM"):
+        KafkaSettings.model_validate({"sasl_mechanism": "GSSAPI"})
 
 
 def test_a_master_that_does_not_answer_and_one_of_no_known_form_are_named() -> None:

@@ -23,7 +23,7 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
     """Try what these nodes need, with the settings of the environment.
 
     In:     root  URI of the lake
-    Raises: ValidationError of pydantic when a variable has a value that its type does not take
+    Raises: TerminalError when a variable has a value that its type does not take
     """
     StreamSettings()  # a value that is no number is told here, too
     well = True

@@ -14,9 +14,10 @@ from typing import Any, Literal, Self
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from pydantic import SecretStr, ValidatorFunctionWrapHandler, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from headrace.errors import TerminalError
+from headrace.settings.environment import EnvironmentSettings
 
 # By librdkafka's name of a setting that both clients need: the field that holds it.
 FIELDS = {
@@ -49,7 +50,7 @@ class _NamedSecret(SecretStr):
         return str(value)
 
 
-class KafkaSettings(BaseSettings):
+class KafkaSettings(EnvironmentSettings):
     """How to reach Kafka; read from the environment (`HEADRACE_KAFKA_…`), secrets included.
 
     In: ssl_ca_location           PEM file of the authorities that may sign the brokers' certificates; None: the system's

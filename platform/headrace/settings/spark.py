@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from headrace.settings.environment import EnvironmentSettings
 
 NAMES = {
     "driver_memory": "spark.driver.memory",
@@ -19,7 +21,7 @@ NAMES = {
 }
 
 
-class SparkSettings(BaseSettings):
+class SparkSettings(EnvironmentSettings):
     """Read from the environment (`HEADRACE_SPARK_…`). None of them is a secret: Dagster shows them.
 
     In: master                    Spark's master URL
