@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.s3, pytest.mark.spark]
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "/latest/meta-data/iam/security-credentials"
+JAVA = "aws-sdk-java"  # sends an empty token, too; the S3 server of the tests knows keys that need none
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -33,8 +34,9 @@ class Machine(BaseHTTPRequestHandler):
         if self.path.rstrip("/") == FOLDER:
             self._answer("headrace")
         elif self.path == f"{FOLDER}/headrace":
-            self.asked.append(str(self.headers["User-Agent"]))
-            self._answer(json.dumps(self._keys()))
+            client = str(self.headers["User-Agent"])
+            self.asked.append(client)
+            self._answer(json.dumps(self._keys() | ({} if client.startswith(JAVA) else {"Token": ""})))
         else:
             self._answer("", 404)
 
@@ -49,7 +51,6 @@ class Machine(BaseHTTPRequestHandler):
             "LastUpdated": "2026-11-28T00:00:00Z",
             "AccessKeyId": os.environ[KEYS[0]],
             "SecretAccessKey": os.environ[KEYS[1]],
-            "Token": "",
             "Expiration": "2036-01-01T00:00:00Z",
         }
 
@@ -86,6 +87,7 @@ def test_all_clients_of_a_lake_take_the_role_of_the_machine(
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["obstore", "delta-rs", "duckdb", "spark"], done.stderr[-3000:]
+    wrong = [line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line]
+    assert done.stdout.split() == ["obstore", "delta-rs", "duckdb", "spark"], "\n".join(wrong)
     asked = machine.RequestHandlerClass.asked  # type: ignore[attr-defined]
-    assert {client.partition("/")[0] for client in asked} == {"object_store", "aws-sdk-cpp", "aws-sdk-java"}
+    assert {client.partition("/")[0] for client in asked} == {"object_store", "aws-sdk-cpp", JAVA}

@@ -133,8 +133,9 @@ def take_lease_patiently(
 
 
 def _expires_in_seconds(holder: Holder | None) -> float:
+    """In how many seconds a lease is free at the latest, unless its holder lives."""
     known = None if holder is None else holder.expires_in_seconds
-    return EXPIRES_MS / 1000 if known is None else known
+    return max(EXPIRES_MS / 1000, known or 0.0)
 
 
 def _tell_waiting(writer: str, attempt: RetryCallState) -> None:
