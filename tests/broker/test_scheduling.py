@@ -70,7 +70,7 @@ def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_
 ) -> None:
     monkeypatch.setattr(scheduling, "REST_SECONDS", 60.0)
     monkeypatch.setattr(scheduling, "TURN_SECONDS", 60.0)
-    monkeypatch.setattr(stream, "tasks_for", lambda master: cores)
+    monkeypatch.setattr(stream, "cores_of", lambda session: cores)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, node):
         before = commits(run)

@@ -55,45 +55,64 @@ class TlsBroker(Broker):
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     folder = tmp_path_factory.mktemp("tls")
     with TlsBroker(folder / "kafka", certificates(folder / "certificates")) as running:
-        create_topics(running.bootstrap_servers, {"readings": 1, "counts": 1})
+        topics = ("readings", "counts", "readings-2", "counts-2")
+        create_topics(running.bootstrap_servers, dict.fromkeys(topics, 1))
         yield running
 
 
 @pytest.fixture
 def settings(broker: TlsBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
-    """As an operator sets them: the sinks read them there, too."""
-    for name, value in {
-        "BOOTSTRAP_SERVERS": broker.tls_servers,
-        "SECURITY_PROTOCOL": "SSL",
-        "SSL_CA_LOCATION": broker.made.authority,
-        "SSL_CERTIFICATE_LOCATION": broker.made.client,
-        "SSL_KEY_LOCATION": broker.made.client_key,
-        "SSL_KEY_PASSWORD": PASSWORD,
-    }.items():
-        monkeypatch.setenv(f"HEADRACE_KAFKA_{name}", str(value))
+    """As an operator sets them, in the environment."""
+    for name, value in given(broker).items():
+        monkeypatch.setenv(f"HEADRACE_KAFKA_{name.upper()}", value)
     return KafkaSettings()
+
+
+def given(broker: TlsBroker) -> dict[str, str]:
+    return {
+        "bootstrap_servers": broker.tls_servers,
+        "security_protocol": "SSL",
+        "ssl_ca_location": str(broker.made.authority),
+        "ssl_certificate_location": str(broker.made.client),
+        "ssl_key_location": str(broker.made.client_key),
+        "ssl_key_password": PASSWORD,
+    }
 
 
 def test_log_and_sink_go_over_tls_with_a_private_authority_and_a_client_certificate(
     spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, tmp_path: Path
 ) -> None:
-    produce(broker, "readings", minutes(0, 0, 9))
-    lake, node = Lake(f"file:{tmp_path}/lake"), counts_of("readings").to(hr.KafkaSink("counts"))
+    flows_over_tls(spark, broker, settings, Lake(f"file:{tmp_path}/lake"), "readings", "counts")
+
+
+def test_settings_that_are_given_in_code_reach_log_and_sink_alike(
+    spark: SparkSession, broker: TlsBroker, tmp_path: Path
+) -> None:
+    """The environment names no broker: a sink that read it there would find nobody."""
+    settings = KafkaSettings.model_validate(given(broker))
+    flows_over_tls(spark, broker, settings, Lake(f"file:{tmp_path}/lake"), "readings-2", "counts-2")
+
+
+def flows_over_tls(
+    spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, lake: Lake, source: str, target: str
+) -> None:
+    produce(broker, source, minutes(0, 0, 9))
+    node = counts_of(source).to(hr.KafkaSink(target))
     runtime = StreamRuntime(spark, lake, [node], kafka=settings, trigger_ms=100)
     try:
         runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     finally:
         runtime.drain(timeout_seconds=30)
-    log = spark.read.format("delta").load(lake.log("readings")).where("offset IS NOT NULL")
+    log = spark.read.format("delta").load(lake.log(source)).where("offset IS NOT NULL")
     assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
-    assert delivered(broker) > 0
+    assert delivered(broker, target) > 0
 
 
-def delivered(broker: TlsBroker) -> int:
+def delivered(broker: TlsBroker, topic: str) -> int:
     """The records that the sink has sent, read by the plain listener."""
     reading = {"group.id": "test", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **reading})
-    consumer.subscribe(["counts"])
+    consumer.subscribe([topic])
     try:
         return len(consumer.consume(1, timeout=30))
     finally:

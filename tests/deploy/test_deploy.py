@@ -18,6 +18,9 @@ import yaml
 from dagster._config import validate_config
 
 from headrace.cli.configuring import SECTIONS
+from headrace.nodes.topics import topics_of
+from headrace.settings import load_pipeline
+from headrace.sinks.kafka import KafkaSink
 
 pytestmark = pytest.mark.fast
 
@@ -67,7 +70,7 @@ def test_each_service_of_one_host_starts_again_and_says_whether_it_is_well() -> 
     services = documents(COMPOSE)[0]["services"]
     assert all(service.get("restart") for service in services.values())
     unwatched = {name for name, service in services.items() if "healthcheck" not in service}
-    assert unwatched == {"spark-worker", "check", "report"}
+    assert unwatched == {"spark-worker", "topics", "check", "report"}
 
 
 @pytest.mark.parametrize(("where", "command"), list(own_containers()), ids=lambda value: str(value)[:30])
@@ -107,6 +110,35 @@ def test_on_kubernetes_dagsters_instance_is_the_same_but_for_the_launcher() -> N
     checked = validate_config(described_by.K8sRunLauncher.config_type(), launcher["config"])
     assert checked.success, checked.errors
     assert instance["run_monitoring"]["max_resume_run_attempts"] == 0
+
+
+def test_a_pod_that_has_the_reports_folder_may_write_there_and_executors_belong_to_their_run() -> None:
+    (config_map,) = [
+        each for each in described("ConfigMap") if each["metadata"]["name"] == "dagster-instance"
+    ]
+    runs = yaml.safe_load(config_map["data"]["dagster.yaml"])["run_launcher"]["config"]["run_k8s_config"]
+    ours = {"run_as_user": 10001, "run_as_non_root": True, "fs_group": 10001}
+    assert runs["pod_spec_config"]["security_context"] == ours, "as the image's user, with the volume's group"
+    for deployment in described("Deployment"):
+        context = deployment["spec"]["template"]["spec"]["securityContext"]
+        assert (context["runAsUser"], context["fsGroup"]) == (10001, 10001)
+    named = {
+        each["name"]: each["value_from"]["field_ref"]["field_path"]
+        for each in runs["container_config"]["env"]
+    }
+    assert named == {
+        "HEADRACE_SPARK_DRIVER_HOST": "status.podIP",
+        "HEADRACE_SPARK_DRIVER_POD": "metadata.name",
+    }
+
+
+def test_compose_makes_each_topic_that_its_check_looks_for() -> None:
+    made = documents(COMPOSE)[0]["services"]["topics"]["environment"]["TOPICS"].split()
+    nodes = load_pipeline("assets")
+    asked = set(topics_of(nodes)) | {
+        sink.topic for node in nodes for sink in node.sinks if isinstance(sink, KafkaSink)
+    }
+    assert set(made) == asked
 
 
 def test_the_entrypoint_runs_commands_and_starts_executors_of_spark() -> None:

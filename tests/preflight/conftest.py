@@ -51,11 +51,13 @@ class SaslBroker(Broker):
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    """`reader` may read `readings` and describe `counts`; of `secrets` it may know nothing."""
+    """`reader` may read `readings` and `in`, write `out` and describe `counts`; of `secrets` it may know nothing."""
     with SaslBroker(tmp_path_factory.mktemp("sasl") / "kafka") as running:
-        create_topics(running.bootstrap_servers, {"readings": 2, "counts": 1, "secrets": 1})
+        topics = {"readings": 2, "counts": 1, "secrets": 1, "in": 1, "out": 1}
+        create_topics(running.bootstrap_servers, topics)
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
         given = [("readings", AclOperation.READ), ("counts", AclOperation.DESCRIBE)]
+        given += [("in", AclOperation.READ), ("out", AclOperation.WRITE)]
         made = admin.create_acls([_may(topic, operation) for topic, operation in given])
         for each in made.values():
             each.result(10)

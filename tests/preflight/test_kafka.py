@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import SecretStr
@@ -11,9 +11,12 @@ import headrace as hr
 from headrace.local.broker_config import HOST, free_port
 from headrace.preflight.kafka import check_kafka
 from headrace.settings import KafkaSettings
+from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
 from tests.preflight.conftest import PASSWORD, USER, SaslBroker
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headrace.description import Node
     from headrace.preflight import Finding
 
@@ -71,3 +74,45 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: Sasl
     (silent,) = [*check_kafka([node("readings")], away)]
     assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.said
     assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_broker_that_is_away_refuses_nobody(protocol: Any) -> None:
+    """The client writes the protocol before the address, so the words `sasl` and `ssl` say nothing."""
+    away = KafkaSettings(
+        bootstrap_servers=f"{HOST}:{free_port()}",
+        security_protocol=protocol,
+        sasl_mechanism="PLAIN",
+        username=USER,
+        password=SecretStr(PASSWORD),
+    )
+    (silent,) = [*check_kafka([node("readings")], away)]
+    assert "does not answer" in silent.said
+    assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")
+    with pytest.raises(BrokerUnreachableError, match="does not answer"):
+        KafkaTopic("readings", away).partitions()
+
+
+def test_a_stream_with_wrong_credentials_is_told_so(broker: SaslBroker) -> None:
+    with pytest.raises(BrokerUnreachableError, match="refuses the credentials") as refused:
+        KafkaTopic("readings", settings(broker, "wr0ng")).partitions()
+    assert "HEADRACE_KAFKA_PASSWORD" in str(refused.value).replace("…_", "HEADRACE_KAFKA_")
+
+
+def test_settings_with_which_no_client_begins_are_findings_too(tmp_path: Path) -> None:
+    broken = tmp_path / "ca.pem"
+    broken.write_text("-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
+    for given, told in (
+        ({"ssl_ca_location": "/nowhere/ca.pem"}, "ssl_ca_location '/nowhere/ca.pem' cannot be read"),
+        ({"ssl_ca_location": str(broken)}, "the client does not take its settings"),
+        ({"ssl_key_location": str(broken)}, "a key without its certificate"),
+    ):
+        own = KafkaSettings(security_protocol="SSL", **given)  # type: ignore[arg-type]
+        (wrong_one,) = wrong([*check_kafka([node("readings")], own)])
+        assert told in wrong_one
+        assert "SSL_" in wrong_one.upper()
+    mechanism = hr.KafkaSink("counts", options={"sasl.mechanism": "NO-SUCH", "security.protocol": "SASL_SSL"})
+    odd = node("readings").to(mechanism)
+    found = wrong([*check_kafka([odd], KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}"))])
+    assert len(found) == 2, "the topic's broker is away, and the sink's client does not begin"
+    assert any("the client does not take its settings" in each for each in found)

@@ -48,6 +48,16 @@ def test_a_lake_of_a_newer_version_is_refused_before_any_write(lake: Lake) -> No
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"format": "newest"}', b"\xff"])
+def test_a_lake_whose_mark_cannot_be_read_is_refused(content: bytes, lake: Lake) -> None:
+    small_files.write_bytes(f"{lake.root}/format.json", content)
+    assert "does not say which version has written it" in only_wrong(lake.root)
+    with pytest.raises(TerminalError, match="Nothing was changed"):
+        require_format(lake.root)
+    assert small_files.read_bytes(f"{lake.root}/format.json") == content
+
+
+@pytest.mark.fast
 def test_a_new_lake_is_marked_once_and_its_check_leaves_nothing_behind(lake: Lake) -> None:
     assert all(finding.ok for finding in check_lake(lake.root))
     assert not [path for path in Path(lake.root.removeprefix("file:")).rglob("*") if path.is_file()]
@@ -55,6 +65,13 @@ def test_a_new_lake_is_marked_once_and_its_check_leaves_nothing_behind(lake: Lak
     assert small_files.read_json(f"{lake.root}/format.json") == {"format": 1}
     require_format(lake.root)
     assert "this version's" in str(next(iter(check_lake(lake.root))))
+
+
+@pytest.mark.fast
+def test_a_folder_in_which_nothing_can_be_made_is_a_finding() -> None:
+    refused = only_wrong("file:/proc/nowhere/lake")
+    assert "/proc/nowhere" in refused
+    assert "the right to read and write there" in refused
 
 
 @pytest.mark.s3

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli import app
+from headrace.errors import TerminalError
 from headrace.local.broker_config import HOST, free_port
 from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
-from headrace.settings import SparkSettings, StreamSettings
+from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
+from headrace.spark.session import configured
 
 pytestmark = pytest.mark.fast
 
@@ -19,6 +23,26 @@ def test_settings_have_the_names_that_spark_knows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HEADRACE_SPARK_EXECUTOR_MEMORY", "2g")
     monkeypatch.setenv("HEADRACE_SPARK_CONF", '{"spark.task.maxFailures": "8"}')
     assert SparkSettings().spark_settings == {"spark.executor.memory": "2g", "spark.task.maxFailures": "8"}
+
+
+@pytest.mark.parametrize(
+    ("given", "tasks"),
+    [
+        ({}, "16"),
+        ({"CORES_MAX": "6"}, "6"),
+        ({"EXECUTORS": "2", "EXECUTOR_CORES": "3"}, "6"),
+        ({"EXECUTORS": "4"}, "4"),
+        ({"CORES_MAX": "1"}, "2"),
+        ({"CORES_MAX": "6", "CONF": '{"spark.sql.shuffle.partitions": "9"}'}, "9"),
+        ({"MASTER": "local[3]", "CORES_MAX": "6"}, "3"),
+    ],
+)
+def test_a_shuffle_has_as_many_tasks_as_a_run_has_cores(
+    given: dict[str, str], tasks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ({"MASTER": "spark://master:7077"} | given).items():
+        monkeypatch.setenv(f"HEADRACE_SPARK_{name}", value)
+    assert configured([])["spark.sql.shuffle.partitions"] == tasks
 
 
 def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +63,13 @@ def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) 
             '{"streams": {"triger_ms": 5}}',
             "HEADRACE_STREAM_OVERRIDES: Extra inputs",
         ),
-        ("HEADRACE_SPARK_CONF", "no JSON", "conf"),
+        ("HEADRACE_SPARK_CONF", "no JSON", "error parsing value for HEADRACE_SPARK_CONF"),
+        (
+            "HEADRACE_KAFKA_SECURITY_PROTOCOL",
+            "SASL-SSL",
+            "HEADRACE_KAFKA_SECURITY_PROTOCOL: Input should be 'PLAINTEXT'",
+        ),
+        ("HEADRACE_KAFKA_SASL_MECHANISM", "SCRAM", "HEADRACE_KAFKA_SASL_MECHANISM: Input should be 'PLAIN'"),
     ],
 )
 def test_a_value_of_the_wrong_kind_names_its_variable(
@@ -58,12 +88,27 @@ def test_show_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not-this-one" not in shown
 
 
+def test_a_run_that_reads_its_settings_itself_names_the_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "never")
+    with pytest.raises(TerminalError, match="HEADRACE_STREAM_LEASE_SECONDS: Input should be a valid number"):
+        StreamSettings()
+    with pytest.raises(TerminalError, match="HEADRACE_KAFKA_SASL_MECHANISM"):
+        KafkaSettings.model_validate({"sasl_mechanism": "GSSAPI"})
+
+
 def test_a_master_that_does_not_answer_and_one_of_no_known_form_are_named() -> None:
     port = free_port()
     *_, away = check_spark(SparkSettings(master=f"spark://{HOST}:{port}"))
     assert f"Nothing answers at {HOST}:{port}." in str(away)
     *_, odd = check_spark(SparkSettings(master="mesos://somewhere"))
     assert "HEADRACE_SPARK_MASTER" in (odd.fix or "")
+    *_, neither = check_spark(SparkSettings(master=f"spark://{HOST}:{port},{HOST}:{free_port()}"))
+    assert f"Nothing answers at {HOST}:{port} or {HOST}:" in str(neither)
+    with socket.create_server((HOST, 0)) as standby:
+        *_, one = check_spark(
+            SparkSettings(master=f"spark://{HOST}:{port},{HOST}:{standby.getsockname()[1]}")
+        )
+    assert one.ok
     *_, here = check_spark(SparkSettings())
     assert here.ok
 

@@ -101,3 +101,17 @@ def test_a_secret_may_be_named_by_dagsters_env_var_and_is_read_when_it_is_needed
     monkeypatch.setenv("OUR_PASSWORD", PASSWORD)
     assert settings.client_options()["sasl.password"] == PASSWORD
     assert PASSWORD not in repr(settings)
+
+
+def test_a_secret_whose_variable_is_not_set_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_SECRET", raising=False)
+    settings = KafkaSettings(username="reader", password=EnvVar("KAFKA_SECRET"))  # type: ignore[arg-type]
+    with pytest.raises(TerminalError, match="KAFKA_SECRET is not set"):
+        settings.client_options()
+    monkeypatch.setenv("KAFKA_SECRET", "right")
+    assert settings.client_options()["sasl.password"] == "right"
+
+
+def test_protocol_and_mechanism_are_taken_in_any_case_and_empty_ones_as_none() -> None:
+    settings = KafkaSettings(security_protocol="sasl_ssl", sasl_mechanism="")  # type: ignore[arg-type]
+    assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", None)

@@ -17,7 +17,7 @@ import pytest
 
 from headrace.lake import small_files
 from headrace.lake.clocks import ClocksApartError
-from headrace.log.clock import ManualClock
+from headrace.log.clock import ManualClock, SystemClock
 from headrace.writing import lease as lease_module
 from headrace.writing import lease_waits
 from headrace.writing.lease import (
@@ -176,6 +176,18 @@ def test_a_job_waits_until_a_lease_that_a_lost_machine_has_left_expires(
     monkeypatch.setattr(clock, "now_ms", passing)
     assert lease_waits.take_lease_patiently(spark, folder, "Log 'readings'", clock).epoch == 2
     assert len(looks) > 10, "it was refused, and tried again"
+
+
+def test_a_job_waits_for_as_long_as_the_holder_has_claimed(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`HEADRACE_STREAM_LEASE_SECONDS` of the lost machine counts, not the default."""
+    monkeypatch.setattr(lease_waits, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(lease_waits, "EXPIRES_MS", 0)
+    clock = SystemClock()
+    take(spark, folder, clock.now_ms())
+    claim_as(spark, folder, host="elsewhere", pid=1, expires_ms=400)
+    assert lease_waits.take_lease_patiently(spark, folder, "Log 'readings'", clock).epoch == 2
 
 
 def test_a_job_does_not_wait_for_a_process_that_lives(

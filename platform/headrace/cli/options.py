@@ -9,8 +9,8 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
-from headrace.errors import TerminalError
 from headrace.settings import Settings, StreamSettings
+from headrace.settings.environment import refused
 
 Pipeline = Annotated[
     str,
@@ -38,18 +38,10 @@ def read_settings(section: type[S], **given: Any) -> S:
     In:     given  values that are not read
     Raises: TerminalError naming each variable whose value is wrong
     """
-    prefix = section.model_config.get("env_prefix", "")
     try:
         return section(**given)
-    except ValidationError as error:
-        wrong = "; ".join(f"{prefix}{each['loc'][0]}".upper() + f": {each['msg']}" for each in error.errors())
-    except SettingsError as error:
-        wrong = str(error)
-    raise TerminalError(
-        "A setting has a value that it does not take.",
-        detail=wrong,
-        hint="docs/settings.md says what each variable takes.",
-    )
+    except (ValidationError, SettingsError) as error:  # of a class that is no `EnvironmentSettings`
+        raise refused(section, error) from None
 
 
 # Typer calls a default that is a function, once a command needs it. So `--help` works where `pyproject.toml` or a variable

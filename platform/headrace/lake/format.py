@@ -36,14 +36,22 @@ def require_format(root: str) -> None:
 def is_known(root: str) -> bool:
     """True if the lake has this version's format; False: it has no mark. Nothing is written.
 
-    Raises: TerminalError when a newer version has written it
+    Raises: TerminalError when a newer version has written it, or the mark cannot be read
     """
-    found = small_files.read_json(f"{root}/{NAME}")
-    if found is None:
-        return False
-    if found["format"] > FORMAT:
+    try:
+        found = small_files.read_json(f"{root}/{NAME}")
+        written = None if found is None else int(found["format"])
+    except (KeyError, TypeError, ValueError) as error:
         raise TerminalError(
-            f"Lake '{root}': a newer version of Headrace has written it (format {found['format']}).",
+            f"Lake '{root}': its {NAME} does not say which version has written it.",
+            detail=f"{type(error).__name__}: {error}. Nothing was changed.",
+            hint="Restore the file from a backup. If no version but this one has written the lake, delete it.",
+        ) from None
+    if written is None:
+        return False
+    if written > FORMAT:
+        raise TerminalError(
+            f"Lake '{root}': a newer version of Headrace has written it (format {written}).",
             detail=f"This version writes format {FORMAT}. Nothing was changed.",
             hint="Run the newer version, or read the topics into a new lake with this one.",
         )

@@ -26,7 +26,6 @@ OF_A_RUN = {
     "HEADRACE_SPARK_EXECUTOR_CORES": "1",
     "HEADRACE_SPARK_EXECUTOR_MEMORY": "700m",
     "HEADRACE_SPARK_DRIVER_MEMORY": "1g",
-    "HEADRACE_SPARK_CONF": '{"spark.sql.shuffle.partitions": "2"}',  # the master's URL does not say how many cores there are
 }
 
 

@@ -12,11 +12,8 @@ alone knows (open windows, current rows that are not in the table yet) is comput
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +28,7 @@ from headrace.errors import TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.lake import open_table
-from headrace.lake.storage import S3, delta_uri, is_local, scheme
+from headrace.lake.storage import delta_uri
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
@@ -39,10 +36,10 @@ from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
 from headrace.nodes.topics import topics_of
+from headrace.observe.duckdb_readers import literal, load_readers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
 
     from headrace.description import Node
     from headrace.lake import LakeTable
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
 
 LOGS, OPEN, MAIN = "logs", "open_windows", "main"
 NAMED = re.compile(r'(?:(\w+)\.)?(?:"([^"]+)"|(\w+))')  # a table, as DuckDB says that a query names it
-FOLDER = "extensions/*/*.duckdb_extension"
 
 
 class LakeSql:
@@ -73,7 +69,7 @@ class LakeSql:
         self._errors, self._made = duckdb.Error, 0
         self._views, self._registered = list[str](), list[str]()  # of the query under way
         self._duckdb.execute("SET TimeZone = 'UTC'")
-        _load_readers(self._duckdb, lake.root)
+        load_readers(self._duckdb, lake.root)
         for schema in (LOGS, OPEN):
             self._duckdb.execute(f"CREATE SCHEMA {schema}")
 
@@ -212,52 +208,11 @@ class LakeSql:
         )
 
 
-def _load_readers(connection: Any, root: str) -> None:
-    """Let DuckDB read Delta tables, on S3 too; its extensions come as packages, for it may not reach its own server."""
-    import duckdb_extension_delta
-    import duckdb_extension_httpfs
-
-    connection.load_extension(_extension(duckdb_extension_delta))
-    if is_local(root):
-        return
-    if scheme(root) not in S3:
-        raise TerminalError(
-            f"Lake '{root}': SQL reads local folders and S3.", hint="Query it with Spark, by `Views`."
-        )
-    connection.load_extension(_extension(duckdb_extension_httpfs))
-    options = {"REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")}
-    try:
-        options |= {"KEY_ID": os.environ["AWS_ACCESS_KEY_ID"], "SECRET": os.environ["AWS_SECRET_ACCESS_KEY"]}
-    except KeyError as error:
-        raise TerminalError(
-            f"Lake '{root}': DuckDB needs {error.args[0]} in the environment.",
-            hint="SQL uses keys alone, not the role of a machine; set the keys, or query with Spark, by `Views`.",
-        ) from None
-    with suppress(KeyError):
-        options["SESSION_TOKEN"] = os.environ["AWS_SESSION_TOKEN"]
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    if endpoint:
-        hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
-        options |= {
-            "ENDPOINT": endpoint.partition("://")[2],
-            "URL_STYLE": "vhost" if hosted else "path",
-            "USE_SSL": str(not endpoint.startswith("http://")).lower(),
-        }
-    told = ", ".join(f"{name} {_text(value)}" for name, value in options.items())
-    connection.execute(f"CREATE SECRET (TYPE s3, {told})")
-
-
-def _extension(package: ModuleType) -> str:
-    assert package.__file__
-    (found,) = Path(package.__file__).parent.glob(FOLDER)
-    return str(found)
-
-
 def _scan(table: LakeTable, name: str, version: int | None = None) -> str:
     """A table as DuckDB reads it, at a version. In: version  None: the newest now."""
     _require(table, name)
     at = table.version if version is None else version
-    return f"delta_scan({_text(delta_uri(table.uri))}, version => {at})"
+    return f"delta_scan({literal(delta_uri(table.uri))}, version => {at})"
 
 
 def _require(table: LakeTable, name: str) -> None:
@@ -278,7 +233,3 @@ def _users_of(table: LakeTable) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

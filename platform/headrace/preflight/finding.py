@@ -39,3 +39,7 @@ def tried(what: str, trial: Callable[[], str]) -> Finding:
     except HeadraceError as error:
         said = " ".join(part for part in (error.message, error.detail) if part)
         return Finding(what, said, error.hint or "See the message.")
+    except OSError as error:  # of this machine's disk
+        return Finding(
+            what, str(error), "Correct the path, or give this process the right to read and write there."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from headrace.preflight.databases import check_databases
@@ -22,12 +23,14 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
     """Try what these nodes need, with the settings of the environment.
 
     In:     root  URI of the lake
-    Raises: ValidationError of pydantic when a variable has a value that its type does not take
+    Raises: TerminalError when a variable has a value that its type does not take
     """
     StreamSettings()  # a value that is no number is told here, too
-    first = [*check_lake(root), *check_kafka(nodes, KafkaSettings())]
-    yield from first
-    if all(finding.ok for finding in first):
+    well = True
+    for finding in chain(check_lake(root), check_kafka(nodes, KafkaSettings())):
+        yield finding
+        well &= finding.ok
+    if well:
         yield from check_logs(nodes, root, KafkaSettings())
     yield from check_spark(SparkSettings())
     yield from check_databases(nodes)

@@ -61,19 +61,24 @@ def _master(master: str) -> str:
                 "YARN's configuration is not named.", hint="Set HADOOP_CONF_DIR to its folder."
             )
         return f"as {folder} says"
-    url = re.fullmatch(r"(?:k8s://)?(\w+)://([^/,]+?)(?::(\d+))?(?:,.*)?/?", master)
+    url = re.fullmatch(r"(?:k8s://)?(\w+)://([^/]+?)/?", master)
     if url is None or url[1] not in PORTS:
         raise TerminalError(
             f"Spark has no master of the form '{master}'.",
             hint="Set HEADRACE_SPARK_MASTER to local[2], spark://host:7077, k8s://https://host:443 or yarn.",
         )
-    host, port = url[2], int(url[3] or PORTS[url[1]])
-    try:
-        socket.create_connection((host, port), SECONDS).close()
-    except OSError as error:
-        raise TransientError(
-            f"Nothing answers at {host}:{port}.",
-            detail=str(error),
-            hint="Start the master, or correct HEADRACE_SPARK_MASTER.",
-        ) from None
-    return f"{host}:{port} answers"
+    refused: dict[str, str] = {}
+    for each in url[2].split(","):  # one of several masters leads, and the others stand by
+        host, _, given = each.partition(":")
+        address = f"{host}:{given or PORTS[url[1]]}"
+        try:
+            socket.create_connection((host, int(given or PORTS[url[1]])), SECONDS).close()
+        except (OSError, ValueError, OverflowError) as error:
+            refused[address] = str(error)
+        else:
+            return f"{address} answers"
+    raise TransientError(
+        f"Nothing answers at {' or '.join(refused)}.",
+        detail="; ".join(sorted(set(refused.values()))),
+        hint="Start the master, or correct HEADRACE_SPARK_MASTER.",
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from headrace.settings.environment import EnvironmentSettings
 
 
-class SlackSettings(BaseSettings):
+class SlackSettings(EnvironmentSettings):
     """How to reach Slack (`HEADRACE_SLACK_…`). In: token  of a bot that may write into the channel."""
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_SLACK_")
@@ -16,7 +18,7 @@ class SlackSettings(BaseSettings):
     token: SecretStr | None = None
 
 
-class SmtpSettings(BaseSettings):
+class SmtpSettings(EnvironmentSettings):
     """How to reach a mail server (`HEADRACE_SMTP_…`).
 
     In: security  "starttls", "tls" from the first byte, or "none"

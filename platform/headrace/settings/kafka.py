@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from pydantic import SecretStr, ValidatorFunctionWrapHandler, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from headrace.errors import TerminalError
+from headrace.settings.environment import EnvironmentSettings
 
 # By librdkafka's name of a setting that both clients need: the field that holds it.
 FIELDS = {
@@ -40,10 +41,16 @@ class _NamedSecret(SecretStr):
 
     def get_secret_value(self) -> str:
         named: Any = self._secret_value
-        return str(named.get_value())
+        value = named.get_value()
+        if value is None:
+            raise TerminalError(
+                f"Kafka: variable {named.env_var_name} is not set, and holds a secret of the settings.",
+                hint="Set it where the run starts, or correct its name in EnvVar(…).",
+            )
+        return str(value)
 
 
-class KafkaSettings(BaseSettings):
+class KafkaSettings(EnvironmentSettings):
     """How to reach Kafka; read from the environment (`HEADRACE_KAFKA_…`), secrets included.
 
     In: ssl_ca_location           PEM file of the authorities that may sign the brokers' certificates; None: the system's
@@ -58,8 +65,8 @@ class KafkaSettings(BaseSettings):
 
     bootstrap_servers: str = "127.0.0.1:9092"
     group: str = "headrace"
-    security_protocol: str | None = None
-    sasl_mechanism: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     username: str | None = None
     password: SecretStr | None = None
     ssl_ca_location: str | None = None
@@ -71,6 +78,11 @@ class KafkaSettings(BaseSettings):
     @classmethod
     def _read_late(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         return _NamedSecret(value) if hasattr(value, "get_value") else handler(value)
+
+    @field_validator("security_protocol", "sasl_mechanism", mode="before")
+    @classmethod
+    def _as_kafka_writes_it(cls, value: Any) -> Any:
+        return (value.strip().upper() or None) if isinstance(value, str) else value
 
     def of(self, options: Mapping[str, str]) -> Self:
         """The settings of one topic. In: options  its own; those in `FIELDS` override, others are no connection's."""

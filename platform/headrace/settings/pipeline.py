@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from headrace.description import Node
 from headrace.errors import TerminalError
+from headrace.settings.environment import EnvironmentSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 
-class Settings(BaseSettings):
+class Settings(EnvironmentSettings):
     """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_METRICS_PORT` (of
     the Prometheus endpoint of stream runs; none by default), `HEADRACE_METRICS_HOST` (to which it is bound) and
     `HEADRACE_PRICE_PER_HOUR` (of the machines of a stream run, for the figure of costs; none by default).

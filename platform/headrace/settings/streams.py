@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from headrace.settings.environment import EnvironmentSettings
 
 LEASE_SECONDS_LEAST = 3.0
 
@@ -21,7 +23,7 @@ class StreamOverrides(BaseModel):
     standby: bool | None = None
 
 
-class StreamSettings(BaseSettings):
+class StreamSettings(EnvironmentSettings):
     """Read from the environment (`HEADRACE_STREAM_…`) when a run starts.
 
     In: trigger_ms             the shortest time between two micro-batches of a log, with which its nodes keep step

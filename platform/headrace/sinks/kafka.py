@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.description.sink import Delivery
+    from headrace.settings.kafka import KafkaSettings as Connection
     from headrace.spark.kafka import KafkaTopic
 
 CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
@@ -43,12 +44,14 @@ _OWNED = {
 class KafkaSink:
     """Delivers what a node emits to a Kafka topic, each row with its place in the order of the node's results.
 
-    In:     topic    it must exist; how to reach Kafka comes from the environment (`HEADRACE_KAFKA_…`)
+    In:     topic    it must exist
             key      columns of the node's identity; None: all of it. One STRING column is plain UTF-8, else JSON
             header   name of the record header with the source chain
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
             format, key_format  "json", or hr.Avro(…), hr.Protobuf(…), hr.JsonSchema(…) of values and keys; without a schema
                      Avro and JSON Schema take that of the rows
+            kafka    how to reach Kafka, before the options; None: as the stream's logs do, by `build_definitions(kafka=…)`
+                     or the environment (`HEADRACE_KAFKA_…`)
             register  True: a schema that the registry does not have is registered; False: it is refused
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
@@ -74,6 +77,7 @@ class KafkaSink:
     format: str | Format = "json"
     key_format: str | Format = "json"
     register: bool = True
+    kafka: Connection | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         what = "KafkaSink"
@@ -110,6 +114,10 @@ class KafkaSink:
     def name(self) -> str:
         """Tells the sinks of a node apart."""
         return f"kafka-{self.topic}"
+
+    def reached_by(self, settings: Connection) -> KafkaSink:
+        """The sink with these settings, unless it has some of its own."""
+        return replace(self, kafka=self.kafka or settings)
 
     def check(self, node: Node) -> None:
         """Raise DescriptionError when the node's rows cannot be records: its key columns, or its order."""
@@ -231,6 +239,4 @@ class KafkaSink:
         from headrace.spark.kafka import KafkaSettings as FromEnvironment
         from headrace.spark.kafka import KafkaTopic
 
-        servers = self.options.get("bootstrap.servers")
-        settings = FromEnvironment(bootstrap_servers=servers) if servers else FromEnvironment()
-        return KafkaTopic(self.topic, settings, self.options)
+        return KafkaTopic(self.topic, (self.kafka or FromEnvironment()).of(self.options), self.options)

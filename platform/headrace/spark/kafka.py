@@ -21,6 +21,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.settings.kafka import FIELDS, KafkaSettings
+from headrace.spark.kafka_refusals import refusal_of, settings_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -186,15 +187,20 @@ class KafkaTopic:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
         # Its own log is silenced: what matters comes back as errors, said in our words.
         own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: self._said.add(error.str())}
-        return AdminClient({**self.settings.client_options(), **self.options, **own})
+        try:
+            return AdminClient({**self.settings.client_options(), **self.options, **own})
+        except KafkaException as error:
+            raise settings_refused(self.settings.bootstrap_servers, error) from None
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         if "_admin" in vars(self):  # it may be its making that failed
             self._admin.poll(0)
+        detail = "; ".join([str(error), *sorted(self._said)])
+        found = refusal_of("; ".join(self._said) or str(error))
         return BrokerUnreachableError(
-            f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} does not answer.",
-            detail="; ".join([str(error), *sorted(self._said)]),
-            hint="Start the broker or correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS; the stream tries again by itself.",
+            f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} {found.said}.",
+            detail=detail,
+            hint=f"{found.fix} The stream tries again by itself.",
         )
 
 

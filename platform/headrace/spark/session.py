@@ -177,7 +177,10 @@ def spark_conf(
 def configured(jars: Sequence[str], lake: str | None = None) -> dict[str, str]:
     """The same, with what the environment says of Spark (see `SparkSettings`)."""
     settings = SparkSettings()
-    return spark_conf(jars, master=settings.master, lake=lake) | settings.spark_settings
+    conf = spark_conf(jars, master=settings.master, lake=lake)
+    if settings.cores is not None and not is_local(settings.master):
+        conf[SHUFFLES] = str(max(2, settings.cores))
+    return conf | settings.spark_settings
 
 
 def is_local(master: str) -> bool:
@@ -192,6 +195,12 @@ def tasks_for(master: str) -> int:
         return max(2, (os.cpu_count() or 2) if here[1] == "*" else int(here[1] or 1))
     pretended = re.fullmatch(r"local-cluster\[(\d+),(\d+),\d+\]", master)
     return int(pretended[1]) * int(pretended[2]) if pretended else CLUSTER_TASKS
+
+
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks run at once: as the master's URL says, else as the session's shuffles are cut."""
+    master = str(spark.sparkContext.master)
+    return tasks_for(master) if master.startswith("local") else int(str(spark.conf.get(SHUFFLES)))
 
 
 def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkSession:

@@ -12,6 +12,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import Generations
+from headrace.nodes.sink_settings import reached_by
 from headrace.nodes.topics import (
     batched_topics,
     is_hosted,
@@ -26,7 +27,7 @@ from headrace.nodes.topics import (
     wall_waits,
 )
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.spark.session import pipeline_session, tasks_for
+from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together
 from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
@@ -81,7 +82,7 @@ class StreamRuntime:
         session = pipeline_session(spark)
         generations = Generations(lake)
         clock = clock or SystemClock()
-        nodes = upstream_first(nodes)
+        nodes = reached_by(upstream_first(nodes), kafka)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
         ordered, own = ordered_topics(nodes), {node.required_name for node in nodes}
@@ -105,7 +106,7 @@ class StreamRuntime:
             for name, topic in self._topics.items()
         ]
         hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
-        turns, upkeep = Turns(tasks_for(str(session.sparkContext.master))), Turns(1)
+        turns, upkeep = Turns(cores_of(session)), Turns(1)
         streams = [
             NodeStream(
                 session,

@@ -109,13 +109,16 @@ def take_lease_patiently(
     Law:    A lease whose holder may be dead is waited for until it expires, whatever the patience.
     Raises: LeaseHeldError when a process that lives still holds it after the patience, or renews it meanwhile.
     """
-    expires_seconds = EXPIRES_MS / 1000 + 2 * RETRY_SECONDS
+    expires: list[float] = []  # when the lease of a holder that may be dead is free, as of the first refusal
 
     def has_waited(attempt: RetryCallState) -> bool:
         refused = attempt.outcome.exception() if attempt.outcome is not None else None
-        may_be_dead = isinstance(refused, LeaseNotExpiredError)
-        patience = max(patience_seconds, expires_seconds) if may_be_dead else patience_seconds
-        return (attempt.seconds_since_start or 0.0) >= patience
+        waited_seconds = attempt.seconds_since_start or 0.0
+        if not isinstance(refused, LeaseNotExpiredError):
+            return waited_seconds >= patience_seconds
+        if not expires:
+            expires.append(waited_seconds + _expires_in_seconds(refused.holder) + 2 * RETRY_SECONDS)
+        return waited_seconds >= max(patience_seconds, *expires)
 
     for attempt in Retrying(
         retry=retry_if_exception_type(LeaseHeldError),
@@ -127,6 +130,12 @@ def take_lease_patiently(
         with attempt:
             return take_lease(spark, folder, writer, clock)
     raise AssertionError("unreachable: the last attempt raises")
+
+
+def _expires_in_seconds(holder: Holder | None) -> float:
+    """In how many seconds a lease is free at the latest, unless its holder lives."""
+    known = None if holder is None else holder.expires_in_seconds
+    return max(EXPIRES_MS / 1000, known or 0.0)
 
 
 def _tell_waiting(writer: str, attempt: RetryCallState) -> None:
