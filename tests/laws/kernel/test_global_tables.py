@@ -112,9 +112,12 @@ def test_a_record_finds_the_rates_that_stand_before_it_in_the_logs() -> None:
 def test_rows_of_a_table_that_no_record_names_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of a micro-batch does not grow with the table, as far as Python does it."""
     read, tuples = list[int](), table_in_log._tuples
-    monkeypatch.setattr(
-        table_in_log, "_tuples", lambda rows, fields: (read.append(rows.num_rows), tuples(rows, fields))[1]
-    )
+
+    def counted(rows: pa.Table, fields: tuple[pa.Field, ...]) -> list[tuple[Any, ...]]:
+        read.append(rows.num_rows)
+        return tuples(rows, fields)
+
+    monkeypatch.setattr(table_in_log, "_tuples", counted)
     monkeypatch.setattr(Converts, "does", lambda self, record: self.say(self.rates.get(record["currency"])))
     logs = world(
         {
