@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 import headrace as hr
 from assets.tightenings import tightenings
@@ -38,6 +38,7 @@ from headrace.sinks.encoding import encoder_of
 from tests.broker.certificates import certificates
 from tests.faults.verdict import delivered
 from tests.laws.kernel.protobuf_values import Field, compiled, field, message
+from tests.laws.kernel.test_protobuf_indexes import order
 from tests.log.registry_proxy import RegistryProxy
 
 pytestmark = pytest.mark.broker
@@ -190,14 +191,57 @@ def test_a_message_that_an_earlier_version_registered_as_its_descriptor_is_found
     registry: SchemaRegistry,
 ) -> None:
     of = compiled(message("Sum", field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32)))["p.Sum"]
-    described = FileDescriptorProto()
-    of.DESCRIPTOR.file.CopyToProto(described)
-    descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
     client = SchemaRegistryClient({"url": registry.url})
-    number = client.register_schema("former-value", Schema(descriptor, "PROTOBUF"))
+    number = client.register_schema("former-value", Schema(descriptor_of(of), "PROTOBUF"))
     protobuf = hr.Protobuf(of, registry=registry.url)
     found = encoder_of(protobuf, "former", "value", COLUMNS, register=False)
     assert found.prefix[:5] == b"\0" + number.to_bytes(4, "big")
+
+
+def test_a_schema_that_the_registry_cannot_compare_with_a_descriptor_is_refused(
+    registry: SchemaRegistry,
+) -> None:
+    """A producer of Confluent's Python client has registered the class of an older message."""
+    client = SchemaRegistryClient({"url": registry.url})
+    old = compiled(message("Sum", field("id", 1, Field.TYPE_STRING)))["p.Sum"]
+    client.register_schema("described-value", Schema(descriptor_of(old), "PROTOBUF"))
+    client.set_compatibility("described-value", "BACKWARD")
+    new = hr.Protobuf(
+        compiled(message("Sum", field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32)))["p.Sum"],
+        registry=registry.url,
+    )
+    with pytest.raises(SchemaRefusedError) as told:
+        encoder_of(new, "described", "value", COLUMNS, register=True)
+    why = "the newest version of the subject is no .proto text but a descriptor, which this registry cannot compare"
+    assert f"subject 'described-value' refuses the schema: {why}" in str(told.value)
+    client.set_compatibility("described-value", "NONE")
+    assert encoder_of(new, "described", "value", COLUMNS, register=True).prefix[:1] == b"\0"
+    client.set_compatibility("described-value", "BACKWARD")
+    newest = client.get_latest_version("described-value")
+    assert newest.schema_id is not None
+    assert newest.schema.schema_str is not None
+    assert newest.schema.schema_str.startswith("syntax")
+    found = encoder_of(new, "described", "value", COLUMNS, register=False)
+    assert found.prefix[:5] == b"\0" + newest.schema_id.to_bytes(4, "big")
+
+
+def test_a_nested_message_has_the_indexes_that_its_registered_form_gives_it(registry: SchemaRegistry) -> None:
+    """In a text a map field makes no message of its own, and in a descriptor it does."""
+    schema = order("Sum", columns=[field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32)])
+    of = hr.Protobuf("p.Order.Sum", schema=schema, registry=registry.url)
+    text = encoder_of(of, "texts-of-maps", "value", COLUMNS, register=True).prefix
+    assert text[5:] == b"\4\0\0"
+    client = SchemaRegistryClient({"url": registry.url})
+    file = FileDescriptorSet.FromString(schema).file[-1].SerializeToString(deterministic=True)
+    client.register_schema("classes-of-maps-value", Schema(base64.b64encode(file).decode(), "PROTOBUF"))
+    described = encoder_of(of, "classes-of-maps", "value", COLUMNS, register=False).prefix
+    assert described[5:] == b"\4\0\2"
+
+
+def descriptor_of(made: Any) -> str:
+    described = FileDescriptorProto()
+    made.DESCRIPTOR.file.CopyToProto(described)
+    return base64.b64encode(described.SerializeToString(deterministic=True)).decode()
 
 
 def test_protobuf_and_json_are_registered_too(registry: SchemaRegistry, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import psycopg
 from headrace.errors import TerminalError, TransientError
 from headrace.preflight.finding import Finding, tried
 from headrace.sinks.postgres import DSN_VARIABLE, PostgresSink
+from headrace.sinks.postgres_session import SharedSessionError, connect, explained, require_own_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +29,9 @@ def check_databases(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield tried("Dagster's database", lambda: _connect(os.environ[DAGSTER], DAGSTER))
     else:
         yield tried("Dagster's database", _home)
-    if any(isinstance(sink, PostgresSink) for node in nodes for sink in node.sinks):
-        yield tried("PostgreSQL of sinks", lambda: _connect(os.environ.get(DSN_VARIABLE, ""), DSN_VARIABLE))
+    for variable in sorted({s.dsn for node in nodes for s in node.sinks if isinstance(s, PostgresSink)}):
+        what = "PostgreSQL of sinks" + ("" if variable == DSN_VARIABLE else f", by {variable}")
+        yield tried(what, partial(_connect, os.environ.get(variable, ""), variable, of_sinks=True))
 
 
 def _home() -> str:
@@ -41,8 +44,11 @@ def _home() -> str:
     return f"as {home}/dagster.yaml says"
 
 
-def _connect(dsn: str, variable: str) -> str:
-    """The errors of PostgreSQL name host and user, and never the password."""
+def _connect(dsn: str, variable: str, *, of_sinks: bool = False) -> str:
+    """The errors of PostgreSQL name host and user, and never the password.
+
+    In:  of_sinks  whether sinks write there, which need sessions of their own
+    """
     if not dsn:
         raise TerminalError(
             f"{variable} is not set.", hint="Set it to postgresql://user:password@host:5432/database."
@@ -50,6 +56,11 @@ def _connect(dsn: str, variable: str) -> str:
     try:
         with psycopg.connect(dsn, connect_timeout=SECONDS) as connection:
             version = connection.info.server_version
+        if of_sinks:
+            with connect(dsn) as connection:
+                require_own_session(dsn, connection)
+    except SharedSessionError as error:
+        raise explained(error, variable) from None
     except psycopg.ProgrammingError:
         raise TerminalError(
             f"{variable} is no connection string of PostgreSQL.",

@@ -41,11 +41,12 @@ class AvroBytes:
 
 @dataclass(frozen=True)
 class ProtobufBytes:
-    """Protobuf: the set of descriptors, and the full name of the message; `registered`: see `description.formats`."""
+    """Protobuf: the set of descriptors, and the full name of the message; the others: see `description.formats`."""
 
     descriptors: bytes
     message: str
     registered: bool
+    map_entries: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ def encoding_of(topic: Topic, part: str, known: KnownSchemas) -> Encoding | None
             return DebeziumBytes(written, *more)
         case Avro():
             return AvroBytes(described.reader(topic.name, part, declared), described.url, known)
-        case Protobuf(message=str(message), schema=bytes(descriptors), registered=registered):
-            return ProtobufBytes(descriptors, message, registered)
+        case Protobuf(message=str(message), schema=bytes(descriptors)):
+            return ProtobufBytes(descriptors, message, described.registered, described.map_entries)
         case Csv(separator=separator, gzip=gzip):
             return CsvBytes(separator, gzip)
         case JsonSchema():

@@ -3,6 +3,9 @@
 A process that is stopped, or a machine that freezes, holds its locks for as long as its connection lives. So the server ends
 a session from which it hears nothing for `SILENT_SECONDS`. A process that waits for its executors, or for its next rows,
 speaks up meanwhile.
+
+Settings and locks belong to a session. A connection pooler that gives each transaction another session of the server is
+refused: its locks would keep nobody out, and nobody would release them.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ ROWS_SECONDS_MAX = (
 )
 # By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
 REFUSING = ("22", "23", "P0", "44", "54")
+OWNER = (
+    "headrace.session"  # the setting by which a session of the server is known to belong to one connection
+)
 PASSING = (
     "08",
     "25",
@@ -49,35 +55,44 @@ PASSING = (
     reraise=True,
 )
 def connect(dsn: str, *, writes: bool = True) -> psycopg.Connection:
-    """Connect, four times at most and with back-off.
+    """Connect to a session of one's own, four times at most and with back-off.
 
     In:     writes  whether the session takes locks that keep other writers out: the server ends it when it is silent for
                     `SILENT_SECONDS`. One that only reads may rest for as long as its reader likes.
-    Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string.
+    Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string;
+            SharedSessionError
     """
-    connection = psycopg.connect(
-        dsn,
-        connect_timeout=CONNECT_SECONDS,
-        application_name="headrace",
-        options=f"-c TimeZone=UTC -c lock_timeout={LOCK_WAIT}",
-    )
-    if writes:
-        try:
-            _end_when_silent(connection)
-        except BaseException:
-            connection.close()
-            raise
+    connection = psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, application_name="headrace")
+    try:
+        _set_up(connection, _SETTINGS | (_silence() if writes else {}))
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _end_when_silent(connection: psycopg.Connection) -> None:
-    """Have the server end the session when it is silent. A server that lacks a setting would refuse a connection with it."""
-    settings = _silence()
+class SharedSessionError(psycopg.NotSupportedError):
+    """A pooler gives several connections the same session of the server."""
+
+
+def _set_up(connection: psycopg.Connection, settings: dict[str, str]) -> None:
+    """Make settings of the session; its server may lack some. Poolers refuse those that come with the connection itself."""
     with connection.transaction():
-        connection.execute(
-            "SELECT set_config(name, %s::jsonb ->> name, false) FROM pg_settings WHERE name = ANY(%s)",
-            [json.dumps(settings), [*settings]],
-        )
+        found = connection.execute("SELECT current_setting(%s, true)", [OWNER]).fetchone()
+        is_owned = bool(found and found[0])
+        if is_owned:
+            connection.execute("RESET ALL")  # for whoever is given it next
+        else:
+            connection.execute("SELECT set_config(%s, 'headrace', false)", [OWNER])
+            connection.execute(
+                "SELECT set_config(name, %s::jsonb ->> name, false) FROM pg_settings WHERE name = ANY(%s)",
+                [json.dumps(settings), [*settings]],
+            )
+    if is_owned:
+        raise SharedSessionError(f"the session has the setting {OWNER} of another connection")
+
+
+_SETTINGS = {"TimeZone": "UTC", "lock_timeout": LOCK_WAIT}
 
 
 def _silence() -> dict[str, str]:
@@ -92,6 +107,18 @@ def _silence() -> dict[str, str]:
     }
 
 
+def require_own_session(dsn: str, connection: psycopg.Connection) -> None:
+    """Raise SharedSessionError if a pooler gives the connection's session to others.
+
+    A pooler shows itself by the number of the server's process: it does not pass it on. It has then handed the session to
+    the next connection, if it does so after each transaction.
+    """
+    with connection.transaction():
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if row != (connection.info.backend_pid,):
+        connect(dsn, writes=False).close()
+
+
 @contextmanager
 def session(dsn: str, store: str) -> Iterator[psycopg.Connection]:
     """A connection, closed at the end, whose errors are ours.
@@ -100,6 +127,7 @@ def session(dsn: str, store: str) -> Iterator[psycopg.Connection]:
     """
     try:
         with connect(dsn) as connection:
+            require_own_session(dsn, connection)
             yield connection
     except psycopg.Error as error:
         raise explained(error, store) from None
@@ -143,6 +171,12 @@ def reason_of(error: psycopg.Error) -> str:
 
 def explained(error: psycopg.Error, store: str) -> SinkAwayError | TerminalError:
     """The error in our words; of its text only what the server or the network said."""
+    if isinstance(error, SharedSessionError):
+        return TerminalError(
+            f"{store}: a connection pooler gives each transaction another session of the server.",
+            detail="A delivery needs its own: it holds a lock in it, and settings.",
+            hint="Put the pool into session mode (PgBouncer: pool_mode = session), or give the server's own address.",
+        )
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
         return TerminalError(  # its text repeats the connection string
             f"{store}: the connection string cannot be read.",

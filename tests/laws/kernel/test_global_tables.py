@@ -11,6 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Node, NodeOutput
+from headrace.fold.processors import table_in_log
 from tests.laws.kernel.chained import ChainedReading, logs_of
 from tests.laws.kernel.global_table_subjects import Finds
 from tests.laws.kernel.harness import run
@@ -106,6 +107,31 @@ def test_a_record_finds_the_rates_that_stand_before_it_in_the_logs() -> None:
     assert of_records(told(node(), logs)) == ["a 20", "b 30", "c None"]
     by_time = node(RATES.table("timestamp"))
     assert of_records(told(by_time, logs)) == ["a 20", "b 20", "c None"]
+
+
+def test_rows_of_a_table_that_no_record_names_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of a micro-batch does not grow with the table, as far as Python does it."""
+    read, tuples = list[int](), table_in_log._tuples
+
+    def counted(rows: pa.Table, fields: tuple[pa.Field, ...]) -> list[tuple[Any, ...]]:
+        read.append(rows.num_rows)
+        return tuples(rows, fields)
+
+    monkeypatch.setattr(table_in_log, "_tuples", counted)
+    monkeypatch.setattr(Converts, "does", lambda self, record: self.say(self.rates.get(record["currency"])))
+    logs = world(
+        {
+            2: [order("a", "c7", 1, 0), order("b", "none", 1, 0)],
+            3: [order("c", "c8", 1, 0), order("d", "c7", 1, 0)],
+        },
+        {1: [rate(f"c{number}", number, 0) for number in range(300)], 2: [rate("c8", 9, 0)]},
+    )
+    rows = run(Reading(node(), logs).operator.steps, Reading(node(), logs), Plan(sizes=(1,))).rows()
+    row = "{{'bank': 'ecb', 'rate': {}}}".format
+    assert [(each["id"], each["what"]) for each in rows] == [
+        ("a", row(7)), ("b", "None"), ("c", row(9)), ("d", row(7)),
+    ]  # fmt: skip
+    assert max(read) <= 2
 
 
 def test_a_timer_by_the_wall_clock_finds_the_table_before_its_commit_and_one_by_the_stream_clock_after() -> (

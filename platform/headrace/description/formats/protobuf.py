@@ -25,6 +25,8 @@ class Protobuf(Format):
     `registered`: True: each record begins with a magic byte, the id of its schema and the indexes of its message, as
     Confluent's serializers write it. The registry is not asked: numbers of fields tell what the bytes mean, in each version
     of a message. Records of another message than this are dead letters.
+    `map_entries`: whether the indexes count the messages that map fields create: True as serializers of generated classes
+    write them, False as those that read a `.proto` text do, such as Headrace's sinks. None: both are read.
     `registry`, `subject`: for sinks: where the schema is registered, and under which name (default: `<topic>-value` or
     `<topic>-key`). Records of such a topic are `registered`.
     Out: columns from the message (see the guide on formats); `value=` and `key=` may narrow them.
@@ -36,6 +38,7 @@ class Protobuf(Format):
     registered: bool = False
     registry: str | None = None
     subject: str | None = None
+    map_entries: bool | None = None
 
     def __post_init__(self) -> None:
         if self.registry is not None:
@@ -60,11 +63,19 @@ class Protobuf(Format):
 
     def columns(self, topic: str, part: str, declared: str | None) -> tuple[Column, ...]:
         """The columns of keys or values (see `Format.columns`)."""
-        from headrace.description.formats.protobuf_types import column_of, parser_of
+        from headrace.description.formats.protobuf_types import column_of, mistakable, parser_of
 
         what = f"Topic '{topic}': {part}"
         assert isinstance(self.schema, bytes)
         message, _ = parser_of(self.schema, self.message)
+        other = mistakable(message) if self.registered and self.map_entries is None else None
+        if other is not None:
+            raise DescriptionError(
+                f"{what}: the indexes of {message.full_name} may also mean {other}.",
+                detail="It stands after a map field, whose entries some serializers count as a message.",
+                hint="Write map_entries=True if the producers serialize generated classes, "
+                "map_entries=False if they read the .proto text, as Headrace's sinks do.",
+            )
         if not message.fields:
             raise DescriptionError(f"{what}: the message {message.full_name} has no fields.")
 

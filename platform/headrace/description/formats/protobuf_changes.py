@@ -38,9 +38,8 @@ def messages_of(text: str) -> Messages:
     Raises: ValueError
     """
     found: Messages = {}
-    try:
-        content = base64.b64decode(text, validate=True)
-    except ValueError:  # also for letters that base 64 does not have
+    content = _described_bytes(text)
+    if content is None:
         tokens = (token for token in _TOKEN.findall(text) if not token.startswith(_COMMENTS))
         _read_body(tokens, "", found)
         return found
@@ -52,6 +51,18 @@ def messages_of(text: str) -> Messages:
     except DecodeError as error:
         raise ValueError(str(error)) from None
     return found
+
+
+def is_descriptor(text: str) -> bool:
+    """Whether a schema is a descriptor in base 64, and not the text of a .proto file."""
+    return _described_bytes(text) is not None
+
+
+def _described_bytes(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:  # also for letters that base 64 does not have, as each .proto text holds some
+        return None
 
 
 def _changes(old: Messages, new: Messages) -> Iterator[tuple[int, str]]:

@@ -83,12 +83,33 @@ def is_map(field: FieldDescriptor) -> bool:
     return bool(message is not None and message.GetOptions().map_entry)
 
 
-def indexes_of(message: Descriptor) -> tuple[int, ...]:
-    """Where a message stands in its file: the wire format of registries names messages so."""
+def indexes_of(message: Descriptor, *, map_entries: bool) -> tuple[int, ...]:
+    """Where a message stands in its file: the wire format of registries names messages so.
+
+    A map field creates a nested message for its entries, which a descriptor holds and the text of a .proto file does not.
+    In:     map_entries  whether such messages count
+    Source: `_create_index_array` of confluent-kafka (they count); `ProtobufSchema.toMessageIndexes` of Confluent's registry
+            (they count in a schema that was made of a class, and not in one that was read from text)
+    """
     outer = message.containing_type
     if outer is None:
         return (list(message.file.message_types_by_name).index(message.name),)
-    return (*indexes_of(outer), list(outer.nested_types_by_name).index(message.name))
+    names = [each.name for each in outer.nested_types if map_entries or not each.GetOptions().map_entry]
+    return (*indexes_of(outer, map_entries=map_entries), names.index(message.name))
+
+
+def mistakable(message: Descriptor) -> str | None:
+    """The full name of a message that has this one's indexes in the other way of counting; None: there is none."""
+    counted, uncounted = (indexes_of(message, map_entries=each) for each in (True, False))
+    for other in _messages(message.file.message_types_by_name.values()):
+        if other.GetOptions().map_entry or other.full_name == message.full_name:
+            continue
+        if (
+            indexes_of(other, map_entries=False) == counted
+            or indexes_of(other, map_entries=True) == uncounted
+        ):
+            return str(other.full_name)
+    return None
 
 
 def descriptors_of(message: Descriptor) -> bytes:

@@ -140,7 +140,7 @@ class ProcessRecords(Step):
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
         records = listed_records(self.shape, kept, released.commit[order], released.late[order])
-        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept)
+        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept, at_ms)
         runner = Runner(self.shape, _commits(at_ms, times), records, global_tables)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
@@ -164,12 +164,12 @@ class ProcessRecords(Step):
         """The rows without the versions of global tables."""
         return rows if self.packing is None else rows.filter(pc.equal(rows[SIDE], RECORD))
 
-    def _tables(self, rows: pa.Table, records: pa.Table) -> TablesAsOf | None:
-        """The global tables; None: there are none. In: all rows; the records in their order."""
+    def _tables(self, rows: pa.Table, records: pa.Table, at_ms: Sequence[int]) -> TablesAsOf | None:
+        """The global tables; None: there are none. In: all rows; the records in their order; the commit times."""
         if self.packing is None:
             return None
-        versions = rows.filter(pc.not_equal(rows[SIDE], RECORD)).select(self.packing.rows.names)
-        return TablesAsOf(self.packing, versions, records)
+        versions = rows.select(self.packing.rows.names).filter(pc.not_equal(rows[SIDE], RECORD))
+        return TablesAsOf(self.packing, versions, records, at_ms)
 
     @property
     def _of_groups(self) -> list[str]:

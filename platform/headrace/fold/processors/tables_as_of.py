@@ -8,9 +8,7 @@ counts.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from functools import cached_property
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,36 +18,43 @@ import pyarrow.compute as pc
 from headrace.description import ProcessorError
 from headrace.description.stores import KEY_VALUE
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, INGESTED, TOPIC
-from headrace.fold.group_order import order_by_group
-from headrace.fold.keys import group, key_of_row
-from headrace.fold.lookups.latest import highest_so_far, in_table_order
-from headrace.fold.lookups.sides import ABSENT, SIDE
+from headrace.fold.contract import INGESTED, TOPIC
+from headrace.fold.lookups.sides import SIDE
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.processors.global_tables import Packing, TableShape
 from headrace.fold.processors.shape import StoreShape
-from headrace.fold.processors.stores import GroupStore, Key, Value
+from headrace.fold.processors.stores import GroupStore, Key
+from headrace.fold.processors.table_in_log import TableInLog
+from headrace.fold.segments import HIGHEST
 
 
 class TablesAsOf:
     """The global tables of an increment.
 
     stores  by name, as of where user code stands
-    seen    how many versions, of all tables, stand before that; None: it stands nowhere
+    seen    how many versions of the increment, of all tables, stand before that; None: it stands nowhere
     """
 
-    def __init__(self, packing: Packing, versions: pa.Table, records: pa.Table) -> None:
-        """In: versions  as rows (see `Packing`), those before the increment among them; records: in their order."""
+    def __init__(self, packing: Packing, versions: pa.Table, records: pa.Table, at_ms: Sequence[int]) -> None:
+        """In: versions  as rows (see `Packing`), those before the increment among them; records: in their order.
+
+        at_ms  commit times of the increment, rising
+        """
         self.seen: int | None = None
-        order, self._before = _places(packing, versions, records)
-        versions = versions.take(pa.array(order)).combine_chunks()
-        self._at_ms = int64(versions[INGESTED]).tolist()
-        sides = versions[SIDE].to_numpy()
+        versions = versions.combine_chunks()
+        is_held = int64(versions[INGESTED]) < (at_ms[0] if at_ms else HIGHEST)
+        came = versions.take(pa.array(np.flatnonzero(~is_held)))
+        order, self._before = _places(packing, came, records)
+        came = came.take(pa.array(order)).combine_chunks()
+        self._at_ms = int64(came[INGESTED]).tolist()
+        of_held, of_came = (rows[SIDE].to_numpy() for rows in (versions, came))
         self.stores = {}
         for each in packing.tables:
-            mine = np.flatnonzero(sides == each.side)
-            rows = each.read(versions.take(pa.array(mine))).combine_chunks()
-            self.stores[each.name] = GlobalStore(each, _Versions(each, rows, mine), lambda: self.seen)
+            mine = np.flatnonzero(of_came == each.side)
+            rows = each.read(came.take(pa.array(mine))).combine_chunks()
+            before = each.read(versions).filter(pa.array(is_held & (of_held == each.side))).combine_chunks()
+            table = TableInLog(each, before, (rows, mine), records)
+            self.stores[each.name] = GlobalStore(each, table, lambda: self.seen)
 
     def at_record(self, number: int) -> None:
         """Stand at a record."""
@@ -67,9 +72,9 @@ class TablesAsOf:
 class GlobalStore(GroupStore):
     """A global table as user code sees it."""
 
-    def __init__(self, of: TableShape, versions: _Versions, seen: Callable[[], int | None]) -> None:
+    def __init__(self, of: TableShape, table: TableInLog, seen: Callable[[], int | None]) -> None:
         super().__init__(StoreShape(of.name, of.key, of.value, KEY_VALUE, None), lambda: 0)
-        self._versions, self._seen = versions, seen
+        self._table, self._seen = table, seen
 
     def put(self, *key_and_value: Any) -> None:
         """See the base class."""
@@ -86,11 +91,11 @@ class GlobalStore(GroupStore):
         )
 
     def _get(self, key: Key) -> Any:
-        found = self._versions.value(key, self._stands_at)
+        found = self._table.value(key, self._stands_at)
         return None if found is None else self._shown(found)
 
     def _sorted(self, lowest: Key | None = None, highest: Key | None = None) -> list[tuple[Key, Any]]:
-        keys, values = self._versions.entries(self._stands_at)
+        keys, values = self._table.entries(self._stands_at)
         first = 0 if lowest is None else bisect_left(keys, lowest)
         end = len(keys) if highest is None else bisect_right(keys, highest)
         return [
@@ -106,97 +111,6 @@ class GlobalStore(GroupStore):
                 hint="Read it in process, in a timer's method, or in close.",
             )
         return seen
-
-
-class _Versions:
-    """The versions of one table. Arrays are by key, and then in the order of the logs.
-
-    number  of each among the versions of all tables
-    """
-
-    def __init__(self, of: TableShape, rows: pa.Table, number: np.ndarray) -> None:
-        self._of, self._rows, self._number = of, rows, number
-        self._absent = rows[ABSENT].to_numpy()
-        self._values: dict[int, Value] = {}
-        self._entries: tuple[int, tuple[list[Key], list[Value]]] | None = None
-
-    def value(self, key: Key, seen: int) -> Value | None:
-        """The value of a key as of a place; None: there is no row. In: seen  how many versions stand before the place."""
-        code = self._codes.get(key)
-        if code is None:
-            return None
-        first = self._starts[code]
-        at = bisect_left(self._numbers, seen, first, self._starts[code + 1])
-        row = int(self._counts[at - 1]) if at > first else -1
-        if row < 0 or self._absent[row]:
-            return None
-        if row not in self._values:
-            self._values[row] = tuple(self._rows[field.name][row].as_py() for field in self._of.value)
-        return self._values[row]
-
-    def entries(self, seen: int) -> tuple[list[Key], list[Value]]:
-        """All keys and values as of a place, in the order of keys."""
-        if self._entries is None or self._entries[0] != seen:
-            self._entries = seen, self._read(seen)
-        return self._entries[1]
-
-    def _read(self, seen: int) -> tuple[list[Key], list[Value]]:
-        starts = np.array(self._starts, np.int64)
-        wide = (
-            int(self._number.max(initial=0)) + 2
-        )  # more than any number, and than any place after all of them
-        keys = min(seen, wide - 1) + wide * np.arange(len(starts) - 1)
-        before = np.searchsorted(np.array(self._numbers, np.int64) + wide * self._code, keys)
-        rows = self._counts[before[before > starts[:-1]] - 1]
-        found = self._rows.take(pa.array(rows[~self._absent[rows]]))
-        entries = sorted(
-            zip(_tuples(found, self._of.key), _tuples(found, self._of.value), strict=True), key=itemgetter(0)
-        )
-        return [key for key, _ in entries], [value for _, value in entries]
-
-    @cached_property
-    def _groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """The number of each version's key, and for each key one version."""
-        if not self._rows.num_rows:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        same = group(key_of_row(self._rows, [field.name for field in self._of.key])[0])
-        return same.codes, same.first
-
-    @cached_property
-    def _codes(self) -> dict[Key, int]:
-        """The number of each key."""
-        first = self._rows.take(pa.array(self._groups[1]))
-        return {key: code for code, key in enumerate(_tuples(first, self._of.key))}
-
-    @cached_property
-    def _sequence(self) -> np.ndarray:
-        """The versions by key, and then in the order of the logs."""
-        return order_by_group(self._groups[0], self._number)
-
-    @cached_property
-    def _code(self) -> np.ndarray:
-        found: np.ndarray = self._groups[0][self._sequence]
-        return found
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        """Where each key begins; last, how many versions there are."""
-        found: list[int] = np.searchsorted(self._code, np.arange(len(self._groups[1]) + 1)).tolist()
-        return found
-
-    @cached_property
-    def _numbers(self) -> list[int]:
-        found: list[int] = self._number[self._sequence].tolist()
-        return found
-
-    @cached_property
-    def _counts(self) -> np.ndarray:
-        """The row that counts after each version: the last one by the table's order, of those through it."""
-        rows, codes = self._rows, self._groups[0]
-        place = order_of(position_columns(rows))
-        in_order = in_table_order(codes, place, int64(rows[EVENT]), by_timestamp=self._of.by_timestamp)
-        found: np.ndarray = in_order[highest_so_far(self._sequence, in_order, rows.num_rows)]
-        return found
 
 
 def _places(packing: Packing, versions: pa.Table, records: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -217,8 +131,3 @@ def _places(packing: Packing, versions: pa.Table, records: pa.Table) -> tuple[np
     found = np.empty(both.num_rows, np.int64)
     found[in_order] = before
     return in_order[is_version[in_order]], found[versions.num_rows :]
-
-
-def _tuples(rows: pa.Table, fields: tuple[pa.Field, ...]) -> list[tuple[Any, ...]]:
-    columns = [rows[field.name].to_pylist() for field in fields]
-    return [*zip(*columns, strict=True)] if columns else [()] * rows.num_rows

@@ -2,7 +2,8 @@
 
 Law: see `headrace.sequence.protobuf`.
 Source: Confluent's wire format (see `framing`): before the payload stands how many indexes lead to the message in its file,
-and the indexes themselves, as zigzag varints; the one index 0 is written as the number 0.
+and the indexes themselves, as zigzag varints; the one index 0 is written as the number 0. Clients differ in whether the
+messages of map entries count (see `indexes_of`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class ProtobufReader:
         self._what, self._registered, self._type = what, of.registered, pa.struct(list(fields))
         message, self._parse = parser_of(of.descriptors, of.message)
         self._take = fields_taken(message, [field.name for field in fields])
-        self._name, self._indexes = message.full_name, indexes_of(message)
+        self._name = message.full_name
+        countings = (True, False) if of.map_entries is None else (of.map_entries,)
+        self._indexes = {indexes_of(message, map_entries=each) for each in countings}
 
     def read(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
         """Bytes as structs; null where there are none, and where they are malformed."""
@@ -72,10 +75,9 @@ class ProtobufReader:
         for _ in range(min(number, len(record))):
             index, at = _varint(record, at)
             indexes.append(index)
-        if tuple(indexes or [0]) != self._indexes:
-            raise Unreadable(
-                f"it is message {indexes or [0]} of its schema, and {self._name} is {[*self._indexes]}"
-            )
+        if tuple(indexes or [0]) not in self._indexes:
+            own = " or ".join(str([*each]) for each in sorted(self._indexes))
+            raise Unreadable(f"it is message {indexes or [0]} of its schema, and {self._name} is {own}")
         return record[at:]
 
     def _taken(self, values: list[Any], reasons: Reasons) -> list[Any]:

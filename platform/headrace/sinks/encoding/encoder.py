@@ -14,7 +14,7 @@ from headrace.errors import TerminalError
 from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema
 from headrace.sinks.encoding.json_schema import json_schema
 from headrace.sinks.encoding.protobuf_rows import ProtobufRows, registered_message
-from headrace.sinks.encoding.subjects import schema_id
+from headrace.sinks.encoding.subjects import subject_schema
 from headrace.sinks.encoding.values import plain_values
 
 PROBLEM_MAX = 200  # letters
@@ -87,4 +87,4 @@ def _prefix(of: Avro | JsonSchema, topic: str, part: str, kind: str, schema: str
     if of.registry is None:
         return b""
     url, subject = address_of(of.registry, kind), of.subject or f"{topic}-{part}"
-    return b"\0" + schema_id(url, subject, kind, schema, (), register=register).to_bytes(4, "big")
+    return b"\0" + subject_schema(url, subject, kind, schema, (), register=register).id.to_bytes(4, "big")

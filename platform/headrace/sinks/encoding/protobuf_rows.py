@@ -35,7 +35,7 @@ from headrace.description.formats.registry import address_of
 from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
 from headrace.sinks.encoding.proto_text import proto_text
-from headrace.sinks.encoding.subjects import Reference, schema_id
+from headrace.sinks.encoding.subjects import Reference, subject_schema
 
 Put = Callable[[Any, Any], None]  # a value into a message
 
@@ -90,14 +90,19 @@ def registered_message(of: Protobuf, topic: str, part: str, what: str, *, regist
     assert isinstance(of.schema, bytes)
     message, _ = parser_of(of.schema, of.message)
     url, subject = address_of(of.registry, "Protobuf"), of.subject or f"{topic}-{part}"
-    number = _registered(url, subject, message.file, register=register)
-    indexes = indexes_of(message)
+    number, is_text = _registered(url, subject, message.file, register=register)
+    indexes = indexes_of(
+        message, map_entries=not is_text
+    )  # as readers find the message in what is registered
     framed = b"\0" if indexes == (0,) else b"".join(map(_zigzag, (len(indexes), *indexes)))
     return b"\0" + number.to_bytes(4, "big") + framed
 
 
-def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool) -> int:
-    """The id of a file; the files that it imports are registered by their names, as Confluent's serializers do."""
+def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool) -> tuple[int, bool]:
+    """The id of a file, and whether it is registered as the text of a .proto file; else it is a descriptor.
+
+    The files that it imports are registered by their names, as Confluent's serializers do.
+    """
     used = [each for each in file.dependencies if not each.name.startswith("google/protobuf/")]
     for each in used:
         _registered(url, each.name, each, register=register)
@@ -106,8 +111,11 @@ def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool)
     file.CopyToProto(described)
     descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
     # Apicurio 2.6 cannot compare descriptors. An earlier version of Headrace registered them all the same.
-    text, former = proto_text(described) or descriptor, descriptor
-    return schema_id(url, subject, "PROTOBUF", text, references, former=former, register=register)
+    text = proto_text(described)
+    found = subject_schema(
+        url, subject, "PROTOBUF", text or descriptor, references, former=descriptor, register=register
+    )
+    return found.id, text is not None and not found.is_former
 
 
 def _zigzag(number: int) -> bytes:

@@ -6,8 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headrace.description.formats.registry import Registry, RegistryAwayError
+from headrace.description.formats.protobuf_changes import is_descriptor
+from headrace.description.formats.registry import Registry, RegistryAwayError, SchemaRefusedError
 from headrace.errors import TerminalError
+
+QUOTED = 40  # letters of a schema by which an error is known to speak of it
 
 
 @dataclass(frozen=True)
@@ -19,8 +22,16 @@ class Reference:
     version: int | None = None
 
 
+@dataclass(frozen=True)
+class SubjectSchema:
+    """A schema as its subject has it. In: is_former  in the other form, not as the text."""
+
+    id: int
+    is_former: bool = False
+
+
 @lru_cache(maxsize=256)
-def schema_id(
+def subject_schema(
     url: str,
     subject: str,
     kind: str,
@@ -29,8 +40,8 @@ def schema_id(
     *,
     former: str | None = None,
     register: bool,
-) -> int:
-    """The id of a schema in a subject.
+) -> SubjectSchema:
+    """A schema in a subject, with its id.
 
     In:     former    the same schema in another form, which may be there in place of the text
             register  False: it must be there already
@@ -48,21 +59,55 @@ def schema_id(
     ]
     if register:
         try:
-            return registry.register(subject, kind, text, used)
-        except RegistryAwayError:  # or it cannot compare the text with the other form, which is there
+            return SubjectSchema(registry.register(subject, kind, text, used))
+        except (
+            RegistryAwayError
+        ) as error:  # or it cannot compare the text with the other form, which is there
             known = None
             if former is not None:
                 with suppress(RegistryAwayError):  # the first error says more
                     known = registry.find(subject, kind, former, used)
-            if known is None:
-                raise
-            return known
+            if known is not None:
+                return SubjectSchema(known, is_former=True)
+            _refuse_incomparable(registry, subject, kind, text, error)
+            raise
     found = registry.find(subject, kind, text, used)
-    if found is None and former is not None:
+    if found is not None:
+        return SubjectSchema(found)
+    if former is not None:
         found = registry.find(subject, kind, former, used)
     if found is None:
         raise TerminalError(
             f"Schema registry {url}: subject '{subject}' does not have the schema with which rows are written.",
             hint="Register it, or give the sink register=True.",
         )
-    return found
+    return SubjectSchema(found, is_former=True)
+
+
+def _refuse_incomparable(
+    registry: Registry, subject: str, kind: str, text: str, error: RegistryAwayError
+) -> None:
+    """Raise SchemaRefusedError if the registry could not read a descriptor as text: then no retry can help.
+
+    Such registries (Apicurio 2.6) keep a descriptor that is the first version, and answer all later versions with an error
+    that quotes the descriptor.
+    """
+    newest = None
+    if kind == "PROTOBUF":
+        with suppress(RegistryAwayError):  # the first error says more
+            newest = registry.of_subject(subject)
+    if newest is None:
+        return
+    said = error.detail or ""
+    if is_descriptor(text) and text[:QUOTED] in said:
+        why = "it has editions, groups, extensions or options of its own, so it is no .proto text but a descriptor"
+    elif is_descriptor(newest.text) and newest.text[:QUOTED] in said:
+        why = "the newest version of the subject is no .proto text but a descriptor"
+    else:
+        return
+    raise SchemaRefusedError(
+        f"Schema registry {registry.url}: subject '{subject}' refuses the schema: "
+        f"{why}, which this registry cannot compare.",
+        detail=said,
+        hint="Set the subject's compatibility to NONE, register the schema once, and set it back; or give another subject=.",
+    ) from error
