@@ -15,13 +15,13 @@ from headrace.log.raw_records import keeping_raw
 from headrace.log.record_task import RecordTask
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import state_record
 from headrace.nodes.topics import upstream_first
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import SKIPPING
 from headrace.sequence.log_rows import log_schema
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.sequence_records import RECORDS
-from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,9 @@ from headrace.lifecycle.meeting_point import is_behind
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.opening import copy_state, read_opening, stand
+from headrace.nodes.state_commits import state_record
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.node_runner import NodeRunner, state_record
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

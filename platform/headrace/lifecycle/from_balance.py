@@ -41,9 +41,8 @@ from headrace.nodes.opening import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_written_by
+from headrace.nodes.state_commits import state_record, state_written_by
 from headrace.spark.lake_rows import append_rows, read, spark_schema
-from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

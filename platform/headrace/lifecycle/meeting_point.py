@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.lake import small_files
-from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.planned import planned_after
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

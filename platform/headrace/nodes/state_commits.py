@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 
 if TYPE_CHECKING:
+    from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.nodes.progress import Progress
+
+# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
+STATE_LAYOUT = 2
 
 
 def last_state_commit(lake: Lake, name: str) -> lakes.Commit | None:
@@ -20,3 +25,13 @@ def state_written_by(lake: Lake, name: str) -> str | None:
     """The fingerprint of the description by which a node's state was last written; None: nothing was written yet."""
     commit = last_state_commit(lake, name)
     return None if commit is None else str(commit.record["fingerprint"])
+
+
+def state_record(node: Node, progress: Progress) -> dict[str, Any]:
+    """The record of a commit of a node's state."""
+    return {
+        "writer": f"node/{node.required_name}",
+        "layout": STATE_LAYOUT,
+        "fingerprint": node.fingerprint(),
+        "progress": progress.to_json(),
+    }

@@ -28,7 +28,6 @@ from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import (
-    STATE_LAYOUT,
     frontier_ms,
     note_description,
     read_progress,
@@ -39,7 +38,7 @@ from headrace.nodes.node_tables import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.state_commits import last_state_commit, state_record
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
@@ -330,13 +329,3 @@ class NodeRunner:
             return False
         commit = lakes.last_commit(lakes.open_table(self._lake.table(self.name)), self._writer)
         return commit is not None and commit.record["batch"] >= batch
-
-
-def state_record(node: Node, progress: Progress) -> dict[str, Any]:
-    """The record of a commit of a node's state."""
-    return {
-        "writer": f"node/{node.required_name}",
-        "layout": STATE_LAYOUT,
-        "fingerprint": node.fingerprint(),
-        "progress": progress.to_json(),
-    }
