@@ -27,7 +27,7 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.kafka_holds import WAY_OUT
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.lifecycle.rows_read_anew import why_not_read_anew
-from headrace.log.filled_columns import note_added
+from headrace.log.filled_columns import noting
 from headrace.log.guard import GuardStore
 from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
@@ -103,9 +103,8 @@ def make_log_anew(
         signed = {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}
         with rewritable(maintainer, signed):
             require_held(leases.values())
-            replace_table(appender, made, record, beside=maintainer)
             # Columns hold what the records bring now, also those that had other values in older records.
-            note_added(maintainer, {}, signed)
+            replace_table(appender, made, record, beside=maintainer, remarks=noting({}))
     small_files.delete(beside)
     lakes.forget(beside)
 
