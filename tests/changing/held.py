@@ -18,7 +18,7 @@ from headrace.log.raw_records import keeping_raw
 from headrace.log.record_task import RecordTask
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_record
+from headrace.nodes.state_commits import state_record, writings_read
 from headrace.nodes.topics import upstream_first
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import SKIPPING
@@ -45,7 +45,9 @@ def hold(lake: Lake, *nodes: Node, rows: int = 1_000, progress: Progress = FOLDE
         name = node.required_name
         lakes.create(lake.table(name), COLUMNS, kinds.RESULTS)
         state = lakes.create(lake.state(name), COLUMNS, kinds.state(()))
-        lakes.TableWriter(state, lakes.APPENDER).append([], state_record(node, progress))
+        lakes.TableWriter(state, lakes.APPENDER).append(
+            [], state_record(node, progress, writings_read(lake, node))
+        )
         write_description(NO_SPARK, lake, node)
 
 

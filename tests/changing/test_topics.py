@@ -137,8 +137,15 @@ def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: L
     changed = lived(living.folder.parent / "changed", first, before)
     with pytest.raises(hr.TerminalError, match="has other columns than the description"):
         Living(changed.spark, changed.folder, now)
-    told = apply(changed, after, ("after rows",))
-    assert told.startswith("topic raw: its log was written again")
+    told = apply(changed, after, ("after rows", "before swap"))
+    assert "The former tables are not kept: they are of the log of raw before" in told
+    assert not small_files.exists(changed.lake.former("counts"))
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        roll_back(changed.spark, changed.lake)
+    assert refused.value.detail == "\n".join(
+        f"{name}: the change wrote the log of raw again, so no former tables were kept."
+        for name in ("counts", "latest")
+    )
     wanted = lived(living.folder.parent / "wanted", now, after)
     assert changed.tables(after) == wanted.tables(after)
     for each in (Living(changed.spark, changed.folder, now), wanted):

@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from headrace.log.writings import COLUMN, new_writing
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from headrace.lake import LakeTable
 
 NAME = "headrace.added"  # of the remark, and of the property
-COLUMN = "value"
 Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that is cast, and `through_ms`
 
 
@@ -55,7 +56,7 @@ def added_with(
 
 def noting(added: Added) -> dict[str, dict[str, str]]:
     """The remarks of a log that is written again, and has gained these columns, for the commit that brings its rows."""
-    return {COLUMN: {NAME: json.dumps(added)}}
+    return {COLUMN: {NAME: json.dumps(added), **new_writing()}}
 
 
 def values_at(log: LakeTable, at_ms: int) -> dict[str, str]:

@@ -39,7 +39,7 @@ from headrace.nodes.node_tables import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after, results_given
-from headrace.nodes.state_commits import last_state_commit, state_record
+from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
@@ -87,6 +87,7 @@ class NodeRunner:
         self.operator = operator_of(node, for_sinks=for_sinks)
         self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
+        self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
@@ -193,7 +194,7 @@ class NodeRunner:
         if not written:
             self._write_outputs(found)
         self._on_step("after outputs")
-        self._state_writer.append(found.state, state_record(self.node, found.progress))
+        self._state_writer.append(found.state, state_record(self.node, found.progress, self._writings))
         self._on_step("after state")
 
     def finish(self) -> bool:
