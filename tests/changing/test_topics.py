@@ -83,7 +83,7 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     assert [each.outcome for each in plan.topics] == [REBUILT]
     assert [each.outcome for each in plan.nodes] == [REBUILT, UNCHANGED]
     lease = take_lease(living.spark, living.lake.lease("log/readings"), "Log 'readings'", SystemClock())
-    with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
+    with pytest.raises(hr.TerminalError, match="cannot be written again while another process writes there"):
         apply(living, after)
     lease.release()
 

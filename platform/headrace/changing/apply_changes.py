@@ -27,6 +27,7 @@ from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, 
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.compare_generations import Differences, compare_generations
+from headrace.changing.held_by_others import unless_others_write
 from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.changing.rename_node import rename_node
 from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
@@ -42,7 +43,6 @@ from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
-from headrace.writing.lease import LeaseHeldError
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import redeliver
 
@@ -257,14 +257,8 @@ class ApplyChanges:
             held = handed_over(
                 self._spark, self._lake, names, self._clock, what=WHO, patience_seconds=patience, ask=ask
             )
-            try:
+            with unless_others_write(f"{', '.join(names)}: cannot be swapped in or renamed"):
                 leases = stack.enter_context(held)
-            except LeaseHeldError as error:
-                raise TerminalError(
-                    f"{', '.join(names)}: cannot be swapped in or renamed while another process writes them.",
-                    detail=str(error),
-                    hint="Stop the stream and run headrace apply again: what is built stays.",
-                ) from error
             yield leases
 
     def _differences(
