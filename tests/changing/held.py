@@ -6,22 +6,25 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace import lake as lakes
 from headrace.changing.compare_topics import columns_of
 from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
+from headrace.lake.storage import local_path
+from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.raw_records import keeping_raw
 from headrace.log.record_task import RecordTask
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import state_record, writings_read
 from headrace.nodes.topics import upstream_first
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import SKIPPING
 from headrace.sequence.log_rows import log_schema
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.sequence_records import RECORDS
-from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +45,9 @@ def hold(lake: Lake, *nodes: Node, rows: int = 1_000, progress: Progress = FOLDE
         name = node.required_name
         lakes.create(lake.table(name), COLUMNS, kinds.RESULTS)
         state = lakes.create(lake.state(name), COLUMNS, kinds.state(()))
-        lakes.TableWriter(state, lakes.APPENDER).append([], state_record(node, progress))
+        lakes.TableWriter(state, lakes.APPENDER).append(
+            [], state_record(node, progress, writings_read(lake, node))
+        )
         write_description(NO_SPARK, lake, node)
 
 
@@ -52,6 +57,7 @@ def hold_log(lake: Lake, topic: Topic, rows: int) -> None:
     if lakes.exists(uri):
         return
     table = lakes.create(uri, columns_of(topic) if is_of_kafka(topic) else COLUMNS, kinds.log(()))
+    pq.write_table(table.schema.empty_table(), local_path(f"{uri}/part-0.parquet"))
     file = NewFile("part-0.parquet", rows * 100, json.dumps({"numRecords": rows}))
     lakes.TableWriter(table, lakes.APPENDER).append([file], {"writer": f"log/{topic.name}"})
 
@@ -67,4 +73,5 @@ def hold_records(lake: Lake, topic: Topic, offsets: Mapping[int, range], topic_i
     report = RecordTask(of, state, None, 1_700_000_000_000, table.schema, uri).report(raw.to_batches())
     after = state.after(1_700_000_000_000, [LastRow(*end) for end in report["ends"]])
     record = {"writer": f"log/{topic.name}", "after": after.to_json()}
-    lakes.TableWriter(table, lakes.APPENDER).append([NewFile(**report["file"])], record)
+    row = write_commit_row(uri, table.schema, topic.name, CommitRow(after, {}, len(places)))
+    lakes.TableWriter(table, lakes.APPENDER).append([NewFile(**report["file"]), row], record)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import NewFile
+from headrace.lake.alter import rewritable, set_property
 from headrace.lake.paths import Lake
+from headrace.lake.swap import replace_table
 from headrace.lifecycle.fill_columns import fill_commits
-from headrace.log.filled_columns import added_of, added_with, note_added
+from headrace.log.filled_columns import NAME, added_of, added_with, noting
 from tests.changing.held import hold_records
 
 if TYPE_CHECKING:
@@ -32,11 +36,36 @@ def noted(tmp_path: Path, through_ms: int) -> tuple[str, Added]:
     hold_records(lake, READINGS, {0: range(3)})
     uri = lake.log("readings")
     entry: Added = {"place": {"value": "hall", "through_ms": through_ms}}
-    note_added(
-        lakes.TableWriter(lakes.open_table(uri), lakes.MAINTAINER), entry, {"writer": "rewrite/log/readings"}
-    )
-    assert added_of(lakes.open_table(uri)) == entry
+    log, record = lakes.open_table(uri), {"writer": "rewrite/log/readings"}
+    writer = lakes.TableWriter(log, lakes.MAINTAINER)
+    with rewritable(writer, record):
+        replace_table(writer, log, record, remarks=noting(entry))
+    assert added_of(log) == entry
     return uri, entry
+
+
+@pytest.mark.fast
+def test_what_an_older_version_has_noted_counts_until_the_log_is_written_again(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold_records(lake, READINGS, {0: range(3)})
+    log, entry = lakes.open_table(lake.log("readings")), {"place": {"value": "hall", "through_ms": COMMIT_MS}}
+    writer, record = lakes.TableWriter(log, lakes.MAINTAINER), {"writer": "rewrite/log/readings"}
+    assert added_of(log) == {}
+    set_property(writer, NAME, json.dumps(entry), record)
+    assert added_of(log) == entry
+    with rewritable(writer, record):
+        replace_table(writer, log, record, remarks=noting({}))
+    assert added_of(log) == {}
+
+
+@pytest.mark.fast
+def test_a_new_column_leaves_what_is_noted(tmp_path: Path) -> None:
+    uri, entry = noted(tmp_path, COMMIT_MS)
+    schema = lakes.open_table(uri).schema
+    wider = pa.field("value", pa.struct([*schema.field("value").type, pa.field("n", pa.int32())]))
+    lakes.create(uri, schema.set(schema.get_field_index("value"), wider), grows="value")
+    lakes.forget(uri)
+    assert added_of(lakes.open_table(uri)) == entry
 
 
 @pytest.mark.fast
@@ -68,7 +97,8 @@ def test_a_lost_commit_has_the_values_if_it_came_before_the_log_gained_them(
     place: str | None,
 ) -> None:
     uri, _ = noted(tmp_path, through_ms)
-    ((name, held),) = lakes.open_table(uri).snapshot().files.items()
+    files = lakes.open_table(uri).snapshot().files.items()
+    ((name, held),) = ((name, file) for name, file in files if file.may_have("kind", "record", "record"))
     file = NewFile(name, held.size, "{}")
     (found,) = fill_commits(spark, uri, READINGS, [file], after_ms, stray=stray)
     with open_parquet(f"{uri}/{found.path}", found.size, None) as parquet:

@@ -12,13 +12,18 @@ from headrace.changing.acts import Act, ChangedNode
 from headrace.changing.plan_changes import held_node
 from headrace.changing.roll_back import _required
 from headrace.lake import small_files
+from headrace.lake.alter import rewritable
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
+from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
+from headrace.log.filled_columns import noting
+from headrace.log.writings import written_again
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import state_record, writings_read
 from headrace.writing.lease import LeaseHeldError, LeaseLostError
-from tests.changing.held import NO_SPARK, hold
+from tests.changing.held import NO_SPARK, hold, hold_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +52,47 @@ def progress(lake: Lake) -> tuple[str, int]:
 
 def held() -> None:
     """The leases are held."""
+
+
+def write_again(lake: Lake) -> None:
+    """Let the log be another one, as `headrace apply` does for another description of the topic."""
+    log, record = lakes.open_table(lake.log("readings")), {"writer": "rewrite/log/readings"}
+    writer = lakes.TableWriter(log, lakes.MAINTAINER)
+    with rewritable(writer, record):
+        replace_table(writer, log, record, remarks=noting({}))
+
+
+@pytest.mark.parametrize("when", ["never", "before", "after"])
+def test_they_do_not_come_back_over_a_log_that_was_written_again_since(tmp_path: Path, when: str) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold_log(lake, READINGS, 1_000)
+    if when == "before":
+        write_again(lake)
+    stood, went_on = (Progress(batch=batch, upto_ms={"readings": batch}) for batch in (7, 9))
+    hold(lake, BEFORE, progress=stood)
+    keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    if when == "after":
+        write_again(lake)
+    hold(lake, AFTER, progress=went_on)
+    act = Act(1, "none", 10, (ChangedNode("totals", BEFORE.fingerprint(), AFTER.fingerprint(), {}),))
+    if when != "after":
+        assert _required(lake, act) == ["totals"]
+        return
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        _required(lake, act)
+    assert refused.value.detail == "totals: the log of readings was written again since."
+
+
+def test_a_node_names_the_writings_of_logs_that_it_reads_through_others(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold_log(lake, READINGS, 1_000)
+    step = READINGS.group_by("sensor_id").aggregate(n=hr.count()).where("n > 1")
+    through = step.group_by("n").aggregate(sensors=hr.count()).named("through")
+    assert writings_read(lake, through) == {"readings": ""}
+    commit = state_record(through, Progress(), writings_read(lake, through))
+    assert written_again(lake, commit) == []
+    write_again(lake)
+    assert written_again(lake, commit) == ["readings"]
 
 
 def test_they_come_back_with_their_rules_and_their_progress(lake: Lake) -> None:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.plan_topics import plan_topic
+from headrace.lake import NewFile
+from headrace.lake.alter import rewritable
 from headrace.lake.paths import Lake
-from headrace.lifecycle import kafka_holds, read_kafka_again
+from headrace.lake.storage import local_path
+from headrace.lifecycle import kafka_holds, log_anew, read_kafka_again
+from headrace.lifecycle.former import plain
 from headrace.lifecycle.read_kafka_again import KafkaAgain
+from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.raw_records import is_read_otherwise, keeping_raw, require_same_reading
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.node_tables import log_is_as_described
+from headrace.sequence.log_columns import CONTROL, ERASED
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.sequence.sequence_records import RECORDS
 from headrace.settings.kafka import KafkaSettings
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from headrace.description import Topic
+    from headrace.lake import LakeTable
 
 pytestmark = pytest.mark.fast
 
@@ -133,6 +142,58 @@ def test_each_offset_of_the_log_has_to_be_there(lake: Lake, monkeypatch: pytest.
         "Kafka has deleted partition 0 offsets 5 to 6; Kafka has deleted partition 1 offsets 100 to 103"
         in why
     )
+
+
+@pytest.mark.parametrize("keep", ["kafka", True])
+def test_a_log_with_erased_rows_is_refused_by_the_plan_as_by_the_apply(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, keep: Any
+) -> None:
+    """Kafka may still have them."""
+    kept = replace(READINGS, keep_raw=keep)
+    hold_records(lake, kept, {0: range(5, 10)})
+    monkeypatch.setattr(kafka_holds, "KafkaTopic", Kafka({0: 0}, {0: 10}))
+    now = replace(IN_KAFKA, keep_raw=keep)
+    assert plan_topic(lake, now, SETTINGS).outcome == REBUILT
+    log = lakes.open_table(lake.log("readings"))
+    erase(log, 2)
+    plan = plan_topic(lake, now, SETTINGS)
+    assert plan.outcome == REFUSED
+    assert plan.detail.endswith("; 2 of its records were erased")
+    assert (plan.from_kafka, plan.from_bytes, plan.reads) == (False, False, None)
+    with pytest.raises(hr.TerminalError, match="cannot be made again") as refused:
+        log_anew._require_readable(log, now, from_kafka=keep == "kafka")
+    assert refused.value.detail == "2 of its records were erased."
+
+
+def test_a_log_of_an_older_version_or_with_a_seed_is_refused_by_the_plan(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_records(lake, READINGS, {0: range(5, 10)})
+    log = lakes.open_table(lake.log("readings"))
+    monkeypatch.setattr(kafka_holds, "KafkaTopic", Kafka({0: 0}, {0: 10}))
+    seed = Decision(0, None, '{"action": "seed", "table": "s3://archive"}')
+    file = write_decisions(log.uri, log.schema, "readings", CONTROL, 1_700_000_000_001, [seed])
+    told = lakes.last_commit(log, "log/readings")
+    assert told is not None
+    lakes.TableWriter(log, lakes.APPENDER).append([file], plain(told.record))
+    plan = plan_topic(lake, IN_KAFKA, SETTINGS)
+    assert plan.outcome == REFUSED
+    assert "it begins with a seed, which Kafka does not have" in plan.detail
+    assert "1 of its commits are of an older version of Headrace" in plan.detail
+
+
+def erase(log: LakeTable, number: int) -> None:
+    """Blank the first rows of its only file with records, as an erasure does."""
+    snapshot = log.snapshot()
+    name, size = next((name, file) for name, file in snapshot.files.items() if file.may_have("offset", 5, 9))
+    rows = pq.read_table(local_path(f"{log.uri}/{name}"))
+    reasons = pa.array([ERASED] * number + [None] * (rows.num_rows - number), pa.string())
+    rows = rows.set_column(rows.schema.get_field_index("reason"), "reason", reasons)
+    pq.write_table(rows, local_path(f"{log.uri}/erased.parquet"))
+    new = NewFile("erased.parquet", size.size, json.dumps({"numRecords": rows.num_rows}))
+    maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=["log/readings"])
+    with rewritable(maintainer, {"writer": "erasure"}):
+        maintainer.replace({name: size}, [new], {"writer": "erasure"}, changes_data=True)
 
 
 def test_a_log_that_was_cut_is_not_made_anew(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from headrace.log.raw_records import decoded_by
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import found_in
+from headrace.nodes.state_commits import state_record
 from headrace.sequence.log_state import LogState
-from headrace.writing.node_runner import state_record
 from tests.changing.held import hold
 
 if TYPE_CHECKING:

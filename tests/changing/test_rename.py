@@ -21,8 +21,8 @@ from headrace.nodes.opening import forget_openings_but
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, found_in
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
+from headrace.nodes.state_commits import state_record
 from headrace.writing.lease import LeaseLostError
-from headrace.writing.node_runner import state_record
 from headrace.writing.readers import asked_by, readers_of, register
 from tests.changing.held import COLUMNS, hold, hold_log
 from tests.scenarios.chained import COUNTS

@@ -17,7 +17,7 @@ from headrace.lifecycle import anew
 from headrace.lifecycle.anew import write_state_anew
 from headrace.nodes.opening import Standing
 from headrace.nodes.progress import Progress
-from headrace.writing.node_runner import state_record
+from headrace.nodes.state_commits import state_record
 from tests.changing.held import NO_SPARK, hold
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from headrace.log.clock import ManualClock
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.state_commits import last_state_commit, state_record
 from headrace.writing.lease import LeaseLostError
-from headrace.writing.node_runner import state_record
 from tests.changing.held import NO_SPARK, hold
 
 if TYPE_CHECKING:

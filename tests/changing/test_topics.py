@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
@@ -16,15 +17,22 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
+from headrace.lake.swap import replace_table
+from headrace.lifecycle import log_anew
+from headrace.lifecycle import rewrite_log as rewriting
 from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.lifecycle.retention import Retention
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
+from headrace.log.filled_columns import added_of
 from headrace.nodes.evolution import REBUILT
 from headrace.quality.books import open_books
+from headrace.sequence.sequence_records import RECORDS
+from headrace.settings.kafka import KafkaSettings
 from headrace.writing.lease import take_lease
-from tests.changing.living import Living
+from tests.changing.living import START_MS, Living
 from tests.changing.test_apply import READINGS, DiedError, apply, dying
 
 if TYPE_CHECKING:
@@ -75,7 +83,7 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     assert [each.outcome for each in plan.topics] == [REBUILT]
     assert [each.outcome for each in plan.nodes] == [REBUILT, UNCHANGED]
     lease = take_lease(living.spark, living.lake.lease("log/readings"), "Log 'readings'", SystemClock())
-    with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
+    with pytest.raises(hr.TerminalError, match="cannot be written again while another process writes there"):
         apply(living, after)
     lease.release()
 
@@ -129,8 +137,15 @@ def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: L
     changed = lived(living.folder.parent / "changed", first, before)
     with pytest.raises(hr.TerminalError, match="has other columns than the description"):
         Living(changed.spark, changed.folder, now)
-    told = apply(changed, after, ("after rows",))
-    assert told.startswith("topic raw: its log was written again")
+    told = apply(changed, after, ("after rows", "before swap"))
+    assert "The former tables are not kept: they are of the log of raw before" in told
+    assert not small_files.exists(changed.lake.former("counts"))
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        roll_back(changed.spark, changed.lake)
+    assert refused.value.detail == "\n".join(
+        f"{name}: the change wrote the log of raw again, so no former tables were kept."
+        for name in ("counts", "latest")
+    )
     wanted = lived(living.folder.parent / "wanted", now, after)
     assert changed.tables(after) == wanted.tables(after)
     for each in (Living(changed.spark, changed.folder, now), wanted):
@@ -140,6 +155,58 @@ def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: L
     assert changed.tables(after) == wanted.tables(after) == changed.tables_anew(after)
     plan = plan_changes(changed.lake, after)
     assert {each.outcome for each in plan.topics} == {each.outcome for each in plan.nodes} == {UNCHANGED}
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_log_that_was_replaced_before_a_crash_tells_which_columns_have_values(
+    living: Living, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    """A commit that comes back later gets these values (see `lifecycle.fill_columns`)."""
+
+    def described(value: str, **options: Any) -> list[Any]:
+        topic = replace(READINGS, value=value, **options)
+        return [topic.group_by("sensor").aggregate(n=hr.count()).named("totals")]
+
+    def dies(*args: Any, **options: Any) -> None:
+        replace_table(*args, **options)
+        raise DiedError
+
+    class Kafka:
+        """Has the records that the log holds."""
+
+        def __init__(self, *asked: Any) -> None:
+            """Nothing is asked of a broker."""
+
+        def delivered(self, rows: pa.Table) -> pa.Table:
+            places = zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+            records: list[Any] = [(*place, b"a", b'{"value": 1}', START_MS, [], []) for place in places]
+            return pa.table([*zip(*records, strict=True)] or [()] * len(RECORDS), schema=RECORDS)
+
+    living.commit((0, "a", 1), (2.5, "a", 2))
+    living.fold(described("value DOUBLE"))
+    apply(living, described("value DOUBLE, place STRING", added={"place": "hall"}))
+    log = lakes.open_table(living.lake.log("readings"))
+    assert {name: entry["value"] for name, entry in added_of(log).items()} == {"place": "hall"}
+    if anew:
+        monkeypatch.setattr(log_anew, "replace_table", dies)
+        monkeypatch.setattr(log_anew, "KafkaAgain", Kafka)
+        nodes = described("value INT, place STRING", keep_raw="kafka")
+        with pytest.raises(DiedError):
+            make_log_anew(
+                living.spark,
+                living.lake,
+                nodes[0].topics[0],
+                nodes,
+                SystemClock(),
+                kafka=KafkaSettings(bootstrap_servers="kafka:9092"),
+            )
+    else:
+        monkeypatch.setattr(rewriting, "replace_table", dies)
+        with pytest.raises(DiedError):
+            apply(living, described("value DOUBLE, spot STRING", renamed={"spot": "place"}))
+    assert {name: entry["value"] for name, entry in added_of(log).items()} == (
+        {} if anew else {"spot": "hall"}
+    )
 
 
 def test_a_new_aggregate_of_a_log_that_was_cut_is_made_from_a_day_on(living: Living) -> None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dagster import AssetCheckEvaluation, AssetCheckKey, AssetKey, DagsterInstance
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckKey,
+    AssetCheckResult,
+    AssetCheckSpec,
+    AssetKey,
+    AssetSelection,
+    AssetSpec,
+    DagsterInstance,
+    Definitions,
+    define_asset_job,
+    multi_asset_check,
+)
 
 from assets.readings import reading_counts
 from headrace.orchestration import increments
 from headrace.orchestration.increments import JudgedIncrements
+from headrace.orchestration.newest_verdicts import newest_verdicts
 from headrace.quality.expected import Increment
 
 pytestmark = pytest.mark.dagster
@@ -173,12 +185,76 @@ def test_rows_that_came_while_the_whole_table_was_judged_are_told_after_a_verdic
 ) -> None:
     counts = (2, 3, 4, 0, 0)  # failing rows: 3 before the run of the checks, 4 while it goes on
     table = Table([Increment(4 + n, 10, {EXPECTED.name: each}) for n, each in enumerate(counts)])
-    statuses = [None, Status.FAILED, Status.PLANNED, Status.SUCCEEDED]
-    monkeypatch.setattr(JudgedIncrements, "_status", lambda self, of: statuses.pop(0))
     reporter = judged(instance, table, monkeypatch)
-    minutes(reporter, clock, 3)
-    assert (table.found, statuses) == ([], [])
-    assert [each.metadata["failing"].value for each in verdicts(instance)] == [4, 2]
+    minutes(reporter, clock, 1.5)
+    check_run(instance, lambda: minutes(reporter, clock, 0.5))
+    minutes(reporter, clock, 1)
+    assert table.found == []
+    newest, passed, _ = verdicts(instance)
+    assert (newest.passed, passed.passed) == (False, True)
+    assert newest.metadata["failing"].value == 4
+
+
+def check_run(instance: DagsterInstance, meanwhile: Callable[[], object], *, dies: bool = False) -> None:
+    """A run that judges the whole table, and finds that the expectation is met."""
+
+    @multi_asset_check(specs=[AssetCheckSpec(CHECK.name, asset=CHECK.asset_key)])
+    def judge() -> Iterator[AssetCheckResult]:
+        meanwhile()
+        if dies:
+            raise InterruptedError
+        yield AssetCheckResult(passed=True)
+
+    job = define_asset_job("quality", AssetSelection.checks(judge))
+    defs = Definitions(assets=[AssetSpec(CHECK.asset_key)], asset_checks=[judge], jobs=[job])
+    defs.resolve_job_def("quality").execute_in_process(instance=instance, raise_on_error=False)
+
+
+def shown(instance: DagsterInstance) -> bool | None:
+    """What the page of the check shows."""
+    return newest_verdicts(instance, [CHECK])[CHECK].passed
+
+
+def test_a_report_that_is_due_while_the_whole_table_is_judged_does_not_hide_the_verdict(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """A backfill has put the rows right, and somebody runs the check."""
+    failing = iter([2, 3])
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: next(failing, 0)}) for n in range(99)])
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 2)
+    assert [each.metadata["failing"].value for each in verdicts(instance)] == [2]
+    check_run(instance, lambda: minutes(reporter, clock, 11))
+    assert shown(instance) is True
+    minutes(reporter, clock, 11)
+    reporter.report(last=True)
+    assert shown(instance) is True
+
+
+@pytest.mark.parametrize(("came", "shows"), [(0, True), (4, False)])
+def test_when_the_stream_ends_while_the_whole_table_is_judged_what_came_meanwhile_is_told(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock, came: int, shows: bool
+) -> None:
+    failing = iter([2, 3, came])
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: next(failing, 0)}) for n in range(9)])
+    reporter = judged(instance, table, monkeypatch)
+    minutes(reporter, clock, 1.5)
+    check_run(instance, lambda: reporter.report(last=True))
+    assert shown(instance) is shows
+    assert [each.metadata["failing"].value for each in verdicts(instance) if not each.passed] == (
+        [2] if shows else [4, 2]
+    )
+
+
+def test_a_run_that_ended_without_a_verdict_holds_no_report_back(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    table = Table([Increment(4 + n, 10, {EXPECTED.name: 2}) for n in range(9)])
+    reporter = judged(instance, table, monkeypatch)
+    check_run(instance, lambda: minutes(reporter, clock, 2), dies=True)
+    assert shown(instance) is None
+    minutes(reporter, clock, 1)
+    assert shown(instance) is False
 
 
 def test_a_judgement_that_keeps_failing_warns_every_ten_minutes_with_their_number(

@@ -39,6 +39,7 @@ class Act:
     emit           what sinks get
     kept_until_ms  until then one can go back
     nodes          those swapped in so far or about to be, each before those that read it
+    written_again  the topics whose logs were written again since the tables before were: one cannot go back
     """
 
     began_ms: int
@@ -46,6 +47,7 @@ class Act:
     kept_until_ms: int
     nodes: tuple[ChangedNode, ...] = field(default_factory=tuple)
     state: str = UNDER_WAY
+    written_again: tuple[str, ...] = ()
 
     def with_node(self, node: ChangedNode) -> Act:
         """The act with another node, in place of the one of that name."""
@@ -69,4 +71,5 @@ def last_act(lake: Lake) -> Act | None:
     found = small_files.read_json(f"{lake.changes_applied}/{names[-1]}") if names else None
     if found is None:
         return None
-    return Act(**{**found, "nodes": tuple(ChangedNode(**each) for each in found["nodes"])})
+    nodes = tuple(ChangedNode(**each) for each in found["nodes"])
+    return Act(**{**found, "nodes": nodes, "written_again": tuple(found.get("written_again", ()))})

@@ -20,6 +20,7 @@ class Applied:
     kept_until_ms: int = 0
     renamed: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    written_again: tuple[str, ...] = ()  # see `Act`
 
     def __str__(self) -> str:
         """A few lines for each node, with examples of rows that differ."""
@@ -36,6 +37,15 @@ class Applied:
             first, *others = str(told).splitlines()
             lines += [f"node {name}: {first}", *(f"  {line}" for line in others)]
         if self.nodes:
-            lines.append("The former tables are kept: headrace rollback puts them back.")
+            lines.append(self._way_back)
             lines.append("In a stream that runs with the code before, these nodes wait: restart it.")
         return "\n".join(lines)
+
+    @property
+    def _way_back(self) -> str:
+        if self.written_again:
+            logs = ", ".join(self.written_again)
+            return (
+                f"The former tables are not kept: they are of the log of {logs} before it was written again."
+            )
+        return "The former tables are kept: headrace rollback puts them back."

@@ -27,6 +27,7 @@ from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, 
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.compare_generations import Differences, compare_generations
+from headrace.changing.held_by_others import unless_others_write
 from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.changing.rename_node import rename_node
 from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
@@ -35,12 +36,13 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.log.clock import SystemClock
+from headrace.log.writings import written_again
 from headrace.nodes.references import all_found_in, require_logs
+from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
-from headrace.writing.lease import LeaseHeldError
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import redeliver
 
@@ -102,6 +104,7 @@ class ApplyChanges:
             require_logs(lake, node)
             require_emittable(node, emit)
         self._act_before = self._broken_off()
+        self._written_again = {*(self._act_before.written_again if self._act_before else ())}
         self._rows = {each.node: sum(read.rows for read in each.reads) for each in self.plan.rebuilt}
 
     def run(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> Applied:
@@ -126,7 +129,8 @@ class ApplyChanges:
                 write_act(self._lake, replace(act, state=DONE))
         told = tuple((each.node, Differences(**each.differences)) for each in act.nodes)
         renamed = tuple(each.node for each in self.plan.renamed)
-        return Applied(told, act.kept_until_ms, renamed, tuple(each.topic for each in self.plan.rewritten))
+        rewritten = tuple(each.topic for each in self.plan.rewritten)
+        return Applied(told, act.kept_until_ms, renamed, rewritten, act.written_again)
 
     def build(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> None:
         """Only build; `run` goes on from there."""
@@ -140,6 +144,7 @@ class ApplyChanges:
             assert each.renamed_from is not None
             with self._alone([each.renamed_from, each.node], ask=True) as leases:
                 rename_node(self._lake, each.renamed_from, each.node, leases.values())
+        self._written_again |= {*self._logs_written_again()}
         rebuilds = {}
         for node in self._changed:
             rebuilds[node.required_name] = rebuild = self._opened(node)
@@ -154,6 +159,12 @@ class ApplyChanges:
             on_stage(f"Writes the log of {each.topic} again.")
             logs.write(topics[each.topic], each)
 
+    def _logs_written_again(self) -> Iterator[str]:
+        """The topics whose logs are others than those from which the tables before were folded."""
+        for node in self._changed:
+            commit = last_state_commit(self._lake, node.required_name)
+            yield from () if commit is None else written_again(self._lake, commit.record)
+
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(
             self._spark,
@@ -163,7 +174,7 @@ class ApplyChanges:
             on_step=self._on_step,
             is_read=is_read(node, self._nodes),
             correct=self._emit == DIFFERENCES,
-            kept_until_ms=self._kept_until_ms,
+            kept_until_ms=None if self._written_again else self._kept_until_ms,
         )
 
     def _catch_up(self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]) -> None:
@@ -246,14 +257,8 @@ class ApplyChanges:
             held = handed_over(
                 self._spark, self._lake, names, self._clock, what=WHO, patience_seconds=patience, ask=ask
             )
-            try:
+            with unless_others_write(f"{', '.join(names)}: cannot be swapped in or renamed"):
                 leases = stack.enter_context(held)
-            except LeaseHeldError as error:
-                raise TerminalError(
-                    f"{', '.join(names)}: cannot be swapped in or renamed while another process writes them.",
-                    detail=str(error),
-                    hint="Stop the stream and run headrace apply again: what is built stays.",
-                ) from error
             yield leases
 
     def _differences(
@@ -279,6 +284,7 @@ class ApplyChanges:
     def _noted(self, differences: dict[str, ChangedNode]) -> Act:
         """The act, durable before the first swap. One that was broken off goes on."""
         act = self._act_before or Act(self._clock.now_ms(), self._emit, self._kept_until_ms)
+        act = replace(act, written_again=tuple(sorted(self._written_again)))
         for each in differences.values():
             act = act.with_node(each)
         return write_act(self._lake, act) if differences else act

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.changing.held_by_others import unless_others_write
 from headrace.errors import TerminalError
 from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.settings.kafka import KafkaSettings
-from headrace.writing.lease import LeaseHeldError
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
@@ -48,14 +48,8 @@ class ChangedLogs:
         Raises: TerminalError when a stream of the topic runs, another pipeline reads it, or a record cannot be read anew
         """
         self._require_alone(topic)
-        try:
+        with unless_others_write(f"Topic '{topic.name}': its log cannot be written again"):
             self._write(topic, plan)
-        except LeaseHeldError as error:
-            raise TerminalError(
-                f"Topic '{topic.name}': its log cannot be written again while a stream of it runs.",
-                detail=str(error),
-                hint="Stop the stream and run headrace apply again.",
-            ) from error
 
     def _require_alone(self, topic: Topic) -> None:
         own = [node.required_name for node in self.nodes]

@@ -27,12 +27,11 @@ from headrace.lake import open_table, small_files
 from headrace.nodes.balance_told import NOTHING as NOTHING_TOLD
 from headrace.nodes.balance_told import balance_told
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
-from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.renamed import has_to_be_renamed
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:

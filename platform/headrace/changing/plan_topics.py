@@ -13,6 +13,7 @@ from headrace.changing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, UNCHANGED, LogRead, TopicPlan
 from headrace.lake import open_table
 from headrace.lifecycle.kafka_holds import WAY_OUT, why_kafka_lacks
+from headrace.lifecycle.rows_read_anew import why_not_read_anew
 from headrace.log.raw_records import decoded_by, held_raw, noted_reading, other_reading, why_not_anew
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.opening import cut_topics
@@ -68,13 +69,21 @@ def _read_anew(
     """The plan for a log whose records have to be read anew: from the bytes that it keeps, else from Kafka."""
     is_cut = topic.name in cut_topics(lake)
     why = why_not_anew(raw, is_cut=is_cut)
-    if not why:
-        return TopicPlan(topic.name, REBUILT, lines=lines, reads=_reads(lake, topic), from_bytes=True)
-    lacks, way_out = (why, WAY_OUT) if is_cut else why_kafka_lacks(lake, topic, kafka)
-    if not lacks:
-        return TopicPlan(topic.name, REBUILT, lines=lines, reads=_reads(lake, topic), from_kafka=True)
-    reasons = dict.fromkeys((*lines, why, lacks))
-    return TopicPlan(topic.name, REFUSED, "; ".join(reasons), way_out)
+    from_kafka, lacks, way_out = bool(why), why, WAY_OUT
+    if from_kafka and not is_cut:
+        lacks, way_out = why_kafka_lacks(lake, topic, kafka)
+    lacks = lacks or why_not_read_anew(open_table(lake.log(topic.name)), from_kafka=from_kafka)
+    if lacks:
+        reasons = dict.fromkeys(words for words in (*lines, why, lacks) if words)
+        return TopicPlan(topic.name, REFUSED, "; ".join(reasons), way_out or WAY_OUT)
+    return TopicPlan(
+        topic.name,
+        REBUILT,
+        lines=lines,
+        reads=_reads(lake, topic),
+        from_bytes=not from_kafka,
+        from_kafka=from_kafka,
+    )
 
 
 def _reads(lake: Lake, topic: Topic) -> LogRead:

@@ -16,8 +16,9 @@ from headrace.changing.acts import UNDONE, Act, last_act, write_act
 from headrace.changing.plan_changes import held_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lifecycle.former import bring_back, former_of
+from headrace.lifecycle.former import bring_back, former_of, former_record
 from headrace.log.clock import SystemClock
+from headrace.log.writings import written_again
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.lease import require_held
@@ -79,12 +80,13 @@ def _required(lake: Lake, act: Act) -> list[str]:
         if small_files.read_json(lake.opening(each.node)) is not None:
             gone.append(f"{each.node}: rows of its log were cut off since.")
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
-            found.append(each.node)
+            if others := written_again(lake, former_record(lake, each.node)):
+                gone.append(f"{each.node}: the log of {', '.join(others)} was written again since.")
+            else:
+                found.append(each.node)
         elif held is None or held.written_by != each.before or held.is_interrupted(each.after):
             # Else it was never swapped in, or is back already.
-            gone.append(
-                f"{each.node}: its former tables were deleted (kept for a time, or until a key is erased)."
-            )
+            gone.append(f"{each.node}: {_why_not_kept(act)}")
     if gone:
         raise TerminalError(
             "You cannot go back to the tables before the last change.",
@@ -92,3 +94,9 @@ def _required(lake: Lake, act: Act) -> list[str]:
             hint="Restore the former description, and run headrace apply: the tables are rebuilt from the log.",
         )
     return found
+
+
+def _why_not_kept(act: Act) -> str:
+    if act.written_again:
+        return f"the change wrote the log of {', '.join(act.written_again)} again, so no former tables were kept."
+    return "its former tables were deleted (kept for a time, or until a key is erased)."

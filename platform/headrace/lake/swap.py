@@ -26,11 +26,17 @@ SKIPPING = "delta.dataSkippingStatsColumns"  # of which columns Delta keeps boun
 
 
 def replace_table(
-    writer: TableWriter, source: LakeTable, record: Mapping[str, Any], *, beside: TableWriter | None = None
+    writer: TableWriter,
+    source: LakeTable,
+    record: Mapping[str, Any],
+    *,
+    beside: TableWriter | None = None,
+    remarks: Mapping[str, Mapping[str, str]] | None = None,
 ) -> int | None:
     """Let a table hold what another holds now. The files are copied first, so the commit itself takes a moment.
 
     In:     beside  a writer of the other role that was there before anything was read; what a newer one did would be undone
+            remarks  on columns, which the table holds from this commit on (see `LakeTable.remarks`)
     Out:    the version that holds the commit
     Raises: FencedError when a newer writer has taken the table over
     """
@@ -54,12 +60,21 @@ def replace_table(
         table.create_write_transaction(
             added,
             mode="overwrite",
-            schema=schema,
+            schema=_remarked(schema, remarks or {}),
             commit_properties=properties(whole),
             post_commithook_properties=no_hooks(),
         )
 
     return writer.commit_by(replace, record)
+
+
+def _remarked(schema: pa.Schema, remarks: Mapping[str, Mapping[str, str]]) -> pa.Schema:
+    return pa.schema(
+        [
+            field.with_metadata(dict(remarks[field.name])) if field.name in remarks else field
+            for field in schema
+        ]
+    )
 
 
 def _take_over(writer: TableWriter, source: LakeTable, name: str) -> None:

@@ -130,6 +130,11 @@ class LakeTable:
         found: dict[str, Any] = self.with_handle(lambda handle: json.loads(handle.schema().to_json()))
         return found
 
+    def remarks(self, column: str) -> dict[str, Any]:
+        """The remarks of the newest version on a column, by name; none if there is no such column."""
+        fields = self.json_schema["fields"]
+        return next((dict(field["metadata"]) for field in fields if field["name"] == column), {})
+
     def commit_at(self, version: int) -> CommitFile | None:
         """A commit; None: there is none yet, or the history was cleaned as far as that."""
         return self._snapshot.commit_at(version) or read_commit(self.uri, version)

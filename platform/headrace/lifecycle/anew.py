@@ -16,8 +16,9 @@ from headrace.lifecycle.meeting_point import is_behind
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.opening import copy_state, read_opening, stand
+from headrace.nodes.state_commits import state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.node_runner import NodeRunner, state_record
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +85,8 @@ def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Stan
     before = table.snapshot()
     added = copy_state(replace(now.source, files=files), table.uri)
     forgotten = UnusableTable(spark, lake, node).hold(now.unusable)
-    writer.replace(before.files, added, state_record(node, progress), changes_data=True)
+    writer.replace(
+        before.files, added, state_record(node, progress, writings_read(lake, node)), changes_data=True
+    )
     now.release()
     return Anew(before.rows, table.snapshot().rows, forgotten)

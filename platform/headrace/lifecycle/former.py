@@ -2,7 +2,7 @@
 
 Law: tables that come back are exactly those that the change replaced, with their progress. A stream of the description
 before goes on from there, and reads what came into the log since. So one cannot go back once rows of the log were cut off,
-or a key was erased: the tables that were kept are dropped then.
+or a key was erased: the tables that were kept are dropped then. Nor can one go back once a log was written again.
 
 They are copies, noted when they are whole; a swap that was broken off does not copy what it has already replaced.
 """
@@ -50,6 +50,13 @@ def former_of(lake: Lake, name: str) -> Former | None:
     """The tables that are kept of a node; None: there are none."""
     found = small_files.read_json(_note(lake, name))
     return None if found is None else Former(**found)
+
+
+def former_record(lake: Lake, name: str) -> Mapping[str, Any]:
+    """The record of the state that is kept of a node: how far it goes, and what it has read."""
+    state = lakes.last_commit(lakes.open_table(_beside(lake, name).state(name)), f"node/{name}")
+    assert state is not None
+    return plain(state.record)
 
 
 def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
@@ -149,9 +156,7 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
     A crash on the way is noticed as one of a rebuild is, and this may be done again. An act that was broken off may have
     kept tables that it did not replace. These stay as they are, for the node may have gone on since.
     """
-    beside = _beside(lake, name)
-    state = lakes.last_commit(lakes.open_table(beside.state(name)), f"node/{name}")
-    assert state is not None
+    beside, record = _beside(lake, name), former_record(lake, name)
     stored = small_files.read_json(beside.description(name))
     writers, left = take_over(lake, name), small_files.read_json(lake.plan(name))
     require_held()  # behind the fence: this process may have been paused
@@ -165,7 +170,7 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
     _bring_back_plan(lake, beside, name, left)
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
     replace_results(writers, name, lakes.open_table(beside.table(name)), told)
-    replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
+    replace_table(writers.state, lakes.open_table(beside.state(name)), record)
     drop_former(lake, name)
 
 

@@ -41,9 +41,8 @@ from headrace.nodes.opening import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_written_by
+from headrace.nodes.state_commits import state_record, state_written_by, writings_read
 from headrace.spark.lake_rows import append_rows, read, spark_schema
-from headrace.writing.node_runner import state_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +86,8 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     _state_table(of, uri).append([*_projected(source, of.operator.layout, uri, columns)], _signed(name))
     _settled_rows(spark, lake, beside, node, progress, told.sources)
     copied = copy_state(StateSource.committed(lakes.open_table(uri)), beside.state(name))
-    _state_table(of, beside.state(name)).append(copied, state_record(node, progress))
+    record = state_record(node, progress, writings_read(lake, node))
+    _state_table(of, beside.state(name)).append(copied, record)
     small_files.write_json(begun_from_balance(beside), opening_entry(node, folder, progress))
     return True
 

@@ -26,8 +26,8 @@ from headrace.lake.data_file import DataFileWriter
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.kafka_holds import WAY_OUT
 from headrace.lifecycle.read_kafka_again import KafkaAgain
-from headrace.log.commit_row import is_commit_row
-from headrace.log.filled_columns import note_added
+from headrace.lifecycle.rows_read_anew import why_not_read_anew
+from headrace.log.filled_columns import noting
 from headrace.log.guard import GuardStore
 from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
@@ -35,7 +35,7 @@ from headrace.log.resequence import Resequencer
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, SKIPPING
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import require_held
@@ -47,17 +47,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.settings.kafka import KafkaSettings
 
-SEEDED = '{"action": "seed"'  # of the control row with which a seed begins
-ODD = {  # of a log that is not made anew
-    "erased": "{:,} of its records were erased",
-    "bare": "{:,} were kept without bytes",
-    "seeded": "it begins with a seed, which Kafka does not have",
-    "unsaid": "{:,} of its commits are of an older version of Headrace",
-}
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
 BYTES_MAX = 256 << 20  # of their keys and values, as Kafka had them
 GROUP_BYTES = (
@@ -86,7 +80,7 @@ def make_log_anew(
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
     with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
-        _require_readable(spark, uri, topic, from_kafka=kafka is not None)
+        _require_readable(lakes.open_table(uri), topic, from_kafka=kafka is not None)
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
@@ -109,29 +103,18 @@ def make_log_anew(
         signed = {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}
         with rewritable(maintainer, signed):
             require_held(leases.values())
-            replace_table(appender, made, record, beside=maintainer)
             # Columns hold what the records bring now, also those that had other values in older records.
-            note_added(maintainer, {}, signed)
+            replace_table(appender, made, record, beside=maintainer, remarks=noting({}))
     small_files.delete(beside)
     lakes.forget(beside)
 
 
-def _require_readable(spark: SparkSession, uri: str, topic: Topic, *, from_kafka: bool) -> None:
+def _require_readable(log: LakeTable, topic: Topic, *, from_kafka: bool) -> None:
     """Refuse a log of which a record has no bytes, or must not be read."""
-    log, of_record = read(spark, uri), F.col("kind").isin(RECORD, DEAD_LETTER)
-    no_bytes = F.lit(False) if from_kafka else of_record & F.col("raw_timestamp").isNull()
-    no_bytes_anywhere = F.col("control").startswith(SEEDED) if from_kafka else F.lit(False)
-    row = log.agg(
-        F.count_if(of_record & (F.col("reason") == ERASED)).alias("erased"),
-        F.count_if(no_bytes).alias("bare"),
-        F.count_if(no_bytes_anywhere).alias("seeded"),
-        (F.count_distinct("ingested_at") - F.count_if(is_commit_row())).alias("unsaid"),
-    ).first()
-    assert row is not None
-    if odd := [words.format(row[name]) for name, words in ODD.items() if row[name] > 0]:
+    if why := why_not_read_anew(log, from_kafka=from_kafka):
         raise TerminalError(
             f"Topic '{topic.name}': its log cannot be made again from the bytes of its records.",
-            detail=f"{', and '.join(odd)}.",
+            detail=f"{why}.",
             hint=WAY_OUT,
         )
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace import lake as lakes
 from headrace.lake import small_files
-from headrace.nodes.node_tables import STATE_LAYOUT
-from headrace.nodes.planned import planned_after
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.planned import planned_after, results_given
+from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from headrace import lake as lakes
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
@@ -114,8 +113,8 @@ def _identity(commit: lakes.Commit) -> list[Any]:
 
 def _batch_given(lake: Lake, name: str) -> int | None:
     """The last micro-batch whose appended results were written."""
-    commit = lakes.last_commit(lakes.open_table(lake.table(name)), f"node/{name}")
-    return None if commit is None else commit.record.get("batch")
+    batch: int | None = results_given(lake, name).get("batch")
+    return batch
 
 
 def _name(topic: str) -> str:

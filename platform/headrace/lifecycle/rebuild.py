@@ -42,7 +42,6 @@ from headrace.lifecycle.takeover import take_over
 from headrace.nodes.balance_told import balance_told, begun_from_balance, rebuild_place
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
-    STATE_LAYOUT,
     log_is_as_described,
     read_progress,
     results_writer,
@@ -53,6 +52,7 @@ from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import STATE_LAYOUT
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
 from headrace.writing.lease_waits import take_lease_patiently

@@ -21,7 +21,7 @@ from headrace.description import quote
 from headrace.lake import kinds, small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.swap import replace_table
-from headrace.log.filled_columns import added_of, added_with, note_added
+from headrace.log.filled_columns import added_with, noting
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
@@ -82,9 +82,7 @@ def rewrite_log(
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         with rewritable(maintainer, record):
             require_held(leases.values())
-            note_added(maintainer, added_of(log) | added, record)  # a column that is not there is passed over
-            replace_table(appender, made, record, beside=maintainer)
-            note_added(maintainer, added, record)
+            replace_table(appender, made, record, beside=maintainer, remarks=noting(added))
     small_files.delete(beside)
     lakes.forget(beside)
     return snapshot.rows

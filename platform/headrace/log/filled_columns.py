@@ -3,7 +3,8 @@
 Law: a commit that comes back into a log has the rows that it would have, had it never been away. So if the log has gained
 columns with values since, its rows hold these values, whatever its records bring (see `lifecycle.fill_columns`).
 
-A property of the log's table says so; it is set once the rows are there.
+A remark on the column of values says so. It comes with the commit that brings the rows: a crash leaves both, or none. Older
+versions of Headrace have set a property of the table in a commit of its own; a remark counts before it.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace import lake as lakes
-from headrace.lake.alter import set_property
+from headrace.log.writings import COLUMN, new_writing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from headrace.lake import LakeTable, TableWriter
+    from headrace.lake import LakeTable
 
-PROPERTY = "headrace.added"
+NAME = "headrace.added"  # of the remark, and of the property
 Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that is cast, and `through_ms`
 
 
 def added_of(log: LakeTable) -> Added:
     """The columns that a log has gained with values, as its table says."""
-    found = log.with_handle(lambda handle: dict(handle.metadata().configuration)).get(PROPERTY)
+    found = log.remarks(COLUMN).get(NAME)
+    if found is None:
+        found = log.with_handle(lambda handle: dict(handle.metadata().configuration)).get(NAME)
     known: Added = json.loads(found) if found else {}
     return known
 
@@ -44,7 +46,7 @@ def added_with(
         added      values of new columns; those that the log has already are none
         described  the columns that it has then: one that goes may come again without these values
     """
-    fields = log.schema.field("value").type
+    fields = log.schema.field(COLUMN).type
     has, names = {field.name for field in fields}, {former: name for name, former in renamed.items()}
     known = {names.get(name, name): entry for name, entry in added_of(log).items()}
     new = [name for name in added if name not in has and renamed.get(name) not in has]
@@ -52,15 +54,14 @@ def added_with(
     return {name: entry for name, entry in known.items() if name in described}
 
 
-def note_added(writer: TableWriter, added: Added, record: Mapping[str, Any]) -> None:
-    """Let a log's table say which columns it has gained with values; nothing, if it has gained none."""
-    if added != added_of(lakes.open_table(writer.uri)):
-        set_property(writer, PROPERTY, json.dumps(added), record)
+def noting(added: Added) -> dict[str, dict[str, str]]:
+    """The remarks of a log that is written again, and has gained these columns, for the commit that brings its rows."""
+    return {COLUMN: {NAME: json.dumps(added), **new_writing()}}
 
 
 def values_at(log: LakeTable, at_ms: int) -> dict[str, str]:
     """The values that columns have in the rows of a commit, as texts that are cast."""
-    has = {field.name for field in log.schema.field("value").type}
+    has = {field.name for field in log.schema.field(COLUMN).type}
     return {
         name: entry["value"]
         for name, entry in added_of(log).items()

@@ -19,10 +19,9 @@ from headrace.fold.fates import DEAD_LETTER
 from headrace.fold.open_sizes import shuts_down
 from headrace.lake import small_files
 from headrace.nodes.evolution import updated_rules
-from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.opening import balance_by
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import last_state_commit, state_written_by
+from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit, state_written_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,6 +23,7 @@ from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import STATE_LAYOUT
 from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
-
-
-# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
-STATE_LAYOUT = 2
 
 
 @dataclass(frozen=True)

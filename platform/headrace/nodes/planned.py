@@ -1,15 +1,19 @@
-"""The micro-batch that is planned to follow a commit of a node's state.
+"""The micro-batch that is to follow a commit of a node's state, where one was broken off.
 
-Law: a micro-batch whose results may be there is repeated as it was planned, whoever repeats it. A swap replaces results and
-state, so the micro-batch that was planned before is void: the commit of the state says so. Its plan is deleted afterwards,
-and no other: a process that was paused would delete the plan of the stream which has gone on since.
+Law: a micro-batch whose results are there is repeated as far as they go, whoever repeats it. The commit of the results says
+how far, and it is fenced. A plan is a small file, and is not: a process that was paused may write its plan over that of a
+stream which has gone on. So a plan counts only while no results are there, and if it begins where the state stands: any cut
+of the log is then right. It spares sinks rows of a longer micro-batch in a repetition.
+
+Older versions of Headrace wrote results that do not say how far they go, and plans that do not say where they begin. Such a
+plan counts as before: unless the commit of the state calls it void, as a swap does, which replaces results and state.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.lake import small_files
+from headrace.lake import last_commit, open_table, small_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,12 +24,28 @@ if TYPE_CHECKING:
 VOID = "void"  # in the record of a commit of the state: the plan that does not hold any more
 
 
-def planned_after(lake: Lake, name: str, commit: lakes.Commit | None) -> Mapping[str, Any] | None:
-    """The plan of the micro-batch after a commit of the state of a node; None: there is none, or it is void.
+def planned_after(
+    lake: Lake, name: str, commit: lakes.Commit | None, *, appended: bool = True
+) -> Mapping[str, Any] | None:
+    """The micro-batch that was broken off after a commit of the state of a node: its number, and how far it goes.
 
-    In: commit  None: nothing was written yet
+    In:  commit    None: nothing was written yet
+         appended  False: the results of the node are current ones, so none are there before the state is
+    Out: None: none was, or nobody has seen anything of it
     """
-    plan: Mapping[str, Any] | None = small_files.read_json(lake.plan(name))
     record: Mapping[str, Any] = {} if commit is None else commit.record
-    following = record.get("progress", {}).get("batch", 0) + 1
-    return plan if plan is not None and plan["batch"] == following and plan != record.get(VOID) else None
+    progress = record.get("progress", {})
+    following, after_ms = progress.get("batch", 0) + 1, progress.get("upto_ms", {})
+    given = results_given(lake, name) if appended else {}
+    if given.get("batch") == following and given.get("after_ms") == after_ms:
+        return {"batch": following, "upto_ms": given["upto_ms"]}
+    plan: Mapping[str, Any] | None = small_files.read_json(lake.plan(name))
+    if plan is None or plan["batch"] != following or plan == record.get(VOID):
+        return None
+    return plan if plan.get("after_ms", after_ms) == after_ms else None
+
+
+def results_given(lake: Lake, name: str) -> Mapping[str, Any]:
+    """The record of the last commit of appended results of a node; nothing if there is none."""
+    commit = last_commit(open_table(lake.table(name)), f"node/{name}")
+    return {} if commit is None else commit.record

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
+from headrace.description import is_of_kafka, written_by
+from headrace.log.writings import WRITINGS, writings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.nodes.progress import Progress
+
+# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
+STATE_LAYOUT = 2
 
 
 def last_state_commit(lake: Lake, name: str) -> lakes.Commit | None:
@@ -20,3 +29,27 @@ def state_written_by(lake: Lake, name: str) -> str | None:
     """The fingerprint of the description by which a node's state was last written; None: nothing was written yet."""
     commit = last_state_commit(lake, name)
     return None if commit is None else str(commit.record["fingerprint"])
+
+
+def state_record(node: Node, progress: Progress, writings: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The record of a commit of a node's state. In: writings  see `writings_read`."""
+    return {
+        "writer": f"node/{node.required_name}",
+        "layout": STATE_LAYOUT,
+        "fingerprint": node.fingerprint(),
+        "progress": progress.to_json(),
+        **({} if writings is None else {WRITINGS: dict(writings)}),
+    }
+
+
+def writings_read(lake: Lake, node: Node) -> dict[str, str]:
+    """The writings of the logs of Kafka's topics that a node reads, directly or through other nodes, as of now."""
+    return writings_of(lake, sorted({*_topics_above(node)}))
+
+
+def _topics_above(node: Node) -> Iterator[str]:
+    for topic in node.topics:
+        if is_of_kafka(topic):
+            yield topic.name
+        elif (writer := written_by(topic)) is not None:
+            yield from _topics_above(writer)

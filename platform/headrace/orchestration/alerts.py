@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
 from headrace.orchestration.alert_channels import AlertChannel
+from headrace.orchestration.newest_verdicts import Verdict, newest_verdicts
 from headrace.orchestration.pipeline import Pipeline
 
 LOOK_EVERY_SECONDS = 30
@@ -144,23 +144,22 @@ def _checks(
     instance: dg.DagsterInstance, pipeline: Pipeline, failing: set[str]
 ) -> tuple[list[str], set[str]]:
     keys = [key for keys in pipeline.checks().values() for key in keys]
-    found = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    found = newest_verdicts(instance, keys)
     lines, now = list[str](), set(failing)
     for key in keys:
-        record, shown = found.get(key), f"{key.asset_key.to_user_string()}: {key.name}"
-        if record is None or record.status not in (Status.FAILED, Status.SUCCEEDED):
+        verdict, shown = found.get(key), f"{key.asset_key.to_user_string()}: {key.name}"
+        if verdict is None or verdict.passed is None:
             continue
-        if record.status is Status.FAILED and shown not in failing:
-            lines.append(f"{shown} fails. {_said(record)}".strip())
+        if not verdict.passed and shown not in failing:
+            lines.append(f"{shown} fails. {_said(verdict)}".strip())
             now.add(shown)
-        elif record.status is Status.SUCCEEDED and shown in failing:
+        elif verdict.passed and shown in failing:
             lines.append(f"{shown} holds again.")
             now.discard(shown)
     return lines, now
 
 
-def _said(record: Any) -> str:
+def _said(verdict: Verdict) -> str:
     """Give the check's own sentence."""
-    entry = record.event and record.event.dagster_event
-    evaluation = entry and entry.event_specific_data
-    return str(getattr(evaluation, "description", None) or "")[:SAID_MAX]
+    said = verdict.evaluation and verdict.evaluation.description
+    return (said or "")[:SAID_MAX]

@@ -14,6 +14,8 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
 
+from headrace.orchestration.newest_verdicts import newest_verdicts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
         DagsterInstance,
         EventLogRecord,
     )
-    from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
+    from headrace.orchestration.newest_verdicts import Verdict
 
 EVALUATED_AT = "evaluated_at"
 
@@ -37,13 +40,13 @@ def materialize(
     """Report a materialization from a running stream and carry the current verdicts of these checks over."""
     instance, key = context.instance, materialization.asset_key
     before = _latest(instance, key)
-    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
-    current = [record for record in latest.values() if _is_current(record, before)]
+    latest = newest_verdicts(instance, checks).values()
+    current = [verdict for verdict in latest if _is_current(verdict, before)]
     context.log_event(materialization)
     after = _latest(instance, key)
     if after is not None:
-        for record in current:
-            instance.report_runless_asset_event(_carried(record, after))
+        for verdict in current:
+            instance.report_runless_asset_event(_carried(verdict, after))
 
 
 def evaluation_of_newest(instance: DagsterInstance, result: AssetCheckResult) -> AssetCheckEvaluation:
@@ -73,21 +76,21 @@ def _latest(instance: DagsterInstance, key: AssetKey) -> EventLogRecord | None:
     return records[0] if records else None
 
 
-def _is_current(record: AssetCheckExecutionRecord, before: EventLogRecord | None) -> bool:
-    if not isinstance(record.evaluation, AssetCheckEvaluation):
+def _is_current(verdict: Verdict, before: EventLogRecord | None) -> bool:
+    if verdict.evaluation is None:
         return False  # planned, and not run yet
-    if before is None or before.run_id == record.run_id:
+    if before is None or before.run_id == verdict.run_id:
         return True
-    target = record.evaluation.target_materialization_data
+    target = verdict.evaluation.target_materialization_data
     if target is None:
-        return before.timestamp < record.create_timestamp
+        return before.timestamp < verdict.noted_at
     return bool(target.storage_id == before.storage_id)
 
 
-def _carried(record: AssetCheckExecutionRecord, after: EventLogRecord) -> AssetCheckEvaluation:
-    evaluation = record.evaluation
+def _carried(verdict: Verdict, after: EventLogRecord) -> AssetCheckEvaluation:
+    evaluation = verdict.evaluation
     assert evaluation is not None
-    reached = {EVALUATED_AT: MetadataValue.timestamp(record.create_timestamp)}
+    reached = {EVALUATED_AT: MetadataValue.timestamp(verdict.noted_at)}
     return AssetCheckEvaluation(
         asset_key=evaluation.asset_key,
         check_name=evaluation.check_name,

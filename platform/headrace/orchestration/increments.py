@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dagster import AssetCheckKey, AssetCheckResult
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
 from headrace.orchestration.carry import evaluation_of_newest
 from headrace.orchestration.checks import SEVERITIES
 from headrace.orchestration.keys import table_key
+from headrace.orchestration.newest_verdicts import is_under_way, newest_verdicts
 from headrace.quality.expected import Increment, judge_increment, newest_version, sentence_of_increment
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ class JudgedIncrements:
 
     Laws: rows that fail make a check that passes fail at once. While the check fails, further failing rows are reported at
           most every ten minutes, with their number, and once when the stream ends. Only the check of the whole table makes
-          a check pass. Rows that came while it ran may not be in its verdict: if it passes, they are reported after it.
+          a check pass. While it runs nothing is reported, for that would hide its verdict. Rows that came meanwhile may not
+          be in its verdict: if it passes, they are reported after it. If the stream ends meanwhile, they are reported then:
+          they fail, whatever the verdict is. Older rows are left to it.
     """
 
     def __init__(self, context: AssetExecutionContext, node: Node, spark: SparkSession, lake: Lake) -> None:
@@ -102,26 +104,27 @@ class JudgedIncrements:
             untold, failing = self._untold[each.name], found.failing.get(each.name, 0)
             if not (failing or untold.failing):
                 continue
-            status = self._status(each)
-            passes, meanwhile = status is Status.SUCCEEDED, self._came_meanwhile[each.name]
+            passes, under_way = self._standing(each)
+            meanwhile = self._came_meanwhile[each.name]
             if passes:  # the whole table was judged since: older rows are told
                 untold = replace(meanwhile, told_at=untold.told_at)
-            if status is not Status.PLANNED:
+            if not under_way:
                 meanwhile = Untold()
             elif failing or meanwhile.failing:
                 meanwhile.add(found.rows, failing)
             untold.add(found.rows, failing)
-            if untold.failing and (passes or last or untold.is_due(now)):
-                self._tell(each, untold)
+            is_due = last if under_way else passes or last or untold.is_due(now)
+            due = meanwhile if under_way else untold
+            if due.failing and is_due:
+                self._tell(each, due)
                 untold, meanwhile = Untold(told_at=now), Untold()
             self._untold[each.name], self._came_meanwhile[each.name] = untold, meanwhile
 
-    def _status(self, expectation: Expectation) -> Status | None:
-        """The status of the check's newest verdict; PLANNED: a run judges the whole table now, or soon."""
-        key = AssetCheckKey(self._key, expectation.name)
-        storage = self._context.instance.event_log_storage
-        newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)
-        return None if newest is None else newest.status
+    def _standing(self, expectation: Expectation) -> tuple[bool, bool]:
+        """Whether the check passes, and whether a run judges the whole table now, or soon."""
+        key, instance = AssetCheckKey(self._key, expectation.name), self._context.instance
+        newest = newest_verdicts(instance, [key]).get(key)
+        return (False, False) if newest is None else (newest.passed is True, is_under_way(instance, newest))
 
     def _tell(self, expectation: Expectation, untold: Untold) -> None:
         found = Increment(-1, untold.rows, {expectation.name: untold.failing})

@@ -1,7 +1,8 @@
 """Advance one node, micro-batch by micro-batch, in an order that survives a crash anywhere.
 
 One micro-batch, in this order (the names are the crash marks of the tests):
-  1. the plan: how far to read, persisted and reused if the micro-batch is repeated;
+  1. the plan: how far to read, persisted and reused if the micro-batch is repeated. It is a small file without a fence, so
+     it decides nothing once results are there: their commit says how far they go (see `nodes.planned`);
   2. "before outputs"   everything is folded into files that no commit names; records that the node cannot use are
                         remembered, and the plan ends where the fold did;
   3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
@@ -28,7 +29,6 @@ from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import (
-    STATE_LAYOUT,
     frontier_ms,
     note_description,
     read_progress,
@@ -38,8 +38,8 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.planned import planned_after
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.planned import planned_after, results_given
+from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
@@ -87,6 +87,7 @@ class NodeRunner:
         self.operator = operator_of(node, for_sinks=for_sinks)
         self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
+        self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
@@ -193,7 +194,7 @@ class NodeRunner:
         if not written:
             self._write_outputs(found)
         self._on_step("after outputs")
-        self._state_writer.append(found.state, state_record(self.node, found.progress))
+        self._state_writer.append(found.state, state_record(self.node, found.progress, self._writings))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -282,8 +283,13 @@ class NodeRunner:
 
     def _append(self, found: FoldedIncrement) -> None:
         if found.results and self._results_writer is not None:
-            record = {"writer": self._writer, "batch": found.progress.batch}
-            self._results_writer.append(found.results, record)
+            self._results_writer.append(found.results, self._results_record(found.progress))
+
+    def _results_record(self, progress: Progress) -> dict[str, Any]:
+        """The record of a commit of results: a repetition of the micro-batch has to go as far (see `nodes.planned`)."""
+        upto_ms = {topic.name: progress.upto_ms[topic.name] for topic in self.node.topics}
+        began = {"after_ms": dict(self.progress.upto_ms), "upto_ms": upto_ms}
+        return {"writer": self._writer, "batch": progress.batch, **began}
 
     def _discard(self, found: FoldedIncrement) -> None:
         for file in [*found.results, *found.changes]:
@@ -314,13 +320,15 @@ class NodeRunner:
             upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
         else:
             upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
-        plan = {"batch": batch, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
+        began = {"batch": batch, "after_ms": dict(progress.upto_ms)}
+        plan = {**began, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
         small_files.write_json(path, plan)
         return plan
 
     def _planned(self) -> Mapping[str, Any] | None:
         """The plan of the micro-batch that never became durable; None: there is none."""
-        return planned_after(self._lake, self.name, last_state_commit(self._lake, self.name))
+        last = last_state_commit(self._lake, self.name)
+        return planned_after(self._lake, self.name, last, appended=self.operator.appended)
 
     def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
         return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})
@@ -328,15 +336,4 @@ class NodeRunner:
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:
             return False
-        commit = lakes.last_commit(lakes.open_table(self._lake.table(self.name)), self._writer)
-        return commit is not None and commit.record["batch"] >= batch
-
-
-def state_record(node: Node, progress: Progress) -> dict[str, Any]:
-    """The record of a commit of a node's state."""
-    return {
-        "writer": f"node/{node.required_name}",
-        "layout": STATE_LAYOUT,
-        "fingerprint": node.fingerprint(),
-        "progress": progress.to_json(),
-    }
+        return int(results_given(self._lake, self.name).get("batch", 0)) >= batch

@@ -1,0 +1,85 @@
+"""Whether the rows of a log let it be made anew from the bytes of its records, or from Kafka. Spark is not needed.
+
+Law: a log is made anew only if each of its records may be read again. The plan and `headrace apply` ask the same question:
+an apply refuses no log that the plan has promised, unless its rows have changed since.
+
+A look reads five columns of all files. They are small beside the others: most of their values are null, or repeat.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.engine.state_parquet import open_parquet
+from headrace.lake.sorted_rows import fitted
+from headrace.log.commit_row import PREFIX
+from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD
+
+if TYPE_CHECKING:
+    from headrace.lake import LakeTable
+
+LOOKED_AT = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("reason", pa.string()),
+        ("control", pa.string()),
+        ("raw_timestamp", pa.int64()),
+        ("ingested_at", pa.timestamp("us", "UTC")),
+    ]
+)
+SEEDED = '{"action": "seed"'  # of the control row with which a seed begins
+AT_ONCE = 8  # files: on an object store most of the time is spent waiting
+ODD = {  # of a log that is not made anew
+    "erased": "{:,} of its records were erased",
+    "bare": "{:,} were kept without bytes",
+    "seeded": "it begins with a seed, which Kafka does not have",
+    "unsaid": "{:,} of its commits are of an older version of Headrace",
+}
+
+
+def why_not_read_anew(log: LakeTable, *, from_kafka: bool) -> str:
+    """The rows that speak against it, in words; empty: none do.
+
+    In: from_kafka  whether the records are read from Kafka, so that the log need not have their bytes
+    """
+    files = log.snapshot().files.items()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        looked = [*pool.map(lambda each: _look(f"{log.uri}/{each[0]}", each[1].size), files)]
+    rows, times = Counter[str](), set[int]()
+    for counts, at_us in looked:
+        rows += counts
+        times |= at_us
+    odd = {
+        "erased": rows["erased"],
+        "bare": 0 if from_kafka else rows["bare"],
+        "seeded": rows["seeded"] if from_kafka else 0,
+        "unsaid": len(times) - rows["commit rows"],
+    }
+    return ", and ".join(ODD[name].format(number) for name, number in odd.items() if number > 0)
+
+
+def _look(uri: str, size: int) -> tuple[Counter[str], set[int]]:
+    """How many rows of a file are of each kind that matters, and the times of its commits, in us."""
+    counts, times = Counter[str](), set[int]()
+    with open_parquet(uri, size, None) as file:
+        for number in range(file.num_row_groups):
+            rows = fitted(file.read_row_group(number, columns=LOOKED_AT.names), LOOKED_AT)
+            counts += Counter({name: pc.sum(mark).as_py() or 0 for name, mark in _marks(rows).items()})
+            times |= {*pc.unique(rows["ingested_at"].cast(pa.int64())).to_pylist()}
+    return counts, times
+
+
+def _marks(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    said, kinds = rows["control"], pa.array([RECORD, DEAD_LETTER])
+    of_record = pc.is_in(rows["kind"], value_set=kinds)
+    return {
+        "erased": pc.and_(of_record, pc.equal(rows["reason"], ERASED)),
+        "bare": pc.and_(of_record, pc.is_null(rows["raw_timestamp"])),
+        "seeded": pc.starts_with(said, SEEDED),
+        "commit rows": pc.starts_with(said, PREFIX),
+    }
