@@ -29,9 +29,9 @@ TOTALS = READINGS.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
 
 
 def runner(lake: Lake) -> Any:
-    """A runner in the middle of a micro-batch."""
+    """A runner in the middle of a micro-batch; only with sinks it keeps a plan."""
     made = NodeRunner.__new__(NodeRunner)
-    made._lake, made.name = lake, "totals"
+    made._lake, made.name, made.node = lake, "totals", TOTALS.to(hr.KafkaSink("totals"))
     return made
 
 

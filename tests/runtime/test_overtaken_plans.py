@@ -1,4 +1,7 @@
-"""The plan of a process that was paused, written over that of one which has gone on: a plan has no fence."""
+"""The plan of a process that was paused, written over that of one which has gone on: a plan has no fence.
+
+A node without sinks keeps none.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,29 @@ from tests.runtime.line import Line
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description.sink import Delivery
 
 pytestmark = pytest.mark.spark
+
+
+class Sink:
+    """Takes what it is given."""
+
+    name = "sink"
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        """Look at the rows."""
+        rows.count()
+
 
 COUNTS = counts_of("readings")
 
 
 @pytest.fixture
 def line(spark: SparkSession, tmp_path: Path) -> Line:
-    return Line(spark, Lake(f"file:{tmp_path}"), COUNTS)
+    return Line(spark, Lake(f"file:{tmp_path}"), COUNTS.to(Sink()))
 
 
 def dies(line: Line) -> None:
@@ -90,5 +106,22 @@ def test_results_that_are_there_tell_how_far_they_go(line: Line, left: str) -> N
     line.runner = NodeRunner(line.spark, line.node, line.lake)
     assert line.runner.finish()
     assert line.runner.progress.upto_ms == planned["upto_ms"]
+    line.fold()
+    assert windows(line) == ["2024-05-01 12:00:00", "2024-05-01 13:00:00"]
+
+
+def test_a_node_without_sinks_keeps_no_plan_and_repeats_what_its_results_say(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    line = Line(spark, Lake(f"file:{tmp_path}"), COUNTS)
+    for hour in (12, 13):
+        line.pipe(f"2024-05-01 {hour}:00:00")
+        line.commit()
+    dies(line)
+    assert not small_files.exists(line.lake.plan("reading_counts"))
+    line.pipe("2024-05-01 14:00:00")
+    line.commit()
+    line.runner = NodeRunner(line.spark, line.node, line.lake)
+    assert line.runner.finish()
     line.fold()
     assert windows(line) == ["2024-05-01 12:00:00", "2024-05-01 13:00:00"]

@@ -20,7 +20,8 @@ IDLE = b"I"
 class Pooler:
     """In: port  of the server, on this machine."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int | None) -> None:
+        assert port, "the server has none yet"
         self._server = socket.create_connection(("127.0.0.1", port))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

@@ -1,8 +1,8 @@
 """Advance one node, micro-batch by micro-batch, in an order that survives a crash anywhere.
 
 One micro-batch, in this order (the names are the crash marks of the tests):
-  1. the plan: how far to read, persisted and reused if the micro-batch is repeated. It is a small file without a fence, so
-     it decides nothing once results are there: their commit says how far they go (see `nodes.planned`);
+  1. the plan: how far to read. For sinks it is kept, and reused if the micro-batch is repeated. It is a small file without a
+     fence, so it decides nothing once results are there: their commit says how far they go (see `nodes.planned`);
   2. "before outputs"   everything is folded into files that no commit names; records that the node cannot use are
                         remembered, and the plan ends where the fold did;
   3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
@@ -168,13 +168,13 @@ class NodeRunner:
             logger.warning("a step raises for records", node=self.name, records=len(found), first=first)
 
     def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
-        """The plan as far as the micro-batch goes. A repetition has to go as far, so it is there before anything is written.
+        """The plan as far as the micro-batch goes. A repetition has to go as far, so it is there before sinks have anything.
 
         A process that was paused during the fold may find the plan of one that has gone on since, and leaves it.
         """
         upto_ms = {topic: progress.upto_ms[topic] for topic in plan["upto_ms"]}
         shortened, path = {**plan, "upto_ms": upto_ms}, self._lake.plan(self.name)
-        if upto_ms != plan["upto_ms"] and small_files.read_json(path) in (None, plan):
+        if self.node.sinks and upto_ms != plan["upto_ms"] and small_files.read_json(path) in (None, plan):
             small_files.write_json(path, shortened)
         return shortened
 
@@ -322,7 +322,8 @@ class NodeRunner:
             upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
         began = {"batch": batch, "after_ms": dict(progress.upto_ms)}
         plan = {**began, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
-        small_files.write_json(path, plan)
+        if self.node.sinks:
+            small_files.write_json(path, plan)
         return plan
 
     def _planned(self) -> Mapping[str, Any] | None:

@@ -161,7 +161,13 @@ def test_a_timer_that_is_set_before_the_stream_clock_has_begun_is_due_once_it_be
             self.context.schedule("1 second", self.by_wall, clock="wall", once=True)
 
     records = {1: [("k", 1, 0)], 3: [("k", 0, 20)], 6: [("k", 0, 40)]}
-    clock = {4: [("l", 0, 7)], 5: [("l", 0, 8.5)], 7: [("l", 0, 9)], 8: [("l", 0, 10)], 9: [("l", 0, 11)]}
+    clock: dict[int, Records] = {
+        4: [("l", 0, 7)],
+        5: [("l", 0, 8.5)],
+        7: [("l", 0, 9)],
+        8: [("l", 0, 10)],
+        9: [("l", 0, 11)],
+    }
     assert told(does, records, clock) == ["wall, stream None", "one 07", "one 09", "one 11"]
 
 
