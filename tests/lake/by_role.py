@@ -1,4 +1,4 @@
-"""Writes to a lake on S3 and reads it with each of its clients but Spark, in a process that has no keys, as a machine with a role.
+"""Writes to a lake on S3 and reads it by its clients but Spark, in a process without keys, as on a machine with a role.
 
     python tests/lake/by_role.py ROOT
 
