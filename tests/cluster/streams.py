@@ -2,15 +2,13 @@
 
     python tests/cluster/streams.py BOOTSTRAP LAKE
 
-For each line on its standard input it reads all that Kafka holds, and prints how many tasks Spark has begun a second time, and
-`caught up` with the number of records there.
+For each line on its standard input it reads all that Kafka holds, and prints `caught up` with the number of records there.
 Where the input ends it drains, and prints `drained`.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 from headrace.lake.paths import Lake
 from headrace.local.topics import records_in
@@ -20,9 +18,6 @@ from headrace.spark.session import build_session, configured
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.cluster.driver import CONF
 from tests.cluster.pipeline import NODES, readings, rooms
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Two of a task run wherever one takes a moment longer than the others; the second one's files are named by no commit.
 SPECULATIVE = {
@@ -44,25 +39,9 @@ def main(bootstrap: str, lake: str) -> None:
     for _ in sys.stdin:
         there = sum(records_in(bootstrap, topic.name) for topic in (readings, rooms))
         runtime.run_until_caught_up(poll_seconds=0.2)
-        print("speculative", speculative_tasks(spark), flush=True)
         print("caught up", there, flush=True)
     runtime.drain(60)
     print("drained", flush=True)
-
-
-def speculative_tasks(spark: SparkSession) -> int:
-    """In the stages that Spark still remembers."""
-    known: Any = spark.sparkContext._jsc.sc().statusStore()
-    stages = known.stageList(
-        None,
-        getattr(known, "stageList$default$2")(),
-        getattr(known, "stageList$default$3")(),
-        getattr(known, "stageList$default$4")(),
-        getattr(known, "stageList$default$5")(),
-    )
-    each = (stages.apply(number) for number in range(stages.size()))
-    summaries = [known.speculationSummary(stage.stageId(), stage.attemptId()) for stage in each]
-    return sum(summary.get().numTasks() for summary in summaries if summary.isDefined())
 
 
 if __name__ == "__main__":

