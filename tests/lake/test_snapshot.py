@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,6 +14,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from headrace.lake import (
     APPENDER,
@@ -27,6 +30,7 @@ from headrace.lake import (
 )
 from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.snapshot import DataFile, Snapshot
+from headrace.lake.storage import delta_uri
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())])
@@ -171,6 +175,7 @@ def test_rows_up_to_a_value_that_is_known_ask_nobody_and_beyond_it_the_store(
     table: LakeTable, asked: list[str]
 ) -> None:
     reader, appender = LakeTable(table.uri), TableWriter(table, APPENDER)
+    assert reader.snapshot().rows == 0
     appender.append([written(table, [(5, None, None)])], {})
     assert reader.snapshot().rows == 1
     asked.clear()
@@ -183,6 +188,64 @@ def test_rows_up_to_a_value_that_is_known_ask_nobody_and_beyond_it_the_store(
     assert reader.snapshot_through("n", 6).rows == 2
     assert reader.snapshot_through("n", 7).rows == 2, "there is no more"
     assert asked
+
+
+def test_rows_that_somebody_else_took_away_and_gave_back_are_there(table: LakeTable) -> None:
+    """A reader that looked in between has a row at the value, but not all rows before it."""
+    reader, appender = LakeTable(table.uri), TableWriter(table, APPENDER)
+    assert reader.snapshot().rows == 0
+    appender.append([written(table, [(5, None, None)])], {})
+    appender.append([written(table, [(6, None, None)])], {})
+    other = DeltaTable(delta_uri(table.uri))
+    other.delete("n = 5")
+    assert reader.snapshot().rows == 1
+    other.restore(other.version() - 1)
+    assert reader.snapshot_through("n", 6).rows == 2
+
+
+def test_rows_up_to_a_value_are_looked_for_anew_after_a_while(table: LakeTable) -> None:
+    """Another process may have packed the files that are known, and deleted them since, or made the table anew."""
+    reader, appender = LakeTable(table.uri), TableWriter(table, APPENDER)
+    assert reader.snapshot().rows == 0
+    for n in (5, 6):
+        appender.append([written(table, [(n, None, None)])], {})
+    known = reader.snapshot()
+    packed = written(table, [(5, None, None), (6, None, None)])
+    maintainer = TableWriter(table, MAINTAINER)
+    maintainer.replace(table.snapshot().files, [packed], {}, changes_data=False)
+    assert reader.snapshot_through("n", 6) == known
+    reader._snapshot._look_at = 0.0
+    assert [*reader.snapshot_through("n", 6).files] == [packed.path]
+
+
+def test_a_large_commit_is_not_kept_in_memory(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.lake.snapshot.ACTIONS_MAX", 3)
+    appender = TableWriter(table, APPENDER)
+    table.snapshot()
+    versions = [
+        appender.append([written(table, [(n, None, None)]) for n in range(files)], {}) for files in (1, 9)
+    ]
+    assert table.snapshot().version == versions[-1]
+    small, large = (table._snapshot.commit_at(version) for version in versions)
+    assert small is not None
+    assert large is None
+    found = table.commit_at(versions[-1])
+    assert found is not None
+    assert len(found.added) == 9
+
+
+def test_a_process_may_end_right_after_a_commit(table: LakeTable) -> None:
+    """It ends well, although a thread reads ahead."""
+    program = f"""
+from headrace.lake import APPENDER, TableWriter, open_table
+table = open_table({table.uri!r})
+appender = TableWriter(table, APPENDER)
+table.snapshot()
+appender.append([], {{}})
+"""
+    for _ in range(5):
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_commit_that_was_seen_is_not_read_again_and_keeps_its_version(
