@@ -339,11 +339,8 @@ class NodeStream(SwappableLoop):
         return all(upto_ms.get(t.name, 0) >= reached_by(t, targets) for t in self.node.topics)
 
     def _before_commit(self, lease: Lease, step: str) -> None:
-        """Each step is bound to the lease under which its runner was opened: one left over writes no outputs.
-
-        At "after outputs" nothing is asked, for the fence guards the commit of the state.
-        """
-        if step in ("before outputs", "before swap"):
+        """Each step is bound to the lease under which its runner was opened: one left over writes no outputs."""
+        if step in ("before outputs", "before swap"):  # the fence guards the commit of the state
             lease.check()
         self._on_step(step)
 
