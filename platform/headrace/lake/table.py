@@ -278,7 +278,7 @@ class LakeTable:
 
 @atexit.register
 def _let_threads_end() -> None:
-    """Python ends daemon threads as they come out of delta-rs, and that can abort the process."""
+    """Wait for the threads that read ahead: when Python ends while one is inside delta-rs, the process crashes."""
     deadline = time.monotonic() + AHEAD_SECONDS
     for thread in threading.enumerate():
         if thread.name.startswith(AHEAD):
