@@ -120,6 +120,29 @@ def test_a_holder_that_slept_finds_out_however_many_have_come_since(
     assert not small_files.exists(f"{folder}/1.renewed.json")
 
 
+def test_a_holder_that_is_paused_as_it_renews_lists_the_folder_again(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has listed the folder; while it is paused, so many take the lease that the claim after its own is deleted."""
+    lease = take(spark, folder)
+    lease.clock = clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
+    names = small_files.names
+
+    def paused(uri: str) -> list[str]:
+        found = names(uri)
+        monkeypatch.setattr(small_files, "names", names)
+        clock.set(NOW_MS + 100 * EXPIRES_MS)
+        for epoch in range(2, 5):
+            small_files.write_json(f"{folder}/{epoch}.claim.json", {})
+            small_files.delete(f"{folder}/{epoch - 2}.claim.json")
+        return found
+
+    monkeypatch.setattr(small_files, "names", paused)
+    lease.check()
+    with pytest.raises(LeaseLostError, match=r"taken over \(epoch 4\)"):
+        lease.check()
+
+
 def test_a_quiet_or_slow_process_of_this_machine_is_not_overtaken(spark: SparkSession, folder: str) -> None:
     take(spark, folder)
     with pytest.raises(LeaseHeldError):

@@ -59,7 +59,7 @@ class LogSlice:
 
     @classmethod
     def of(cls, uri: str, after_ms: int, through_ms: int) -> LogSlice:
-        """The slice, as of a version of the log that has all of it."""
+        """The slice, in the files of a version of the log that has all of its rows."""
         snapshot = open_table(uri).snapshot_through(INGESTED_AT, through_ms * 1_000)
         found = snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
         return cls(uri, {name: file.size for name, file in found.items()}, after_ms, through_ms)

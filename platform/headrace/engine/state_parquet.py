@@ -20,7 +20,7 @@ from headrace.lake.stored_file import StoredFile
 # A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
 # a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.
 FOOTERS_BYTES_MAX, COLUMN_CHUNK_BYTES = 64 << 20, 1_024
-WHOLE_BYTES = 256 << 10  # a file of an object store that is no larger is read by one request
+WHOLE_BYTES = 256 << 10  # up to this size, one request reads a whole file of an object store
 HASH_PLACE, TIME_PLACE = 1, 2  # in `state_layout.SHARED`
 ANY = (-(1 << 63), (1 << 63) - 1)  # the bounds where a file does not tell them
 

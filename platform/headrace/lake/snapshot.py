@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,6 +22,7 @@ from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 from headrace.lake.data_file import time_text
 
 REMEMBERED = 8  # versions before the newest whose files and commits are still known
+ACTIONS_MAX = 1_000  # of a commit that is remembered; a large compaction has many, each a kilobyte in memory
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 Bound = int | float | str
 
@@ -50,10 +51,14 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of a table and the files that make it up, by name. Nobody changes `files` once it is handed out."""
+    """A version of a table and the files that make it up, by name. Nobody changes `files` once it is handed out.
+
+    is_vouched_for  True if the commit of this version is ours, and so are all rows before it
+    """
 
     version: int
     files: Mapping[str, DataFile]
+    is_vouched_for: bool = field(default=False, compare=False)
 
     @property
     def bytes(self) -> int:
@@ -66,7 +71,7 @@ class Snapshot:
         return sum(file.rows or 0 for file in self.files.values())
 
     def reaches(self, column: str, value: Bound) -> bool:
-        """True if it surely has a row where a column is at or beyond a value; the newest files are looked at first."""
+        """True if the statistics show a row where a column is at or beyond a value. The newest files are looked at first."""
         highest = (file.highest.get(column) for file in reversed([*self.files.values()]))
         return any(each is not None and each >= value for each in highest)  # type: ignore[operator]
 
@@ -94,7 +99,6 @@ class IncrementalSnapshot:
         self._look_at = 0.0
         self._recent: dict[int, Snapshot] = {}
         self._commits: dict[int, CommitFile] = {}
-        self._is_vouched_for = False
         self._lock = threading.RLock()
 
     def now(self) -> Snapshot:
@@ -109,9 +113,11 @@ class IncrementalSnapshot:
                 # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
                 odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
                 now = self._read_anew() if odd else _after(now, found, self._times())
-                self._is_vouched_for = found.vouches and now.version == found.version
+                now = replace(now, is_vouched_for=found.vouches and now.version == found.version)
                 self._recent[now.version] = now
-                self._commits[found.version] = found  # a version that was read anew may be a newer one
+                # A table that was read anew may be at a later version than this commit.
+                if now.version == found.version and len(found.actions) <= ACTIONS_MAX:
+                    self._commits[found.version] = found
                 for remembered in (self._recent, self._commits):
                     remembered.pop(now.version - REMEMBERED, None)
             self._snapshot = now
@@ -120,7 +126,8 @@ class IncrementalSnapshot:
     def _read_anew(self) -> Snapshot:
         version, files = self._load()
         found = Snapshot(version, dict(listed(files)))
-        self._recent, self._commits, self._is_vouched_for = {version: found}, {}, False
+        self._recent, self._commits = {version: found}, {}
+        self._look_at = time.monotonic() + LOOK_SECONDS
         return found
 
     def at(self, version: int) -> Snapshot | None:
@@ -130,17 +137,20 @@ class IncrementalSnapshot:
 
     def through(self, column: str, value: Bound) -> Snapshot:
         """See `LakeTable.snapshot_through`."""
-        known = self._snapshot
-        return known if known is not None and known.reaches(column, value) else self.now()
+        known, is_recent = self._snapshot, time.monotonic() < self._look_at
+        if known is not None and is_recent and known.is_vouched_for and known.reaches(column, value):
+            return known
+        return self.now()
 
     def commit_at(self, version: int) -> CommitFile | None:
-        """A commit that came not long ago; None: it is not remembered."""
+        """One of the newest commits; None: it is not remembered."""
         return self._commits.get(version)
 
     @property
     def is_vouched_for(self) -> bool:
         """See `LakeTable`."""
-        return self._is_vouched_for
+        known = self._snapshot
+        return known is not None and known.is_vouched_for
 
     @property
     def known_version(self) -> int:

@@ -5,6 +5,7 @@ Law: a commit of Headrace is one commit of Delta, at a version that it names (se
 
 from __future__ import annotations
 
+import atexit
 import json
 import threading
 import time
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 T = TypeVar("T")
+AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
+AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
 # Commits between two checkpoints. Each commit after the newest checkpoint makes the next ones dearer; a checkpoint costs
 # more the more files it names.
 CHECKPOINT_EVERY, FILES_A_COMMIT = 20, 1_000
@@ -80,9 +83,11 @@ class LakeTable:
         return self._snapshot.now()
 
     def snapshot_through(self, column: str, value: Bound) -> Snapshot:
-        """A version with every row up to a value of a column that grows from commit to commit: the commit times of a log.
+        """A version that has every row up to a value of a column that grows from commit to commit, as a log's commit time.
 
-        The one that is known, if it has a row at or beyond that value; else the newest, for which the store is asked.
+        That is the known version, without a request, if three things hold: it has a row at or beyond the value; it is
+        vouched for, so nobody else has taken rows away; and the store was asked for it in the last ten seconds or so.
+        Otherwise it is the newest version.
         """
         return self._snapshot.through(column, value)
 
@@ -186,15 +191,15 @@ class LakeTable:
                 commit_properties=properties(record),
                 post_commithook_properties=no_hooks(),
             )
-        threading.Thread(target=self._look_ahead, daemon=True, name=f"after a commit to {self.uri}").start()
+        threading.Thread(target=self._look_ahead, daemon=True, name=f"{AHEAD} {self.uri}").start()
 
     def _look_ahead(self) -> None:
-        """Read a commit that was just made, so that the next one need not wait for it. Whatever fails here fails there."""
+        """Read a commit that was just made, so that the next commit finds it read. That one meets any error again."""
         with suppress(Exception):
             with self._lock:
                 if self._handle is not None:
                     self._handle.update_incremental()
-            if self._snapshot.known_version >= 0:  # somebody reads the table
+            if self._snapshot.known_version >= 0:  # this process reads the table
                 self.snapshot()
 
     def alone(self) -> AbstractContextManager[object]:
@@ -274,6 +279,15 @@ class LakeTable:
         self._times = frozenset(field.name for field in columns if pa.types.is_timestamp(field.type))
         self._handle = handle
         return int(handle.version()), pa.table(handle.get_add_actions(flatten=True))
+
+
+@atexit.register
+def _let_threads_end() -> None:
+    """Wait for the threads that read ahead: when Python ends while one is inside delta-rs, the process crashes."""
+    deadline = time.monotonic() + AHEAD_SECONDS
+    for thread in threading.enumerate():
+        if thread.name.startswith(AHEAD):
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def properties(record: Mapping[str, Any]) -> CommitProperties:

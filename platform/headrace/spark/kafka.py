@@ -36,8 +36,8 @@ RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
-# At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead: so polls are large.
-# The client fetches on behind the last record; while that request waits at the broker, all others of the client wait, too.
+# At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead, so polls are large.
+# After the last record the client fetches again. Until the broker answers that request, the client's others wait, too.
 FETCHING = {
     "kafka.fetch.max.wait.ms": "1",
     "kafka.max.poll.records": "10000",

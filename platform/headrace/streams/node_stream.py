@@ -74,7 +74,7 @@ class NodeStream(SwappableLoop):
     ) -> None:
         """Nothing runs yet.
 
-        In: trigger_ms  between looks at the logs, and between the beginnings of two micro-batches
+        In: trigger_ms  between looks at the logs; micro-batches keep step with the logs (see `SupervisedLoop`)
             turns       at folding, shared by all nodes of a session
             upkeep      at background work, likewise
             is_read     whether other nodes read this one
@@ -339,8 +339,8 @@ class NodeStream(SwappableLoop):
         return all(upto_ms.get(t.name, 0) >= reached_by(t, targets) for t in self.node.topics)
 
     def _before_commit(self, lease: Lease, step: str) -> None:
-        """Each step is bound to the lease under which its runner was opened: one left over commits nothing."""
-        if step in ("before outputs", "before swap"):  # the state's commit has its fence
+        """Each step is bound to the lease under which its runner was opened: one left over writes no outputs."""
+        if step in ("before outputs", "before swap"):  # the fence guards the commit of the state
             lease.check()
         self._on_step(step)
 

@@ -38,7 +38,7 @@ class Supervised(ABC):
 
     kind: str
     name: str
-    trigger_ms: int  # the shortest time between the beginnings of two micro-batches
+    trigger_ms: int  # between the beginnings of two micro-batches, at least; a loop may begin one early
     stands_by = (
         False  # whether it waits for a lease for as long as another process holds it, and then takes over
     )

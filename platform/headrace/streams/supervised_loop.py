@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from headrace.writing.handover import WaitsError
 
 
-PACE = 0.8  # a loop that was no faster than its log would never make up for a call that it has wasted
+PACE = 0.8  # below 1, so that a loop makes up for a call that came just before its log's commit
 
 
 class SupervisedLoop(Supervised):
     """Calls `work` after each `check_now`, and when a look finds that work is due.
 
-    On average calls begin at least `PACE` of `trigger_ms` apart, and one may come early. So a node falls into step with a
-    log that commits once in `trigger_ms`, and folds each commit as it comes. Looks are `trigger_ms` apart. An error ends
-    the loop; `keep_running` opens it again.
+    On average, calls begin at least `PACE` times `trigger_ms` apart; one call may come up to `trigger_ms` early. So a node
+    falls into step with a log that commits once in `trigger_ms`, and folds each commit at once. Looks are `trigger_ms`
+    apart. An error ends the loop; `keep_running` opens it again.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class SupervisedLoop(Supervised):
         super().__init__()
         self._changed = threading.Condition()
         self._woken = False
-        # By the monotonic clock: the last beginnings, and when the next call is due if they are spread evenly.
+        # By the monotonic clock: when the last call and the last look began, and when the next call is due at an even pace.
         self._worked_at = self._looked_at = self._due_at = -math.inf
         self._thread = threading.Thread()
 
@@ -64,7 +64,7 @@ class SupervisedLoop(Supervised):
         self._thread.start()
 
     def check_now(self) -> None:
-        """Work as soon as `trigger_ms` allows, which is at once if the last calls were in time: there is something new."""
+        """Tell it that there is something new. It works at once, or later if it has worked early just before."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()

@@ -1,11 +1,12 @@
 """Leases: one writer for each log and node, and a second one is told who the first is.
 
 A lease is a file `<epoch>.claim.json`, created only if it does not exist. The process that creates the next epoch holds the
-lease. A holder that was overtaken notices before its next commit and stops. A background thread renews the lease every 10 s,
-also while there is nothing to commit. On one machine a process holds its lease for as long as it lives, whatever the clock
-says: nobody overtakes a process that is only slow. The lease of a killed process is free as soon as its JVM has also ended,
-because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s, or for the
-time in its claim. `StreamSettings.lease_seconds` sets that time; a sixth of it passes between renewals.
+lease. A holder that was overtaken notices before its next commit of a log, or before the next outputs of a node, and stops.
+A background thread renews the lease every 10 s, also while there is nothing to commit. On one machine a process holds its
+lease for as long as it lives, whatever the clock says: nobody overtakes a process that is only slow. The lease of a killed
+process is free as soon as its JVM has also ended, because the JVM may still be committing. A lease from another machine is
+free when it was not renewed for 60 s, or for the time in its claim. `StreamSettings.lease_seconds` sets that time; a sixth
+of it passes between renewals.
 """
 
 from __future__ import annotations
@@ -102,8 +103,10 @@ class Lease:
         Raises: LeaseLostError when another writer has taken it over, or when it was given back.
         """
         with self._writing:
-            # One small file is asked for; the folder is listed as the lease is renewed, for claims leave it again.
-            is_due = self.clock.now_ms() - self.renewed_ms >= self.renewed_every_ms
+            # Most checks ask for one file, the claim of the next epoch. Two epochs later that file is deleted again, so each
+            # renewal lists the folder. The time is read first: a process that is paused after that lists the folder again.
+            now_ms = self.clock.now_ms()
+            is_due = now_ms - self.renewed_ms >= self.renewed_every_ms
             newest = _newest_epoch(self.folder) if is_due else self._next_epoch()
             if newest != self.epoch or self._released.is_set():
                 lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
@@ -112,7 +115,6 @@ class Lease:
                     hint="Another run may write this asset now; this one stops without committing.",
                 )
             if is_due:
-                now_ms = self.clock.now_ms()
                 small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
                 self.renewed_ms = now_ms
 
