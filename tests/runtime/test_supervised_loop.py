@@ -65,7 +65,7 @@ def test_one_call_comes_early_so_that_it_follows_what_woke_it_and_the_next_waits
 
 def test_it_keeps_step_with_what_wakes_it_once_an_interval(loop: Loop) -> None:
     """A node that has used its early call up waits for the interval at first; soon it folds each commit as it comes."""
-    interval, late = 0.06, []
+    interval, late = 0.2, []
     woken_at = [0.0]
 
     def work() -> int:
@@ -75,12 +75,12 @@ def test_it_keeps_step_with_what_wakes_it_once_an_interval(loop: Loop) -> None:
     opened(loop, round(interval * 1000))
     loop._due_at = time.monotonic() + 2 * interval
     loop.does = work
-    for number in range(12):
+    for number in range(10):
         woken_at[0] = time.monotonic()
         loop.check_now()
         until(lambda number=number: len(late) > number)  # type: ignore[misc]
         time.sleep(max(0.0, woken_at[0] + interval - time.monotonic()))
-    assert sorted(late[6:])[3] < interval / 3
+    assert sorted(late[5:])[2] < interval / 2
 
 
 def test_it_looks_once_an_interval_and_works_when_a_look_finds_work(loop: Loop) -> None:
