@@ -1,4 +1,4 @@
-"""Writes to a lake on S3 and reads it by its clients but Spark, in a process without keys, as on a machine with a role.
+"""Writes to a lake on S3 and reads it with each of its clients, in a process that has no keys, as a machine with a role.
 
     python tests/lake/by_role.py ROOT
 
@@ -19,7 +19,10 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.paths import Lake
+from headrace.lake.storage import spark_uri
 from headrace.observe.sql import LakeSql
+from headrace.spark.jars import spark_jars
+from headrace.spark.session import build_session, spark_conf
 
 READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
 TOTALS = READINGS.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
@@ -27,7 +30,7 @@ ROWS = pa.table({"n": [1, 2, 3]})
 
 
 def main(root: str) -> None:
-    """Write by obstore and delta-rs; read by DuckDB."""
+    """Write by obstore and delta-rs; read by DuckDB and by Spark."""
     assert "AWS_ACCESS_KEY_ID" not in os.environ
     lake = Lake(root)
     assert small_files.write_json(f"{root}/checks/first.json", {}, overwrite=False)
@@ -43,6 +46,10 @@ def main(root: str) -> None:
     with LakeSql(lake, [TOTALS]) as sql:
         assert sql.query("SELECT sum(n) AS n FROM logs.readings").to_pylist() == [{"n": 6}]
     print("duckdb", flush=True)
+    spark = build_session(spark_conf(spark_jars(), lake=root), "by-role")
+    assert spark.read.format("delta").load(spark_uri(uri)).count() == ROWS.num_rows
+    print("spark", flush=True)
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -104,3 +104,17 @@ def test_a_process_without_credentials_hands_none_to_executors(monkeypatch: pyte
     for name in (*SECRETS, "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name)
     assert storage.executor_environment() == {}
+
+
+def test_hadoop_asks_for_a_service_account_only_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its provider raises where its variable is not set, and hides the role of the machine behind it."""
+
+    def asked() -> list[str]:
+        providers = storage.hadoop_settings("s3://b/lake")[
+            "spark.hadoop.fs.s3a.bucket.b.aws.credentials.provider"
+        ]
+        return [provider.rpartition(".")[2] for provider in providers.split(",")]
+
+    assert asked() == ["EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"]
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token")
+    assert asked()[1:] == ["WebIdentityTokenFileCredentialsProvider", "IAMInstanceCredentialsProvider"]

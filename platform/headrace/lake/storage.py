@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 LOCAL, S3, OTHERS = ("", "file"), ("s3", "s3a"), ("abfss", "gs")
-# In the order in which they are asked: the environment, a Kubernetes service account, the role of a container or machine.
-CREDENTIALS = (
-    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
-    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
-    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
-)
+# Where Hadoop looks for keys: the environment, a Kubernetes service account, the role of a container or machine.
+ENVIRONMENT = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+SERVICE_ACCOUNT = "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+ROLE = "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
 HADOOP_CLASSES = {
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
@@ -113,7 +111,7 @@ def hadoop_settings(uri: str) -> dict[str, str]:
         return {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    settings = {"aws.credentials.provider": ",".join(CREDENTIALS)}
+    settings = {"aws.credentials.provider": ",".join(_providers())}
     if endpoint:
         hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
         settings |= {
@@ -135,6 +133,16 @@ def executor_environment() -> dict[str, str]:
     """
     found = {f"spark.executorEnv.{name}": os.environ[name] for name in VARIABLES if os.environ.get(name)}
     return found | {"spark.redaction.regex": REDACTED} if found else {}
+
+
+def _providers() -> list[str]:
+    """Those that Hadoop asks for keys, in this order.
+
+    Where the variable of a service account is not set, its provider raises instead of saying that it has none, and Hadoop
+    asks no other one after it.
+    """
+    has_account = bool(os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"))
+    return [ENVIRONMENT, *([SERVICE_ACCOUNT] if has_account else []), ROLE]
 
 
 def _split(uri: str) -> tuple[str, str]:

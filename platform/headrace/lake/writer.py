@@ -15,6 +15,8 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from headrace.errors import TransientError
+from headrace.lake import small_files
+from headrace.lake.commit_file import commit_uri
 from headrace.lake.epochs import known_epochs, newest_fenced
 from headrace.lake.fence import (
     FENCE,
@@ -173,7 +175,7 @@ class TableWriter:
         In:     work  called with the whole commit record and delta-rs' table at an exact version; it must commit once, with
                       `table.properties(record)`; it is called again when another commit came first
         Out:    the version that holds the commit; None: `work` committed nothing
-        Raises: OvertakenError when other commits came first each time
+        Raises: OvertakenError when other commits came first each time, or the table was deleted
         """
         with self._lock:
             for _ in range(OVERTAKEN_MAX):
@@ -193,6 +195,7 @@ class TableWriter:
                     self._unsure, self._looked_at = was_unsure, -math.inf
                     continue  # the table has moved on so far that its history was cleaned
                 if found is None and error is not None:
+                    self._require_history(version, error)
                     raise error  # it may still arrive
                 self._unsure = was_unsure and found is None
                 if found is None or judge(found, self._fence, token) is not Verdict.OWN:
@@ -294,6 +297,14 @@ class TableWriter:
         gone = removed.keys() - self._table.snapshot().files.keys()
         if gone:
             raise ConflictError(f"{self._table.uri}: {len(gone)} of the files to be replaced are gone.")
+
+    def _require_history(self, version: int, error: Exception) -> None:
+        """Raise OvertakenError when the commit is gone that a failed one was to follow: the table was deleted, say."""
+        if not small_files.exists(commit_uri(self._table.uri, version)):
+            raise OvertakenError(
+                f"{self._table.uri}: version {version}, which this change was to follow, is gone.",
+                hint="Run it again.",
+            ) from error
 
 
 def _removes(found: CommitFile, wanted: Mapping[str, DataFile]) -> bool:
