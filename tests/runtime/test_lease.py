@@ -22,7 +22,6 @@ from headrace.writing import lease as lease_module
 from headrace.writing import lease_waits
 from headrace.writing.lease import (
     EXPIRES_MS,
-    RENEWED_EVERY_MS,
     Lease,
     LeaseHeldError,
     LeaseLostError,
@@ -85,62 +84,6 @@ def test_a_second_writer_is_told_who_the_first_is(spark: SparkSession, folder: s
     ]
     first.release()
     assert take(spark, folder, NOW_MS + 5_001).epoch == 2
-
-
-def test_a_holder_asks_for_one_name_and_lists_the_folder_as_it_renews(
-    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lease, listed = take(spark, folder), list[str]()
-    names = small_files.names
-
-    def noted(uri: str) -> list[str]:
-        listed.append(uri)
-        return names(uri)
-
-    monkeypatch.setattr(small_files, "names", noted)
-    for _ in range(3):
-        lease.check()
-    assert not listed
-    lease.clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
-    lease.check()
-    assert listed == [folder]
-
-
-@pytest.mark.parametrize("later", [2, 4])
-def test_a_holder_that_slept_finds_out_however_many_have_come_since(
-    spark: SparkSession, folder: str, later: int
-) -> None:
-    lease = take(spark, folder)
-    for epoch in range(2, later + 1):
-        small_files.write_json(f"{folder}/{epoch}.claim.json", {})
-        small_files.delete(f"{folder}/{epoch - 2}.claim.json")
-    lease.clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
-    with pytest.raises(LeaseLostError, match=rf"taken over \(epoch {later}\)"):
-        lease.check()
-    assert not small_files.exists(f"{folder}/1.renewed.json")
-
-
-def test_a_holder_that_is_paused_as_it_renews_lists_the_folder_again(
-    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has listed the folder; while it is paused, so many take the lease that the claim after its own is deleted."""
-    lease = take(spark, folder)
-    lease.clock = clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
-    names = small_files.names
-
-    def paused(uri: str) -> list[str]:
-        found = names(uri)
-        monkeypatch.setattr(small_files, "names", names)
-        clock.set(NOW_MS + 100 * EXPIRES_MS)
-        for epoch in range(2, 5):
-            small_files.write_json(f"{folder}/{epoch}.claim.json", {})
-            small_files.delete(f"{folder}/{epoch - 2}.claim.json")
-        return found
-
-    monkeypatch.setattr(small_files, "names", paused)
-    lease.check()
-    with pytest.raises(LeaseLostError, match=r"taken over \(epoch 4\)"):
-        lease.check()
 
 
 def test_a_quiet_or_slow_process_of_this_machine_is_not_overtaken(spark: SparkSession, folder: str) -> None:

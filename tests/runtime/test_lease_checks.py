@@ -1,0 +1,78 @@
+"""How the holder of a lease sees that it was overtaken: it asks for one name, and lists the folder as it renews. No Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.lake import small_files
+from headrace.log.clock import ManualClock
+from headrace.writing.lease import EXPIRES_MS, RENEWED_EVERY_MS, Lease, LeaseLostError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.fast
+
+NOW_MS = 1_714_564_800_000
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Lease:
+    """One of epoch 1, which was just taken."""
+    folder = f"file:{tmp_path}/leases/log/readings"
+    small_files.write_json(f"{folder}/1.claim.json", {})
+    return Lease(folder, "Log 'readings'", 1, ManualClock(NOW_MS), NOW_MS)
+
+
+def test_a_holder_asks_for_one_name_and_lists_the_folder_as_it_renews(
+    lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    names = small_files.names
+
+    def noted(uri: str) -> list[str]:
+        listed.append(uri)
+        return names(uri)
+
+    monkeypatch.setattr(small_files, "names", noted)
+    for _ in range(3):
+        lease.check()
+    assert not listed
+    lease.clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
+    lease.check()
+    assert listed == [lease.folder]
+
+
+@pytest.mark.parametrize("later", [2, 4])
+def test_a_holder_that_slept_finds_out_however_many_have_come_since(lease: Lease, later: int) -> None:
+    for epoch in range(2, later + 1):
+        small_files.write_json(f"{lease.folder}/{epoch}.claim.json", {})
+        small_files.delete(f"{lease.folder}/{epoch - 2}.claim.json")
+    lease.clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
+    with pytest.raises(LeaseLostError, match=rf"taken over \(epoch {later}\)"):
+        lease.check()
+    assert not small_files.exists(f"{lease.folder}/1.renewed.json")
+
+
+def test_a_holder_that_is_paused_as_it_renews_lists_the_folder_again(
+    lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has listed the folder; while it is paused, so many take the lease that the claim after its own is deleted."""
+    lease.clock = clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
+    names = small_files.names
+
+    def paused(uri: str) -> list[str]:
+        found = names(uri)
+        monkeypatch.setattr(small_files, "names", names)
+        clock.set(NOW_MS + 100 * EXPIRES_MS)
+        for epoch in range(2, 5):
+            small_files.write_json(f"{lease.folder}/{epoch}.claim.json", {})
+            small_files.delete(f"{lease.folder}/{epoch - 2}.claim.json")
+        return found
+
+    monkeypatch.setattr(small_files, "names", paused)
+    lease.check()
+    with pytest.raises(LeaseLostError, match=r"taken over \(epoch 4\)"):
+        lease.check()
