@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 LOCAL, S3, OTHERS = ("", "file"), ("s3", "s3a"), ("abfss", "gs")
+REGION = "us-east-1"  # where none is named
 # Where Hadoop looks for keys: the environment, a Kubernetes service account, the role of a container or machine.
 ENVIRONMENT = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
 SERVICE_ACCOUNT = "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
@@ -109,21 +111,44 @@ def hadoop_settings(uri: str) -> dict[str, str]:
     """
     if scheme(uri) not in S3:
         return {}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region, endpoint = region_named(), endpoint_named()
     settings = {"aws.credentials.provider": ",".join(_providers())}
-    if endpoint:
-        hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+    if endpoint is not None:
         settings |= {
-            "endpoint": endpoint,
-            "path.style.access": str(not hosted).lower(),
-            "connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
+            "endpoint": endpoint.url,
+            "path.style.access": str(not endpoint.is_hosted).lower(),
+            "connection.ssl.enabled": str(not endpoint.is_plain).lower(),
         }
-        region = region or "us-east-1"
+        region = region or REGION
     if region:
         settings["endpoint.region"] = region
     bucket = _split(uri)[0].removeprefix("s3://")
     return HADOOP_CLASSES | {f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": settings[key] for key in settings}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server other than Amazon's own.
+
+    is_hosted  whether a bucket is named by the host and not by the path
+    is_plain   whether it speaks HTTP without TLS
+    """
+
+    url: str
+    is_hosted: bool
+    is_plain: bool
+
+
+def endpoint_named() -> Endpoint | None:
+    """The server of S3 that the environment names; None: Amazon's own."""
+    url = os.environ.get("AWS_ENDPOINT_URL", "")
+    is_hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+    return Endpoint(url, is_hosted, url.startswith("http://")) if url else None
+
+
+def region_named() -> str | None:
+    """The region that the environment names."""
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
 def executor_environment() -> dict[str, str]:
@@ -156,8 +181,9 @@ def _split(uri: str) -> tuple[str, str]:
 
 def _options() -> dict[str, str]:
     """The options of an S3 store; delta-rs and obstore read the rest in the environment."""
-    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return {"aws_conditional_put": "etag"} | ({"aws_allow_http": "true"} if plain else {})
+    endpoint = endpoint_named()
+    is_plain = endpoint is not None and endpoint.is_plain
+    return {"aws_conditional_put": "etag"} | ({"aws_allow_http": "true"} if is_plain else {})
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import TerminalError
-from headrace.lake.storage import S3, is_local, scheme
+from headrace.lake.storage import REGION, S3, endpoint_named, is_local, region_named, scheme
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -76,14 +76,12 @@ def _credentials() -> dict[str, str]:
 
 
 def _address() -> dict[str, str]:
-    address = {"REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    if endpoint:
-        hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+    address, endpoint = {"REGION": region_named() or REGION}, endpoint_named()
+    if endpoint is not None:
         address |= {
-            "ENDPOINT": endpoint.partition("://")[2].rstrip("/"),
-            "URL_STYLE": "vhost" if hosted else "path",
-            "USE_SSL": str(not endpoint.startswith("http://")).lower(),
+            "ENDPOINT": endpoint.url.partition("://")[2].rstrip("/"),
+            "URL_STYLE": "vhost" if endpoint.is_hosted else "path",
+            "USE_SSL": str(not endpoint.is_plain).lower(),
         }
     return address
 
