@@ -14,8 +14,8 @@ from headrace.nodes.topics import topics_of
 from headrace.preflight.finding import Finding, tried
 from headrace.settings.kafka import FIELDS
 from headrace.sinks.kafka import KafkaSink
-from headrace.spark.kafka import NO_ANSWER
-from headrace.spark.kafka_refusals import refusal_of, settings_refused
+from headrace.spark.kafka import NO_ANSWER, admin_client
+from headrace.spark.kafka_refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def check_kafka(nodes: Sequence[Node], settings: KafkaSettings) -> Iterator[Find
 def _wanted(
     nodes: Sequence[Node], settings: KafkaSettings
 ) -> Iterator[tuple[str, KafkaSettings, Mapping[str, str], AclOperation]]:
-    """Topics, the settings by which each is reached, options that librdkafka gets beside them, and the right to it."""
+    """For each topic its name, the settings of its brokers, more options of librdkafka, and the right that is needed."""
     for topic in topics_of(nodes).values():
         yield topic.name, settings.of(topic.options), {}, AclOperation.READ
     for node in nodes:
@@ -94,11 +94,7 @@ class _Broker:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: self._said.add(error.str())}
-        try:
-            return AdminClient({**self._settings.client_options(), **self._options, **own})
-        except KafkaException as error:
-            raise settings_refused(self.servers, error) from None
+        return admin_client(self._settings, self._options, self._said)
 
     def _not_described(self, name: str, error: KafkaException, rights: set[AclOperation]) -> HeadraceError:
         code = error.args[0].code()

@@ -185,12 +185,7 @@ class KafkaTopic:
     @cached_property
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
-        # Its own log is silenced: what matters comes back as errors, said in our words.
-        own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: self._said.add(error.str())}
-        try:
-            return AdminClient({**self.settings.client_options(), **self.options, **own})
-        except KafkaException as error:
-            raise settings_refused(self.settings.bootstrap_servers, error) from None
+        return admin_client(self.settings, self.options, self._said)
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         if "_admin" in vars(self):  # it may be its making that failed
@@ -241,6 +236,20 @@ class _Committer:
     def _answered(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
         failed = [place.error for place in places if place.error is not None]
         self._asked, self._answer = False, error or (failed[0] if failed else None)
+
+
+def admin_client(settings: KafkaSettings, options: Mapping[str, str], said: set[str]) -> AdminClient:
+    """A client for questions to a broker. Its own log is silenced.
+
+    In:     options  of librdkafka, before the settings
+            said     gains what the client says of its troubles, for errors in our words
+    Raises: TerminalError for settings with which no client can be made
+    """
+    own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: said.add(error.str())}
+    try:
+        return AdminClient({**settings.client_options(), **options, **own})
+    except KafkaException as error:
+        raise settings_refused(settings.bootstrap_servers, error) from None
 
 
 def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
