@@ -26,6 +26,13 @@ def lease(tmp_path: Path) -> Lease:
     return Lease(folder, "Log 'readings'", 1, ManualClock(NOW_MS), NOW_MS)
 
 
+def taken_through(lease: Lease, later: int) -> None:
+    """Let others take the lease one after the other, through an epoch; each deletes the claim before the last."""
+    for epoch in range(2, later + 1):
+        small_files.write_json(f"{lease.folder}/{epoch}.claim.json", {})
+        small_files.delete(f"{lease.folder}/{epoch - 2}.claim.json")
+
+
 def test_a_holder_asks_for_one_name_and_lists_the_folder_as_it_renews(
     lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,9 +54,7 @@ def test_a_holder_asks_for_one_name_and_lists_the_folder_as_it_renews(
 
 @pytest.mark.parametrize("later", [2, 4])
 def test_a_holder_that_slept_finds_out_however_many_have_come_since(lease: Lease, later: int) -> None:
-    for epoch in range(2, later + 1):
-        small_files.write_json(f"{lease.folder}/{epoch}.claim.json", {})
-        small_files.delete(f"{lease.folder}/{epoch - 2}.claim.json")
+    taken_through(lease, later)
     lease.clock = ManualClock(NOW_MS + RENEWED_EVERY_MS)
     with pytest.raises(LeaseLostError, match=rf"taken over \(epoch {later}\)"):
         lease.check()
@@ -67,9 +72,7 @@ def test_a_holder_that_is_paused_as_it_renews_lists_the_folder_again(
         found = names(uri)
         monkeypatch.setattr(small_files, "names", names)
         clock.set(NOW_MS + 100 * EXPIRES_MS)
-        for epoch in range(2, 5):
-            small_files.write_json(f"{lease.folder}/{epoch}.claim.json", {})
-            small_files.delete(f"{lease.folder}/{epoch - 2}.claim.json")
+        taken_through(lease, 4)
         return found
 
     monkeypatch.setattr(small_files, "names", paused)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.log_slices import INGESTED_AT, LogSlice, Origin, files_between
 from headrace.fold.columns import int64
-from headrace.lake import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ INCREMENT_BYTES = 16 << 20  # of Parquet: about a million narrow records
 DECODED_BYTES = 256 << 20  # of keys and values, and of what a row has beside them
 CERTAIN_BYTES = 256 << 10  # of Parquet: so few are never more than that when they are decoded
 ROW_BYTES = 64  # beside its key and value
-COLUMN, SIZE = "ingested_at", "size_bytes"
+SIZE = "size_bytes"
 MOMENT = pa.timestamp("us", "UTC")
 
 
@@ -52,9 +51,9 @@ def reach(
 
 def _by_rows(slices: Sequence[LogSlice], decoded_max: int) -> int | None:
     """The last commit time through which the rows of slices have no more than so many bytes, or the first; None: all do."""
-    wanted = {COLUMN: Origin((COLUMN,), MOMENT), SIZE: Origin((SIZE,), pa.int32())}
+    wanted = {INGESTED_AT: Origin((INGESTED_AT,), MOMENT), SIZE: Origin((SIZE,), pa.int32())}
     rows = pa.concat_tables([each.read(wanted) for each in slices])
-    at_ms = int64(rows[COLUMN].cast(pa.int64())) // 1_000
+    at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
     commits, which = np.unique(at_ms, return_inverse=True)
     if not len(commits):
         return None
@@ -83,11 +82,9 @@ def _by_files(lake: Lake, done_ms: Mapping[str, int], upto_ms: Mapping[str, int]
 def _stretches(uri: str, done_ms: int, upto_ms: int) -> list[tuple[int, int, float]]:
     """For each file of a log its first and last commit time that is not read yet, and about how many bytes they have."""
     found = []
-    snapshot = open_table(uri).snapshot_through(COLUMN, upto_ms * 1_000)
-    files = snapshot.within(COLUMN, (done_ms + 1) * 1_000, upto_ms * 1_000 + 999)
-    for file in files.values():
+    for file in files_between(uri, done_ms, upto_ms).values():
         first_ms, last_ms = (
-            int(ends.get(COLUMN, otherwise * 1_000)) // 1_000
+            int(ends.get(INGESTED_AT, otherwise * 1_000)) // 1_000
             for ends, otherwise in ((file.lowest, done_ms + 1), (file.highest, upto_ms))
         )
         own = max(first_ms, done_ms + 1), min(last_ms, upto_ms)

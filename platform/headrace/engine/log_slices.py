@@ -28,8 +28,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
+    from headrace.lake import DataFile
 
 INGESTED_AT, COMMIT_ROWS = "ingested_at", "control"
+
+
+def files_between(uri: str, after_ms: int, through_ms: int) -> dict[str, DataFile]:
+    """The files that may have rows of a log after one commit time and through another, by name.
+
+    They are of a version that has all of these rows. In: uri  of the log's table
+    """
+    snapshot = open_table(uri).snapshot_through(INGESTED_AT, through_ms * 1_000)
+    return snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
 
 
 @dataclass(frozen=True)
@@ -60,8 +70,7 @@ class LogSlice:
     @classmethod
     def of(cls, uri: str, after_ms: int, through_ms: int) -> LogSlice:
         """The slice, in the files of a version of the log that has all of its rows."""
-        snapshot = open_table(uri).snapshot_through(INGESTED_AT, through_ms * 1_000)
-        found = snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
+        found = files_between(uri, after_ms, through_ms)
         return cls(uri, {name: file.size for name, file in found.items()}, after_ms, through_ms)
 
     @property

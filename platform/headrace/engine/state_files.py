@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +28,6 @@ GROUP_ROWS_MIN, GROUPS_MAX = 1_024, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of Arrow is worth
 Bounds = tuple[int, int]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ A look reads five columns of all files. They are small beside the others: most o
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake.sorted_rows import fitted
 from headrace.log.commit_row import PREFIX
@@ -33,7 +33,6 @@ LOOKED_AT = pa.schema(
     ]
 )
 SEEDED = '{"action": "seed"'  # of the control row with which a seed begins
-AT_ONCE = 8  # files: on an object store most of the time is spent waiting
 ODD = {  # of a log that is not made anew
     "erased": "{:,} of its records were erased",
     "bare": "{:,} were kept without bytes",
@@ -48,10 +47,8 @@ def why_not_read_anew(log: LakeTable, *, from_kafka: bool) -> str:
     In: from_kafka  whether the records are read from Kafka, so that the log need not have their bytes
     """
     files = log.snapshot().files.items()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        looked = [*pool.map(lambda each: _look(f"{log.uri}/{each[0]}", each[1].size), files)]
     rows, times = Counter[str](), set[int]()
-    for counts, at_us in looked:
+    for counts, at_us in each(lambda file: _look(f"{log.uri}/{file[0]}", file[1].size), files, log.uri):
         rows += counts
         times |= at_us
     odd = {

@@ -81,7 +81,7 @@ def _set_up(connection: psycopg.Connection, settings: dict[str, str]) -> None:
         found = connection.execute("SELECT current_setting(%s, true)", [OWNER]).fetchone()
         is_owned = bool(found and found[0])
         if is_owned:
-            connection.execute("RESET ALL")  # for whoever is given it next
+            connection.execute("RESET ALL")  # the pooler gives the session to other connections, too
         else:
             connection.execute("SELECT set_config(%s, 'headrace', false)", [OWNER])
             connection.execute(
