@@ -21,7 +21,8 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
-from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.operators.contract import TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import table_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import Lookup
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,4 @@ def awaited_topics(node: Node, complete: Collection[str]) -> tuple[str, ...]:
 
     In: complete  those that are, as far as the node has read (see `Progress`)
     """
-    if not isinstance(node, Lookup) or not node.complete_first:
-        return ()
-    return tuple(topic.name for topic in node.right.topics if topic.name not in complete)
+    return tuple(topic for topic in operator_for(node).waits.complete if topic not in complete)

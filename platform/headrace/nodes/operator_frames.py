@@ -45,8 +45,9 @@ from headrace.nodes.current_results import changes, current, newest, pending
 from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
-from headrace.nodes.sink_rows import POSITION, SEQUENCE, changed_rows, final_rows
+from headrace.nodes.sink_rows import SEQUENCE, changed_rows, final_rows
 from headrace.nodes.updates import updates
+from headrace.operators.contract import POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

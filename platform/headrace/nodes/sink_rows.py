@@ -15,25 +15,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headrace.description import (
-    Batches,
-    FlatMapped,
-    Lookup,
-    Processed,
-    SessionWindows,
-    StreamJoin,
-    Suppressed,
-    TableChanges,
-    WindowedAggregate,
-    quote,
-)
-from headrace.description.lookup import EVENT
-from headrace.description.processed import TIME
-from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
-from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
+from headrace.description import quote
+from headrace.fold.contract import DELETED
 from headrace.fold.records import CHAIN, ELEMENT
-from headrace.fold.stream_joins.both_sides import SIDE
-from headrace.fold.stream_joins.join_records import PARTNER
+from headrace.operators.contract import ORDER_OF_CHANGES, TIMESTAMP
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,47 +28,19 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-SEQUENCE, PLACE, ORDINAL, TIMESTAMP = "__sequence", "__place", "__ordinal", "__timestamp"
-POSITION = (TOPIC, PARTITION, OFFSET)
-OF_CHANGES = (*POSITION, TIMESTAMP, KEY)
+SEQUENCE, PLACE, ORDINAL = "__sequence", "__place", "__ordinal"
 LOWEST = -(1 << 63)
 THERE, NULL, END = (bytearray([byte]) for byte in (0x00, 0xFF, 0x00))  # so nulls come last
 
 
 def final_rows(node: Node, results: DataFrame) -> DataFrame:
     """Rows of appended results. In, Out: see `OperatorFrames.emitted`."""
-    return _placed(node, results, order_of_rows(node))
+    return _placed(node, results, operator_for(node).order)
 
 
 def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
     """Changes of a table, one row per key and log commit. In, Out: see `OperatorFrames.changes_emitted`."""
-    return _placed(node, changes, OF_CHANGES)
-
-
-def order_of_rows(node: Node) -> Sequence[str]:
-    """In which order rows of one commit go."""
-    match node:
-        case WindowedAggregate(window=SessionWindows()):
-            return ("window_end", KEY, TOPIC, PARTITION)
-        case WindowedAggregate():
-            return ("window_end", KEY)
-        case Batches():
-            return ("opened_at", *POSITION)
-        case Suppressed():
-            return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start")
-        case Lookup(as_of=as_of) if as_of == EVENT:
-            return (TIMESTAMP, "__ingested_at", *POSITION)
-        case Lookup(complete_first=True):
-            return ("__ingested_at", *POSITION)
-        case StreamJoin():
-            return (*POSITION, *PARTNER, SIDE)
-        case TableChanges():
-            return OF_CHANGES
-        case Processed():
-            return PLACE_IN_TIME if node.order == TIME else PLACE_IN_COMMIT
-        case FlatMapped():
-            return (*POSITION, ELEMENT)
-    return POSITION
+    return _placed(node, changes, ORDER_OF_CHANGES)
 
 
 def _placed(node: Node, rows: DataFrame, order: Sequence[str]) -> DataFrame:

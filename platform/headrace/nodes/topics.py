@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.description import (
-    Batches,
     NodeOutput,
     NodeReference,
-    Processed,
     is_of_kafka,
     is_unnamed,
     output_name,
@@ -17,6 +15,7 @@ from headrace.description import (
 )
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -157,7 +156,7 @@ def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
 
     Such a node may read this topic through other nodes, and those may not wait themselves, as a lookup as of the log.
     """
-    waiting = [node for node in nodes_below(topic, nodes) if node.longest_wait_ms]
+    waiting = [node for node in nodes_below(topic, nodes) if operator_for(node).waits.stream_ms]
     return frozenset(other.name for other in topics_below(waiting) if other.name != topic.name)
 
 
@@ -172,22 +171,22 @@ def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, in
             behind = NodeOutput.of(node) if is_read(node, nodes) else None
             waits = longest_wait_ms(behind, nodes, beyond) if behind else 0
             waits = max(waits, (beyond or {}).get(node.required_name, 0))
-            found = max(found, node.longest_wait_ms + waits)
+            found = max(found, operator_for(node).waits.stream_ms + waits)
     return found
 
 
 def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:
     """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
     below = nodes_below(topic, nodes)
-    return tuple(wait for node in below for wait in node.wall_waits)
+    return tuple(wait for node in below for wait in operator_for(node).waits.wall)
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
-    """The topics that a drain concerns: of some node that makes batches, or of a processor that closes."""
+    """The topics that a drain concerns: of some node that waits for one."""
     return frozenset(
         topic.name
         for node in nodes
-        if isinstance(node, Batches) or (isinstance(node, Processed) and node.closes)
+        if operator_for(node).waits.drain
         for topic in node.topics
         if is_of_kafka(topic)
     )

@@ -40,10 +40,11 @@ from headrace.log.promise import write_promise
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
-from headrace.nodes.sink_rows import SEQUENCE, order_of_rows
+from headrace.nodes.sink_rows import SEQUENCE
 from headrace.observe.newest_records import copy_newest
 from headrace.observe.preview import Stage
 from headrace.observe.views import Views, fates_of
+from headrace.operators.registry import operator_for
 from headrace.settings import Settings
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
@@ -204,9 +205,9 @@ def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows of a node as people look at them, in their order; and the names of the columns."""
     shown: dict[str, str] = {}
     if isinstance(node, NamedStream | FlatMapped):
-        order, shown = (SEQUENCE, *order_of_rows(node)), POSITION
+        order, shown = (SEQUENCE, *operator_for(node).order), POSITION
     elif operator_of(node).appended and not isinstance(node, WindowedAggregate):  # of which some may be open
-        order = (SEQUENCE, *order_of_rows(node))
+        order = (SEQUENCE, *operator_for(node).order)
     else:
         order = node.identity
     comparable = [field.name for field in frame.schema if "map<" not in field.dataType.simpleString()]

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import Batches, Lookup, NodeOutput, TableChanges, output_name
+from headrace.description import Batches, NodeOutput, TableChanges, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.state_parquet import open_parquet
@@ -45,7 +45,9 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
-from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.operators.contract import TIMESTAMP
+from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
@@ -163,7 +165,7 @@ class NodeLog:
         if self._node.clock == WALL:
             commits = [(at_ms, at_ms) for at_ms, _ in commits]
         complete_ms = self._completed(before, read)
-        commits = _once_complete(commits, complete_ms, _waits_for(self._node))
+        commits = _once_complete(commits, complete_ms, operator_for(self._node).waits.complete)
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
@@ -183,7 +185,7 @@ class NodeLog:
 
     def _completed(self, before: Reached, read: Mapping[str, LogCommits]) -> dict[str, int]:
         """The commits with which topics became complete that the node waits for."""
-        found = {name: read[name].complete_ms for name in _waits_for(self._node)}
+        found = {name: read[name].complete_ms for name in operator_for(self._node).waits.complete}
         return {name: ms for name, ms in {**found, **before.complete_ms}.items() if ms is not None}
 
     def promise(self, through_ms: int) -> None:
@@ -203,14 +205,14 @@ class NodeLog:
         rows = pa.concat_tables(parts).combine_chunks()
         sequence = int64(rows[SEQUENCE])
         rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))
-        order = [SEQUENCE, *(name for name in order_of_rows(self._node) if name in rows.column_names)]
+        order = [SEQUENCE, *(name for name in operator_for(self._node).order if name in rows.column_names)]
         return rows.sort_by([(name, "ascending") for name in order])
 
     @cached_property
     def _wanted(self) -> pa.Schema:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
-        order = order_of_rows(self._node)
+        order = operator_for(self._node).order
         internal = [name for name in (*order, CHAIN, DELETED) if name in schema.names]
         names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
@@ -299,10 +301,6 @@ class NodeLog:
         kinds = pa.repeat(pa.scalar(kind), number)
         told = {**columns, "kind": kinds}
         return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
-
-
-def _waits_for(node: Node) -> tuple[str, ...]:
-    return node.waits_for if isinstance(node, Lookup) else ()
 
 
 def _once_complete(

@@ -17,7 +17,8 @@ from headrace.description import quote
 from headrace.fold.contract import DELETED
 from headrace.nodes.current_results import changes, newest
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.sink_rows import ORDINAL, PLACE, SEQUENCE, TIMESTAMP, changed_rows
+from headrace.nodes.sink_rows import ORDINAL, PLACE, SEQUENCE, changed_rows
+from headrace.operators.contract import TIMESTAMP
 from headrace.spark.same_rows import rows_not_of, rows_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from headrace.description import (
     Batches,
     FlatMap,
-    Lookup,
     Node,
     NodeOutput,
     Select,
@@ -27,7 +26,9 @@ from headrace.description import (
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_schemas
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
-from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.operators.contract import TIMESTAMP
+from headrace.operators.registry import operator_for
 from tests.laws.kernel.harness import Outcome
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.reading import Reading
@@ -198,7 +199,7 @@ def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, i
     for at in logs.commits():
         clock = logs.clock(dict.fromkeys(topics, at))
         closing = clock.closing_ms(topics)
-        waits = isinstance(node, Lookup) and not clock.complete.issuperset(node.waits_for)
+        waits = not clock.complete.issuperset(operator_for(node).waits.complete)
         if closing is not None and not waits:
             behind = closing - node.longest_wait_ms
             highest = behind if highest is None else max(highest, behind)
@@ -214,7 +215,7 @@ def _before(stream: Sequence[tuple[int, int | None]], at: int) -> int | None:
 def _in_order(operator: NodeOperator, found: Outcome) -> pa.Table:
     nothing = output_schemas(operator)["results"].empty_table()
     rows = pa.concat_tables([nothing, *found.outputs["results"]], promote_options="default")
-    order = [name for name in order_of_rows(operator.node) if name in rows.column_names]
+    order = [name for name in operator_for(operator.node).order if name in rows.column_names]
     return rows.sort_by([(name, "ascending") for name in (SEQUENCE, *order)]).combine_chunks()
 
 

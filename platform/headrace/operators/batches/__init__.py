@@ -1,0 +1,1 @@
+"""Batches: records of a group, gathered by number, bytes and wall-clock time."""

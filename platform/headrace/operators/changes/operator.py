@@ -1,0 +1,15 @@
+"""The changes of a table, appended."""
+
+from __future__ import annotations
+
+from headrace.description import TableChanges
+from headrace.operators.contract import ORDER_OF_CHANGES, OfNode
+
+
+class Changes(OfNode[TableChanges]):
+    """One row for each key and log commit that changes it."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """By the last record that changes a key, its time, and the key."""
+        return ORDER_OF_CHANGES

@@ -1,0 +1,97 @@
+"""The protocol `Operator`: what the system asks of an operator, of the description alone.
+
+Law: each answer follows from the description. No file, no clock, no Spark session and no row takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.description.clocks import WallWait
+
+INGESTED_AT, TIMESTAMP = "__ingested_at", "__timestamp"
+POSITION = (TOPIC, PARTITION, OFFSET)
+ORDER_OF_CHANGES = (*POSITION, TIMESTAMP, KEY)  # of the changes of any table
+
+AnyNode = TypeVar("AnyNode", bound="Node")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits of an operator after a record.
+
+    stream_ms  at most so much stream time; 0: it never waits for stream time
+    wall       so much wall-clock time after the commit of a record
+    complete   topics that are read to their first ends before any row leaves
+    drain      true if a drain makes rows leave
+    """
+
+    stream_ms: int = 0
+    wall: tuple[WallWait, ...] = ()
+    complete: tuple[str, ...] = ()
+    drain: bool = False
+
+
+class Operator(Protocol):
+    """An operator of one node. At most ten members; each has a default in `OfNode`."""
+
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """The topics whose stream time the node goes by. The node's other topics are *reference*.
+
+        Law: no record of a reference topic makes a row leave, and the node waits for none of its times. A topic that is
+             both is driving.
+        """
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that say what a row is about."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell a row of the table from all others."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns by which the rows of one log commit go. Some may be missing in a table."""
+
+    @property
+    def waits(self) -> Waits:
+        """The waits of the node after a record."""
+
+
+@dataclass(frozen=True)
+class OfNode(Generic[AnyNode]):
+    """The answers of most operators: all topics drive, and a row has the place of its record."""
+
+    node: AnyNode
+
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """All topics."""
+        return tuple(topic.name for topic in self.node.topics)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The identity."""
+        return self.node.identity
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """As the description says."""
+        return self.node.identity
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The position of the record."""
+        return POSITION
+
+    @property
+    def waits(self) -> Waits:
+        """As the description says."""
+        return Waits(self.node.longest_wait_ms, self.node.wall_waits)

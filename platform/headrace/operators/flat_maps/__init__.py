@@ -1,0 +1,1 @@
+"""Flat maps: each element of a record's array as a row."""

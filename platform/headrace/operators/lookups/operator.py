@@ -1,0 +1,29 @@
+"""Lookups: each record of a stream with the row that a table had for it."""
+
+from __future__ import annotations
+
+from headrace.description import Lookup
+from headrace.description.lookup import EVENT
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, OfNode, Waits
+
+
+class Lookups(OfNode[Lookup]):
+    """One row for each record. As of the log the table is reference; as of event time both sides drive."""
+
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """As of the log the stream alone: no version makes a row leave, and no record waits for a version's time."""
+        read = self.node.topics if self.node.as_of == EVENT else self.node.stream.topics
+        return tuple(dict.fromkeys(topic.name for topic in read))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """As of event time by that, then by commit; if records wait for a complete table by commit; else by position."""
+        if self.node.as_of == EVENT:
+            return (TIMESTAMP, INGESTED_AT, *POSITION)
+        return (INGESTED_AT, *POSITION) if self.node.complete_first else POSITION
+
+    @property
+    def waits(self) -> Waits:
+        """As of event time until that is past; with `complete_first` until the table is complete."""
+        return Waits(self.node.longest_wait_ms, self.node.wall_waits, self.node.waits_for)

@@ -1,0 +1,1 @@
+"""Named streams: each record by itself."""

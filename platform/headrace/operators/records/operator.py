@@ -1,0 +1,10 @@
+"""Named streams: each record by itself."""
+
+from __future__ import annotations
+
+from headrace.description import NamedStream
+from headrace.operators.contract import OfNode
+
+
+class Records(OfNode[NamedStream]):
+    """One row for each record."""

@@ -1,0 +1,47 @@
+"""The operator of each kind of node. Its module is imported when a node of that kind is asked about."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from headrace.description import WindowedAggregate
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.operators.contract import Operator
+
+# The class of a node, or of a windowed aggregate's windows -> folder, and class of the operator.
+KINDS = {
+    "Batches": ("batches", "Batches"),
+    "FlatMapped": ("flat_maps", "FlatMaps"),
+    "Join": ("relations", "Relations"),
+    "Lookup": ("lookups", "Lookups"),
+    "NamedStream": ("records", "Records"),
+    "Processed": ("processors", "Processors"),
+    "Refined": ("relations", "Relations"),
+    "RunningAggregate": ("totals", "Totals"),
+    "SessionWindows": ("sessions", "Sessions"),
+    "SlidingWindows": ("sliding", "Sliding"),
+    "StreamJoin": ("stream_joins", "StreamJoins"),
+    "Suppressed": ("time_limits", "TimeLimits"),
+    "Table": ("tables", "Tables"),
+    "TableAggregate": ("relations", "Relations"),
+    "TableChanges": ("changes", "Changes"),
+    "TimeWindows": ("windows", "Windows"),
+}
+
+
+def operator_for(node: Node) -> Operator:
+    """The operator of a node."""
+    kind = type(node.window if isinstance(node, WindowedAggregate) else node).__name__
+    folder, name = KINDS[kind]
+    module = import_module(f"headrace.operators.{folder}.operator")
+    made: Operator = getattr(module, name)(node)
+    return made
+
+
+def reference_topics(node: Node) -> tuple[str, ...]:
+    """The topics of a node that hold no time back: those that are not driving."""
+    driving = operator_for(node).driving
+    return tuple(topic.name for topic in node.topics if topic.name not in driving)

@@ -1,0 +1,1 @@
+"""Joins of tables, groups of tables, and tables after steps."""

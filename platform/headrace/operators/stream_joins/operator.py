@@ -1,0 +1,17 @@
+"""Joins of two streams."""
+
+from __future__ import annotations
+
+from headrace.description import StreamJoin
+from headrace.fold.stream_joins.both_sides import SIDE
+from headrace.fold.stream_joins.join_records import PARTNER
+from headrace.operators.contract import POSITION, OfNode
+
+
+class StreamJoins(OfNode[StreamJoin]):
+    """One row for each pair, and for each record that leaves alone; both sides drive."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """By the later record, then by the earlier one."""
+        return (*POSITION, *PARTNER, SIDE)

@@ -1,0 +1,1 @@
+"""Tables: the latest row of each key."""

@@ -1,0 +1,1 @@
+"""Totals: an aggregate of each group."""
