@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.fold_increment import Distribution
-from headrace.engine.node_state import NodeState, NodeTables
-from headrace.engine.operators import operator_of
-from headrace.fold.bounds import SIZE_CHANGES, FullError, judge
+from headrace.engine.bounds import judged
+from headrace.engine.fold_increment import Distribution, fold_increment
+from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.state_files import StateSource
+from headrace.errors import TerminalError
+from headrace.fold.bounds import SIZE_CHANGES, FullError, Sizes, judge
+from headrace.fold.time_limits.limits_in_force import standing
 from tests.laws.kernel.logs import Control, Sequenced, World
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
@@ -53,41 +57,52 @@ def log_of(keys: str, last_control: bool = False) -> World:
     return World([Sequenced("t", sequence(commits, None, 60_000), controls)], pa.int64())
 
 
-def opened(node: Any, folder: Path) -> NodeState:
-    """The state of a node whose tables lie in a folder."""
-    operator = operator_of(node.named("it"), {"result": COLUMNS})
-    uris = {"results": str(folder / "results")}
-    return NodeState(NodeTables.create(operator, str(folder / "state"), uris))
+class Folded:
+    """A node whose state lies in files: how far it has come, which limits are set, and how much waits."""
+
+    def __init__(self, folder: Path, how: Distribution | None = None) -> None:
+        """Nothing has been folded yet."""
+        self.source, self.how = StateSource(str(folder)), how
+        self.batch, self.upto = 0, dict[str, int]()
+        self.limits: list[tuple[int, str]] = []
+        self.sizes: Sizes = {}
+
+    def fold(
+        self, node: Any, world: World, upto_ms: int, limits: Sequence[tuple[int, str]] = ()
+    ) -> TerminalError | None:
+        """Fold the log through a commit time. Out: why the stream stops before it commits; then nothing has changed."""
+        operator = described(node)
+        rows, times = world.increment(self.upto, {"t": upto_ms})
+        times = replace(times, limits=[*self.limits, *limits])
+        result = fold_increment(
+            operator.steps, rows, times, self.source, batch=self.batch, kept=operator.kept, how=self.how
+        )
+        sizes, refusal = judged(operator, result, times, self.sizes)
+        if refusal is None:
+            self.source, self.batch = self.source.plus(result.state), result.last_batch + 1
+            self.upto, self.sizes = {"t": upto_ms}, sizes
+            self.limits = [*standing(times.limits, operator.node.required_name)]
+        return refusal
+
+
+def described(node: Any) -> NodeOperator:
+    return operator_of(node.named("it"), {"result": COLUMNS})
 
 
 @pytest.mark.parametrize("node", NODES.values(), ids=NODES)
 @pytest.mark.parametrize("buckets", [1, 3])
-def test_a_full_stream_commits_nothing_until_its_bound_is_raised(
-    tmp_path: Path, node: Any, buckets: int
-) -> None:
-    how = Distribution(buckets=buckets)
-    state, world = opened(node, tmp_path), log_of("abc")
-    rows, times = world.increment({}, {"t": 2_000})
-    found = state.fold(rows, times, how)
-    assert found is not None
-    state.commit(found, times)
-    versions = state.tables.state.version, state.tables.outputs["results"].version
-    rows, times = world.increment({"t": 2_000}, {"t": 3_000})
-    with pytest.raises(FullError, match="max_records is 2"):
-        state.fold(rows, times, how)
-    assert (state.tables.state.version, state.tables.outputs["results"].version) == versions
+def test_a_full_stream_is_refused_until_its_bound_is_raised(tmp_path: Path, node: Any, buckets: int) -> None:
+    stream = Folded(tmp_path, Distribution(buckets=buckets))
+    assert stream.fold(node, log_of("abc"), 2_000) is None
+    refusal = stream.fold(node, log_of("abc"), 3_000)
+    assert isinstance(refusal, FullError)
+    assert "max_records is 2" in str(refusal)
 
-    rows, times = log_of("abc", last_control=True).increment({"t": 2_000}, {"t": 9_000})
-    times = replace(times, limits=[(9_000, RAISED)])
-    found = state.fold(rows, times, how)
-    assert found is not None
-    state.commit(found, times)
-    again = opened(node, tmp_path)
-    assert again.progress == state.progress
-    assert [json.loads(said) for _, said in again.progress.limits] == [json.loads(RAISED)]
-    rows, times = log_of("abcd", last_control=True).increment({"t": 9_000}, {"t": 10_000})
-    with pytest.raises(FullError, match="max_records is 3"):
-        again.fold(rows, times, how)
+    raised = log_of("abc", last_control=True)
+    assert stream.fold(node, raised, 9_000, [(9_000, RAISED)]) is None
+    assert [json.loads(row) for _, row in stream.limits] == [json.loads(RAISED)]
+    refusal = stream.fold(node, log_of("abcd", last_control=True), 10_000)
+    assert "max_records is 3" in str(refusal)
 
 
 def test_windows_that_were_open_before_the_bound_was_described_leave_no_debt() -> None:
@@ -107,19 +122,13 @@ def test_a_bound_that_was_away_for_a_while_counts_no_windows_that_have_closed_me
     tmp_path: Path, kind: str
 ) -> None:
     """A node may spill and shut down in turns: neither alters its rows, so it goes on from its state."""
-    spills, world = suppressed(kind), log_of("abcd")
-
-    def fold(node: Any, after_ms: int, upto_ms: int) -> NodeState:
-        state = opened(node, tmp_path)
-        rows, times = world.increment({"t": after_ms} if after_ms else {}, {"t": upto_ms})
-        found = state.fold(rows, times)
-        assert found is not None
-        state.commit(found, times)
-        return state
-
-    assert fold(NODES[kind], 0, 2_000).progress.sizes.keys() == {("t", 0)}
-    assert fold(spills, 2_000, 3_000).progress.sizes == {}
-    ((records, _),) = fold(NODES[kind], 3_000, 10_000).progress.sizes.values()
+    stream, world = Folded(tmp_path), log_of("abcd")
+    assert stream.fold(NODES[kind], world, 2_000) is None
+    assert stream.sizes.keys() == {("t", 0)}
+    assert stream.fold(suppressed(kind), world, 3_000) is None
+    assert stream.sizes == {}
+    assert stream.fold(NODES[kind], world, 10_000) is None
+    ((records, _),) = stream.sizes.values()
     assert records == 1  # the one of `d`
 
 
@@ -133,13 +142,9 @@ def test_a_bound_that_was_set_is_in_force_again_after_a_node_spilled_for_a_while
         for at, each in zip((1_000, 2_000, 3_000), keys, strict=True)
     ]
     world = World([Sequenced("t", sequence(commits, None, 60_000), [])], pa.int64())
-    increments = [({}, 1_000, NODES[kind]), ({"t": 1_000}, 2_000, suppressed(kind))]
-    for before, upto_ms, node in increments:
-        state = opened(node, tmp_path)
-        rows, times = world.increment(before, {"t": upto_ms})
-        times = replace(times, limits=[] if before else [(1_000, RAISED)])
-        found = state.fold(rows, times)
-        assert found is not None
-        state.commit(found, times)
-    with pytest.raises(FullError, match="max_records is 3"):
-        opened(NODES[kind], tmp_path).fold(*world.increment({"t": 2_000}, {"t": 3_000}))
+    stream = Folded(tmp_path)
+    assert stream.fold(NODES[kind], world, 1_000) is None
+    assert stream.fold(suppressed(kind), world, 2_000, [(1_000, RAISED)]) is None
+    refusal = stream.fold(NODES[kind], world, 3_000)
+    assert isinstance(refusal, FullError)
+    assert "max_records is 3" in str(refusal)
