@@ -165,9 +165,7 @@ def test_a_log_with_erased_rows_is_refused_by_the_plan_as_by_the_apply(
     assert refused.value.detail == "2 of its records were erased."
 
 
-def test_a_log_of_an_older_version_or_with_a_seed_is_refused_by_the_plan(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_with_a_seed_is_refused_by_the_plan(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     hold_records(lake, READINGS, {0: range(5, 10)})
     log = lakes.open_table(lake.log("readings"))
     monkeypatch.setattr(kafka_holds, "KafkaTopic", Kafka({0: 0}, {0: 10}))
@@ -179,7 +177,6 @@ def test_a_log_of_an_older_version_or_with_a_seed_is_refused_by_the_plan(
     plan = plan_topic(lake, IN_KAFKA, SETTINGS)
     assert plan.outcome == REFUSED
     assert "it begins with a seed, which Kafka does not have" in plan.detail
-    assert "1 of its commits are of an older version of Headrace" in plan.detail
 
 
 def erase(log: LakeTable, number: int) -> None:

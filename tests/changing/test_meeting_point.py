@@ -68,6 +68,9 @@ def test_logs_that_are_read_in_one_order_are_read_through_one_commit_time() -> N
     assert is_beyond(point, {"a": 20, "b": 21}), "the node has gone back since"
 
 
+PLAN = {"after_ms": {"readings": 20}, "upto_ms": {"readings": 30}}
+
+
 @pytest.mark.parametrize(("results", "planned", "reached"), [(8, 8, 30), (7, 8, 20), (8, 7, 20), (9, 8, 20)])
 def test_a_micro_batch_whose_results_were_written_counts_though_its_state_was_not(
     tmp_path: Path, results: int, planned: int, reached: int
@@ -76,7 +79,7 @@ def test_a_micro_batch_whose_results_were_written_counts_though_its_state_was_no
     assert standing(lake, FINALS) is None
     hold(lake, FINALS, progress=Progress(batch=7, upto_ms={"readings": 20}))
     assert standing(lake, FINALS) == {"readings": 20}
-    small_files.write_json(lake.plan("finals"), {"batch": planned, "upto_ms": {"readings": 30}})
+    small_files.write_json(lake.plan("finals"), PLAN | {"batch": planned})
     writer = lakes.TableWriter(lakes.open_table(lake.table("finals")), lakes.APPENDER)
     writer.append([], {"writer": "node/finals", "batch": results})
     assert standing(lake, FINALS) == {"readings": reached}

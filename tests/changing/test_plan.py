@@ -21,7 +21,6 @@ from headrace.log.raw_records import decoded_by
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import found_in
-from headrace.nodes.state_commits import state_record
 from headrace.sequence.log_state import LogState
 from tests.changing.held import hold
 
@@ -237,22 +236,6 @@ def test_a_change_that_was_broken_off_is_told(lake: Lake) -> None:
     (found,) = plan_changes(lake, [changed]).nodes
     assert (found.outcome, found.interrupted) == (REBUILT, True)
     assert "was broken off" in str(found)
-
-
-def test_a_state_of_an_older_version_is_rebuilt(lake: Lake) -> None:
-    totals = pipeline()[2]
-    hold(lake, totals)
-    older = {**state_record(totals, Progress(batch=2)), "layout": 1}
-    lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER).append([], older)
-    (found,) = plan_changes(lake, [totals]).nodes
-    assert (found.outcome, found.remarks) == (
-        REBUILT,
-        ("its state was written by an older version of Headrace",),
-    )
-    newer = {**state_record(totals, Progress(batch=3)), "layout": 99}
-    lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER).append([], newer)
-    (found,) = plan_changes(lake, [totals]).nodes
-    assert (found.outcome, found.reason) == (REFUSED, "a newer version of Headrace has written its state")
 
 
 def test_the_command_prints_the_plan_and_fails_if_something_is_refused(

@@ -38,7 +38,7 @@ BEFORE: Any = WINDOWS.aggregate(n=hr.count()).named("finals")
 AFTER: Any = WINDOWS.aggregate(n=hr.count(), total=hr.sum("value")).named("finals")
 STOOD = Progress(batch=1, upto_ms={"readings": 20})
 WENT_ON = Progress(batch=2, upto_ms={"readings": 30})
-PLAN = {"batch": 2, "upto_ms": {"readings": 30}}
+PLAN = {"batch": 2, "after_ms": dict(STOOD.upto_ms), "upto_ms": {"readings": 30}}
 
 
 class Store:
@@ -205,7 +205,7 @@ def test_a_swap_that_was_paused_between_results_and_state_leaves_the_plan_of_who
     paused: Paused,
 ) -> None:
     """Another process has finished the swap, and a stream has planned a micro-batch whose results may be there."""
-    planned = {"batch": 2, "upto_ms": {"readings": 40}, "token": "of the stream"}
+    planned = PLAN | {"upto_ms": {"readings": 40}, "token": "of the stream"}
 
     def finished() -> None:
         state = lakes.TableWriter(lakes.open_table(paused.lake.state("finals")), lakes.APPENDER)

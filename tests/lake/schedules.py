@@ -178,18 +178,6 @@ class Schedule:
         else:  # somebody else compacted it
             self.is_refused = True
 
-    def first_round_append(self) -> None:
-        """An old program goes on. If our writers came first, the table is closed from then on."""
-        last = max(
-            (c.record["next"] for c in self.store.commits if c.record and "next" in c.record), default=0
-        )
-        if self._has_fence:
-            self.is_refused = True
-            self.foreign.append((len(self.store.commits), None))
-        after = min(POSITIONS - 1, last + 2)
-        file = self.file(tuple(range(last, after)))
-        self._foreign(Change([file]), {"writer": "appender", "first": last, "next": after})
-
     @property
     def _others_changed_rows(self) -> bool:
         return any(commit.fence is None and commit.changes_data for commit in self.store.commits)
@@ -246,8 +234,6 @@ def live(world: World, writers: int | None = None) -> None:
     """Live through one schedule. In: writers  how many there are, one in five of them a maintainer; None: one to five."""
     schedule, random = Schedule(world), world.random
     schedule.store.land(0, actions(None, Change()))
-    for _ in range(random.choice((0, 0, 2))):
-        schedule.first_round_append()
     maintainers = random.randint(0, 2) if writers is None else writers // 5
     schedule.appenders = random.randint(1, 3) if writers is None else writers - maintainers
     for number in range(schedule.appenders):
@@ -260,8 +246,6 @@ def live(world: World, writers: int | None = None) -> None:
         world.at(0.2 * random.random(), schedule.foreign_compaction)
     if random.random() < 0.1:
         world.at(0.2 * random.random(), schedule.foreign_append)
-    elif random.random() < 0.05:
-        world.at(0.2 * random.random(), schedule.first_round_append)
     world.run()
     for _ in range(3):  # a supervisor starts one more, and the store is well again
         if schedule.done or schedule.is_refused:

@@ -257,18 +257,3 @@ def test_rows_of_others_are_refused_by_who_writes_and_by_who_opens_until_they_ar
     DeltaTable(delta_uri(table.uri)).restore(2)
     assert TableWriter(table, APPENDER).epoch == 2
     assert positions(table) == [0]
-
-
-def test_a_table_of_the_first_round_opens_and_its_old_writer_is_refused_from_then_on(
-    table: LakeTable,
-) -> None:
-    foreign_append(table, 0, {"writer": "appender", "next": 1})
-    foreign_append(table, 1, {"writer": "appender", "next": 2})
-    taken = TableWriter(table, APPENDER, carries=("appender",))
-    last = last_commit(table, "appender")
-    assert last is not None
-    assert last.record["next"] == 2
-    taken.append([written(table, 2)], {"writer": "appender", "next": 3})
-    foreign_append(table, 2, {"writer": "appender", "next": 3})
-    with pytest.raises(ForeignCommitError):
-        taken.append([written(table, 3)], {"writer": "appender", "next": 4})

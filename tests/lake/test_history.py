@@ -98,16 +98,6 @@ def _foreign_commit(table: LakeTable) -> None:
     table.with_handle(lambda handle: handle.alter.set_table_description("by somebody else"))
 
 
-def test_records_of_the_first_round_are_carried(table: LakeTable) -> None:
-    from deltalake import CommitProperties
-
-    record = CommitProperties(custom_metadata={"userMetadata": '{"writer": "a", "number": 5}'})
-    table.with_handle(lambda handle: handle.alter.set_table_description("old", commit_properties=record))
-    cut(table, 1)
-    assert TableWriter(table, APPENDER, carries=("a",)).epoch == 1
-    assert number(last_commit(table, "a")) == (1, 5)
-
-
 def test_a_commit_is_read_whatever_letters_a_text_in_it_has(table: LakeTable) -> None:
     """delta-rs writes statistics of columns as they are: some letters are ends of lines for Python, and not for JSON."""
     letters = "\u2028\u2029\x85\x1c\x0b\x0c"

@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import TerminalError
 from headrace.lake import clocks, small_files, storage
 from headrace.lake.clocks import ClocksApartError
-from headrace.lake.format import require_format
+from headrace.lake.format import FORMAT, require_format
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
 from headrace.preflight.lake import check_lake
@@ -39,9 +39,10 @@ def only_wrong(root: str) -> str:
 
 
 @pytest.mark.fast
-def test_a_lake_of_a_newer_version_is_refused_before_any_write(lake: Lake) -> None:
-    small_files.write_json(f"{lake.root}/format.json", {"format": 2})
-    assert "a newer version of Headrace has written it (format 2)" in only_wrong(lake.root)
+@pytest.mark.parametrize(("format", "age"), [(1, "an older"), (3, "a newer")])
+def test_a_lake_of_another_version_is_refused_before_any_write(lake: Lake, format: int, age: str) -> None:
+    small_files.write_json(f"{lake.root}/format.json", {"format": format})
+    assert f"{age} version of Headrace has written it (format {format})" in only_wrong(lake.root)
     with pytest.raises(TerminalError, match="Nothing was changed"):
         take_lease(NO_SPARK, lake.lease("log/readings"), "Log 'readings'", SystemClock())
     assert small_files.names(lake.root) == ["format.json"]
@@ -62,7 +63,7 @@ def test_a_new_lake_is_marked_once_and_its_check_leaves_nothing_behind(lake: Lak
     assert all(finding.ok for finding in check_lake(lake.root))
     assert not [path for path in Path(lake.root.removeprefix("file:")).rglob("*") if path.is_file()]
     require_format(lake.root)
-    assert small_files.read_json(f"{lake.root}/format.json") == {"format": 1}
+    assert small_files.read_json(f"{lake.root}/format.json") == {"format": FORMAT}
     require_format(lake.root)
     assert "this version's" in str(next(iter(check_lake(lake.root))))
 

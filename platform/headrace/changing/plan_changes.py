@@ -31,7 +31,7 @@ from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.renamed import has_to_be_renamed
-from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit
+from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:
@@ -48,12 +48,10 @@ class HeldNode:
     """A node as a lake holds it.
 
     written_by  the fingerprint in the last commit of its state
-    layout      of its state
     stored      the rules and remarks noted beside its state, with their fingerprint; None: none are
     """
 
     written_by: str
-    layout: int | None
     stored: Mapping[str, Any] | None
 
     @property
@@ -73,7 +71,7 @@ def held_node(lake: Lake, name: str) -> HeldNode | None:
     if commit is None:
         return None
     stored = small_files.read_json(lake.description(name))
-    return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
+    return HeldNode(commit.record["fingerprint"], stored)
 
 
 def plan_changes(lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None = None) -> ChangePlan:
@@ -129,7 +127,7 @@ class _Planner:
         described = {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
         stored = held.stored["fingerprint"] if held.stored is not None else held.written_by
         remarks = tuple(_remarks(held.stored, node))
-        if {held.written_by, stored} == {described["fingerprint"]} and held.layout == STATE_LAYOUT:
+        if {held.written_by, stored} == {described["fingerprint"]}:
             why = self._why_not_read(node)
             outcome = REFUSED if why[0] else GOES_ON if remarks else UNCHANGED
             return NodePlan(name, outcome, remarks=remarks, reason=why[0], way_out=why[1])
@@ -153,14 +151,7 @@ class _Planner:
     ) -> NodePlan:
         name, outcome = node.required_name, outcome_of(held.stored, held.written_by, described)
         changes = Changes() if held.rules is None else compare_rules(held.rules, described["rules"])
-        if held.layout is None or held.layout < STATE_LAYOUT:
-            remarks = (*remarks, "its state was written by an older version of Headrace")
-            same = held.written_by == described["fingerprint"]
-            outcome = REBUILT if same or outcome == GOES_ON else outcome
         plan = NodePlan(name, GOES_ON, changes, remarks, details_unknown=held.rules is None)
-        if held.layout is not None and held.layout > STATE_LAYOUT:
-            reason = "a newer version of Headrace has written its state"
-            return replace(plan, outcome=REFUSED, reason=reason, way_out="Run the newer version.")
         if outcome == GOES_ON:
             return plan
         plan = replace(

@@ -87,6 +87,6 @@ class NamedStream(Emitting):
         return f"One row per record of {listed([topic.in_words for topic in self.topics])} that its steps let pass."
 
     def rules(self) -> dict[str, Any]:
-        """The stream and its steps; its rows have source chains, which rows of earlier versions had not."""
+        """The stream and its steps; its rows have source chains."""
         assert self.rows.columns is not None
         return {"stream": rules_of(self.rows, self.rows.columns), "chained": True}

@@ -38,7 +38,7 @@ class CommitFile:
 
     @property
     def fence(self) -> Mapping[str, Any] | None:
-        """Role, epoch, token and epochs of its writer; None: a commit of somebody else, or of the first round."""
+        """Role, epoch, token and epochs of its writer; None: a commit of somebody else."""
         found: Mapping[str, Any] | None = (self.record or {}).get(FENCE)
         return found
 

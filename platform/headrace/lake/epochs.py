@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def known_epochs(table: LakeTable, *, mends: bool = False) -> tuple[int, Mapping[str, int]]:
     """The newest version of the table, and for each role the newest epoch taken at or before it.
 
-    A table that has no fenced commit is new, or all of its history is of the first round: no epoch was taken yet.
+    A table that has no fenced commit is new: no epoch was taken yet.
 
     In:     mends  True for a writer that is going to put right what somebody else did to rows
-    Raises: ForeignCommitError when somebody else has changed rows since the newest fenced commit, and has not restored them
-            (a writer of the first round is somebody else, too); LostHistoryError
+    Raises: ForeignCommitError when somebody else has changed rows since the newest fenced commit, and has not restored them;
+            LostHistoryError
     """
     return looking_back(table, lambda newest: (newest, _epochs(table, newest, mends=mends)))
 
@@ -33,11 +33,8 @@ def known_epochs(table: LakeTable, *, mends: bool = False) -> tuple[int, Mapping
 def _epochs(table: LakeTable, newest: int, *, mends: bool) -> Mapping[str, int]:
     others: list[CommitFile] = []
     epochs: Mapping[str, int] = {}
-    first_round = False
     for number, found in enumerate(table.commits_back(newest)):
         if found is None:
-            if first_round:
-                break  # only the first round cleans a history without leaving a fenced commit
             raise LostHistoryError(table, newest - number, "its writers")
         if found.fence is not None:
             epochs = epochs or found.fence["epochs"]
@@ -45,7 +42,6 @@ def _epochs(table: LakeTable, newest: int, *, mends: bool) -> Mapping[str, int]:
                 require_undone([] if mends else others[::-1])
                 return epochs
             continue  # its writer may have ended before it put anything right
-        first_round = first_round or "writer" in (found.record or {})
         others.append(found)
     return epochs
 

@@ -1,12 +1,12 @@
 """The version of all that a lake holds: logs, states, commit records and small files. It stands in one file at the root.
 
-Law: no writer of this version writes into a lake of a newer one, or into a store that cannot tell whether a file is new.
+Law: no writer of this version writes into a lake of another one, or into a store that cannot tell whether a file is new.
 
 | format | since | what a writer of this version does |
 | --- | --- | --- |
-| none | builds before the file | marks the lake as format 1; what it cannot read it refuses table by table, as before |
-| 1 | 0.1.0 | writes |
-| higher | a newer version | refuses, before any write |
+| none | a new lake | marks it |
+| 2 | 0.1.0 | writes |
+| another | another version | refuses, before any write |
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 
-FORMAT = 1
+FORMAT = 2
 NAME = "format.json"
 
 
@@ -36,7 +36,7 @@ def require_format(root: str) -> None:
 def is_known(root: str) -> bool:
     """True if the lake has this version's format; False: it has no mark. Nothing is written.
 
-    Raises: TerminalError when a newer version has written it, or the mark cannot be read
+    Raises: TerminalError when another version has written it, or the mark cannot be read
     """
     try:
         found = small_files.read_json(f"{root}/{NAME}")
@@ -49,11 +49,12 @@ def is_known(root: str) -> bool:
         ) from None
     if written is None:
         return False
-    if written > FORMAT:
+    if written != FORMAT:
+        age = "a newer" if written > FORMAT else "an older"
         raise TerminalError(
-            f"Lake '{root}': a newer version of Headrace has written it (format {written}).",
+            f"Lake '{root}': {age} version of Headrace has written it (format {written}).",
             detail=f"This version writes format {FORMAT}. Nothing was changed.",
-            hint="Run the newer version, or read the topics into a new lake with this one.",
+            hint="Run that version, or read the topics into a new lake with this one.",
         )
     return True
 

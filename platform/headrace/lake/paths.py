@@ -53,10 +53,6 @@ class Lake:
         """The Delta table of a node's state."""
         return f"{self._nodes}/state/{node}/partials"
 
-    def former_parts(self, node: str) -> str:
-        """The folder in which earlier versions kept more of a node's state."""
-        return f"{self._nodes}/state/{node}/parts"
-
     def beside(self, node: str) -> str:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""
         return f"{self.root}/beside/{node}"

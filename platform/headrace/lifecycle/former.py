@@ -37,13 +37,13 @@ class Former:
 
     fingerprint    of the description by which they were written; replaced_by: of the one that came
     kept_until_ms  they are deleted by the next maintenance after this moment
-    batch          the last micro-batch that they hold; None: an older version of Headrace has kept them
+    batch          the last micro-batch that they hold
     """
 
     fingerprint: str
     replaced_by: str
     kept_until_ms: int
-    batch: int | None = None
+    batch: int
 
 
 def former_of(lake: Lake, name: str) -> Former | None:
@@ -75,7 +75,7 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
     half_swapped = stored is not None and stored["fingerprint"] != written_by
     if not half_swapped:
         _copy(lake, name, stored, commit.record)
-    elif known is None or (known.fingerprint, known.batch) not in ((written_by, batch), (written_by, None)):
+    elif known is None or (known.fingerprint, known.batch) != (written_by, batch):
         # Nobody has kept what was replaced already, or it has gone on since.
         drop_former(lake, name)
         return

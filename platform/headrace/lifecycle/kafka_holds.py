@@ -36,8 +36,8 @@ def why_kafka_lacks(lake: Lake, topic: Topic, settings: KafkaSettings) -> tuple[
         return "its log begins with a seed, which Kafka does not have", WAY_OUT
     log = open_table(lake.log(topic.name))
     commit = last_commit(log, f"log/{topic.name}")
-    if commit is None or "after" not in commit.record:
-        return "its log was written by an older version of Headrace", WAY_OUT
+    if commit is None:
+        return "its log has no commit yet", WAY_OUT
     state = LogState.from_json(commit.record["after"])
     try:
         why = "; ".join(_missing(log, state, KafkaTopic.of(topic, settings)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.lake import small_files
 from headrace.nodes.planned import planned_after, results_given
-from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit
+from headrace.nodes.state_commits import last_state_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -62,12 +62,12 @@ def is_beyond(point_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
 
 
 def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
-    """How far a node's tables have read each log, whoever has written them; None: there are none, or of another layout.
+    """How far a node's tables have read each log, whoever has written them; None: there are none.
 
     A micro-batch that was broken off after its results were written counts: sinks have its rows.
     """
     name, commit = node.required_name, _written(lake, node)
-    if commit is None or commit.record.get("layout") != STATE_LAYOUT:
+    if commit is None:
         return None
     kept = small_files.read_json(lake.standing(name))
     if kept is not None and kept["of"] == _identity(commit):

@@ -52,7 +52,6 @@ from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import STATE_LAYOUT
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -158,11 +157,9 @@ class Rebuild:
 
     @property
     def records_before(self) -> int | None:
-        """How many the tables have folded that it is to replace; None: an older version of Headrace wrote them."""
+        """Records already in the tables to be replaced; None: there are no tables."""
         held = self._held
-        if held is None or held.get("layout") != STATE_LAYOUT:
-            return None
-        return sum(Progress.from_json(held["progress"]).totals().values())
+        return None if held is None else sum(Progress.from_json(held["progress"]).totals().values())
 
     @property
     def beside(self) -> Lake:
@@ -216,7 +213,6 @@ class Rebuild:
             self._replace_tables(writers)
         finally:
             lease.release()
-        small_files.delete(lake.former_parts(name))
         drop_standing(lake, self._node)
         settle_balance(lake, self._beside, name)
         self._remove()

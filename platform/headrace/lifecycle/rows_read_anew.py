@@ -3,7 +3,7 @@
 Law: a log is made anew only if each of its records may be read again. The plan and `headrace apply` ask the same question:
 an apply refuses no log that the plan has promised, unless its rows have changed since.
 
-A look reads five columns of all files. They are small beside the others: most of their values are null, or repeat.
+A look reads four columns of all files. They are small beside the others: most of their values are null, or repeat.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake.sorted_rows import fitted
-from headrace.log.commit_row import PREFIX
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ LOOKED_AT = pa.schema(
         ("reason", pa.string()),
         ("control", pa.string()),
         ("raw_timestamp", pa.int64()),
-        ("ingested_at", pa.timestamp("us", "UTC")),
     ]
 )
 SEEDED = '{"action": "seed"'  # of the control row with which a seed begins
@@ -37,7 +35,6 @@ ODD = {  # of a log that is not made anew
     "erased": "{:,} of its records were erased",
     "bare": "{:,} were kept without bytes",
     "seeded": "it begins with a seed, which Kafka does not have",
-    "unsaid": "{:,} of its commits are of an older version of Headrace",
 }
 
 
@@ -47,28 +44,25 @@ def why_not_read_anew(log: LakeTable, *, from_kafka: bool) -> str:
     In: from_kafka  whether the records are read from Kafka, so that the log need not have their bytes
     """
     files = log.snapshot().files.items()
-    rows, times = Counter[str](), set[int]()
-    for counts, at_us in each(lambda file: _look(f"{log.uri}/{file[0]}", file[1].size), files, log.uri):
+    rows = Counter[str]()
+    for counts in each(lambda file: _look(f"{log.uri}/{file[0]}", file[1].size), files, log.uri):
         rows += counts
-        times |= at_us
     odd = {
         "erased": rows["erased"],
         "bare": 0 if from_kafka else rows["bare"],
         "seeded": rows["seeded"] if from_kafka else 0,
-        "unsaid": len(times) - rows["commit rows"],
     }
     return ", and ".join(ODD[name].format(number) for name, number in odd.items() if number > 0)
 
 
-def _look(uri: str, size: int) -> tuple[Counter[str], set[int]]:
-    """How many rows of a file are of each kind that matters, and the times of its commits, in us."""
-    counts, times = Counter[str](), set[int]()
+def _look(uri: str, size: int) -> Counter[str]:
+    """How many rows of a file are of each kind that matters."""
+    counts = Counter[str]()
     with open_parquet(uri, size, None) as file:
         for number in range(file.num_row_groups):
             rows = fitted(file.read_row_group(number, columns=LOOKED_AT.names), LOOKED_AT)
             counts += Counter({name: pc.sum(mark).as_py() or 0 for name, mark in _marks(rows).items()})
-            times |= {*pc.unique(rows["ingested_at"].cast(pa.int64())).to_pylist()}
-    return counts, times
+    return counts
 
 
 def _marks(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
@@ -78,5 +72,4 @@ def _marks(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
         "erased": pc.and_(of_record, pc.equal(rows["reason"], ERASED)),
         "bare": pc.and_(of_record, pc.is_null(rows["raw_timestamp"])),
         "seeded": pc.starts_with(said, SEEDED),
-        "commit rows": pc.starts_with(said, PREFIX),
     }

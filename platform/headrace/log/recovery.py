@@ -12,14 +12,14 @@ from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.learn_guard import learn
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
-from headrace.sequence.log_state import LastRow, LogState
+from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.guards import new_guard, restored_guard
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.log.guard import GuardStore
@@ -29,27 +29,15 @@ if TYPE_CHECKING:
 def recover(
     spark: SparkSession, path: str, topic: Topic, writer: str, store: GuardStore
 ) -> tuple[LogState, Guard | None]:
-    """The state after the last commit: what it recorded, and for a data commit the rows of that one commit."""
+    """The state after the last commit, as its record has it."""
     try:
         commit = lake.last_commit(lake.open_table(path), writer)
     except TerminalError:
-        return _from_rows(spark, path), _recover_guard(spark, path, topic, store, {}, None)
+        return _from_rows(spark, path), _recover_guard(spark, path, topic, store, {})
     if commit is None:
         return LogState(), new_guard(topic.replay_guard)
-    if "after" in commit.record:
-        state = LogState.from_json(commit.record["after"])
-        return state, _recover_guard(spark, path, topic, store, commit.record, None)
-    at_ms = commit.record["ingested_at_ms"]
-    log = read(spark, path)  # a data commit of the first round says where the log stood before it
-    committed = log.where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
-    rows = (
-        committed.groupBy("partition")
-        .agg(F.max("offset").alias("offset"), F.unix_millis(F.max("stream_time")).alias("stream_ms"))
-        .collect()
-    )
-    last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
-    state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
-    return state, _recover_guard(spark, path, topic, store, commit.record, committed)
+    state = LogState.from_json(commit.record["after"])
+    return state, _recover_guard(spark, path, topic, store, commit.record)
 
 
 def commits_during(spark: SparkSession, path: str, state: LogState, longest_ms: int) -> list[int]:
@@ -82,7 +70,6 @@ def _recover_guard(
     topic: Topic,
     store: GuardStore,
     record: Mapping[str, Any],
-    committed: DataFrame | None,
 ) -> Guard | None:
     """The guard after the last commit; one new to the log, or of another mode, learns from the whole log once."""
     described, kept = topic.replay_guard, store.read(record)
@@ -93,4 +80,4 @@ def _recover_guard(
     if guard is None:
         log = read(spark, path)
         return learn(new, log.where(since_last_reset(resets_in(log))))
-    return guard if committed is None else learn(guard, committed)
+    return guard

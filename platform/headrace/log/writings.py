@@ -38,10 +38,9 @@ def writings_of(lake: Lake, topics: Iterable[str]) -> dict[str, str]:
 def written_again(lake: Lake, record: Mapping[str, Any]) -> list[str]:
     """The topics whose logs were written again since the tables of a node were.
 
-    In: record  of a commit of its state; an older version of Headrace has named no writings
+    In: record  of a commit of its state
     """
-    upto_ms = record.get("progress", {}).get("upto_ms", {})
-    read = record.get(WRITINGS, dict.fromkeys(upto_ms, FIRST))
+    read = record.get(WRITINGS, {})
     now = writings_of(lake, read)
     return [topic for topic, name in read.items() if now[topic] != name]
 

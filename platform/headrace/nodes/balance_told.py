@@ -21,7 +21,7 @@ from headrace.lake import small_files
 from headrace.nodes.evolution import updated_rules
 from headrace.nodes.opening import balance_by
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import STATE_LAYOUT, last_state_commit, state_written_by
+from headrace.nodes.state_commits import last_state_commit, state_written_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ def balance_told(lake: Lake, node: Node) -> BalanceTold:
 def _rules_of_balance(lake: Lake, name: str, entry: Mapping[str, Any]) -> dict[str, Any] | None:
     """The rules by which a balance was struck, and all tables of the node were written; None: they are not known."""
     commit, stored = last_state_commit(lake, name), small_files.read_json(lake.description(name))
-    if commit is None or stored is None or commit.record.get("layout") != STATE_LAYOUT:
+    if commit is None or stored is None:
         return None
     written_by = {commit.record["fingerprint"], stored["fingerprint"], entry["fingerprint"]}
     return _plain(stored["rules"]) if len(written_by) == 1 and "suppressed" not in stored["rules"] else None

@@ -12,18 +12,16 @@ from headrace.description import is_of_kafka, output_of
 from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
-from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.log.raw_records import is_read_otherwise
-from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by_policy, outcome_of
+from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import STATE_LAYOUT
 from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
@@ -100,7 +98,6 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     name = node.required_name
     commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
-        _require_layout(lake, name)
         return Progress()
     written_by, stored, described = commit.record["fingerprint"], _stored_rules(lake, node), _entry(node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
@@ -108,23 +105,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
         outcome = by_policy(node, outcome_of(stored, written_by, described))
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
-    layout = commit.record.get("layout")
-    if layout is not None and layout > STATE_LAYOUT:
-        raise TerminalError(
-            f"Node '{name}': a newer version of Headrace has written its state (layout {layout}).",
-            detail=f"This version writes layout {STATE_LAYOUT}. Nothing was changed.",
-            hint="Run the newer version, or give the node another name: it is then built from the log.",
-        )
-    if layout != STATE_LAYOUT:
-        raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
     return Progress.from_json(commit.record["progress"])
-
-
-def _require_layout(lake: Lake, name: str) -> None:
-    """A state that was made and never written has to have the columns of this version."""
-    state = open_table(lake.state(name))
-    if state.exists and TABLE not in state.columns.names:
-        raise OtherDescriptionError(name, REBUILT, "It was made by an older version of Headrace.")
 
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:

@@ -4,9 +4,7 @@ Law: a micro-batch whose results are there is repeated as far as they go, whoeve
 how far, and it is fenced. A plan is a small file, and is not: a process that was paused may write its plan over that of a
 stream which has gone on. So a plan counts only while no results are there, and if it begins where the state stands: any cut
 of the log is then right. It spares sinks rows of a longer micro-batch in a repetition.
-
-Older versions of Headrace wrote results that do not say how far they go, and plans that do not say where they begin. Such a
-plan counts as before: unless the commit of the state calls it void, as a swap does, which replaces results and state.
+A swap replaces results and state, and its commit of the state voids the plan before it.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def planned_after(
     plan: Mapping[str, Any] | None = small_files.read_json(lake.plan(name))
     if plan is None or plan["batch"] != following or plan == record.get(VOID):
         return None
-    return plan if plan.get("after_ms", after_ms) == after_ms else None
+    return plan if plan["after_ms"] == after_ms else None
 
 
 def results_given(lake: Lake, name: str) -> Mapping[str, Any]:

@@ -81,11 +81,8 @@ class Progress:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Progress:
-        """The progress that `to_json` wrote; an earlier version wrote the limits that were set as one object."""
-        limits = document.get("limits", [])
-        if isinstance(limits, Mapping):
-            limits = [limits] if limits else []
-        return cls(**{**document, "limits": limits})
+        """The progress that `to_json` wrote."""
+        return cls(**document)
 
 
 def by_place(values: Mapping[tuple[str, int], Any]) -> dict[str, dict[str, Any]]:

@@ -85,11 +85,6 @@ def found_reference(lake: Lake, reference: NodeReference) -> NodeReference:
             f"Waits for node '{reference.node}', which no pipeline has written into this lake yet.",
             hint="Start the stream of the pipeline that has it.",
         )
-    if "output" not in said:
-        raise NodeAwaitedError(
-            f"Waits for node '{reference.node}', which an older version of Headrace has written.",
-            hint="Start the stream of the pipeline that has it with this version.",
-        )
     return reference.found(said["fingerprint"], said["output"])
 
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
-# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
-STATE_LAYOUT = 2
-
 
 def last_state_commit(lake: Lake, name: str) -> lakes.Commit | None:
     """The last commit of the state of the node with this name; None: nothing was written yet."""
@@ -35,7 +32,6 @@ def state_record(node: Node, progress: Progress, writings: Mapping[str, str] | N
     """The record of a commit of a node's state. In: writings  see `writings_read`."""
     return {
         "writer": f"node/{node.required_name}",
-        "layout": STATE_LAYOUT,
         "fingerprint": node.fingerprint(),
         "progress": progress.to_json(),
         **({} if writings is None else {WRITINGS: dict(writings)}),

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 
-FORMAT = 1
-
 
 def note_columns(lake: Lake, node: Node, of: BoundOperator) -> None:
     """Note the columns of a node's feeds, unless these are noted already."""
-    entry = {"format": FORMAT, "feeds": _texts(of.rows.columns), "computed": _texts(of.computed)}
+    entry = {"feeds": _texts(of.rows.columns), "computed": _texts(of.computed)}
     path = lake.columns(node.required_name, node.fingerprint())
     if small_files.read_json(path) != entry:
         small_files.write_json(path, entry)
@@ -39,11 +37,11 @@ def stored_operator(lake: Lake, node: Node) -> NodeOperator:
     Raises: TerminalError when no stream of this description has started in the lake yet
     """
     entry = small_files.read_json(lake.columns(node.required_name, node.fingerprint()))
-    if entry is None or entry["format"] != FORMAT:
+    if entry is None:
         raise TerminalError(
             f"Node '{node.required_name}': the lake does not tell the columns of this description.",
-            detail=f"There is no file of format {FORMAT} at {lake.columns(node.required_name, node.fingerprint())}.",
-            hint="Start its stream once with this version of Headrace: it notes them.",
+            detail=f"There is no file at {lake.columns(node.required_name, node.fingerprint())}.",
+            hint="Start its stream once: it notes them.",
         )
     return operator_of(
         node, _schemas(entry["feeds"]), changes=tells_changes(node), computed=_schemas(entry["computed"])

@@ -149,20 +149,14 @@ class Target:
 
     def remember_deleted(self, connection: psycopg.Connection) -> None:
         """Make the table of deleted identities unless it is there."""
-        found = columns_of(connection, self.gone)
-        if found and PLACE not in found:  # made by an earlier version, for which the sequence alone decides
-            connection.execute(self.fill("ALTER TABLE {gone} ADD COLUMN __place bytea"))
-        if not found:
+        if not columns_of(connection, self.gone):
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
             connection.execute(self.fill("ALTER TABLE {gone} ADD PRIMARY KEY ({identity})"))
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
-        there = bool(columns_of(connection, self.gone))
-        if there:
-            self.remember_deleted(connection)
-        return there
+        return bool(columns_of(connection, self.gone))
 
     def _create(self, connection: psycopg.Connection) -> None:
         columns = [

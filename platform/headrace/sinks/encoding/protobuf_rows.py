@@ -110,7 +110,7 @@ def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool)
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)
     descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
-    # Apicurio 2.6 cannot compare descriptors. An earlier version of Headrace registered them all the same.
+    # Apicurio 2.6 cannot compare descriptors; a subject may hold one that somebody registered.
     text = proto_text(described)
     found = subject_schema(
         url, subject, "PROTOBUF", text or descriptor, references, former=descriptor, register=register
