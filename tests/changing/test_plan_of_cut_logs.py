@@ -12,12 +12,12 @@ from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.nodes.balance_told import begun_from_balance, rebuild_place
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import REBUILT, REFUSED
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.opening import BEFORE, balance_by
 from headrace.nodes.progress import Progress
+from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_place
 from tests.changing.held import NO_SPARK, hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
 

@@ -2,7 +2,7 @@
 
 Law: an opening balance holds what the old description made of the rows that are gone. So an aggregate that it does not have,
 or another filter, group, window or grace, follows from no row that is there. Some of its aggregates, under other names or in
-another order, follow from it (see `nodes.balance_told`).
+another order, follow from it (see `nodes.rebuild_from_balance`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def why_not_from_the_rest(cut: Sequence[str], changes: Changes, why_not_told: st
     """Why a node cannot be rebuilt, with the columns that cannot be computed.
 
     In: cut           the topics whose logs were cut
-        why_not_told  why a balance that has all its aggregates does not do (see `nodes.balance_told`)
+        why_not_told  why a balance that has all its aggregates does not do (see `nodes.rebuild_from_balance`)
     """
     reason = f"rows of the log of '{cut[0]}' were cut off (headrace retain)"
     if why_not_told:

@@ -24,11 +24,10 @@ from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_r
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.lake import open_table, small_files
-from headrace.nodes.balance_told import NOTHING as NOTHING_TOLD
-from headrace.nodes.balance_told import balance_told
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
+from headrace.nodes.rebuild_from_balance import NO_REBUILD, rebuild_from_balance
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.state_commits import last_state_commit
@@ -185,9 +184,9 @@ class _Planner:
         if reason:
             return reason, way_out
         cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
-        told = balance_told(self._lake, node) if cut else NOTHING_TOLD
-        if cut and not told.suffices:
-            why = why_not_from_the_rest(cut, changes, told.why_not)
+        rebuild = rebuild_from_balance(self._lake, node) if cut else NO_REBUILD
+        if cut and not rebuild.suffices:
+            why = why_not_from_the_rest(cut, changes, rebuild.why_not)
             return why, ways_out(self._lake, node, cut, changes)
         if why := why_not_since(self._lake, node):
             return why, "Apply it once stream time has reached that day plus grace, or name an earlier day."

@@ -28,7 +28,6 @@ from headrace.fold.aggregates.projection import columns_from, project
 from headrace.fold.contract import BATCH
 from headrace.fold.totals import Totals
 from headrace.lake import kinds, small_files
-from headrace.nodes.balance_told import balance_told, begun_from_balance
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.opening import (
     BEFORE,
@@ -41,6 +40,7 @@ from headrace.nodes.opening import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance
 from headrace.nodes.state_commits import state_record, state_written_by, writings_read
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node) -> bool:
     """Let a rebuild begin where the balance of the node stands, unless it has begun; False: its whole log is there.
 
-    In:     beside  where its tables lie (see `balance_told.rebuild_place`)
+    In:     beside  where its tables lie (see `rebuild_from_balance.rebuild_place`)
     Raises: TerminalError when the balance does not tell what the node needs
     """
     if small_files.exists(begun_from_balance(beside)):
         return True
     if not cut_logs(lake, node):
         return False
-    name, told = node.required_name, balance_told(lake, node)
-    if told.sources is None or not told.suffices:
+    name, rebuild = node.required_name, rebuild_from_balance(lake, node)
+    if rebuild.sources is None or not rebuild.suffices:
         raise TerminalError(
             f"Node '{name}': its opening balance does not tell what its changed description needs.",
-            detail=told.why_not,
+            detail=rebuild.why_not,
             hint="Run `headrace plan`: it names what is missing, and the ways out.",
         )
     assert beside.nodes is not None
@@ -79,12 +79,12 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     lakes.forget(beside.nodes)
     entry: Mapping[str, Any] = balance_by(lake, name, state_written_by(lake, name)) or {}
     progress, of = Progress.from_json({**entry["progress"], "sizes": {}}), bound(spark, node)
-    columns = columns_from(_aggregates(of), told.sources)
+    columns = columns_from(_aggregates(of), rebuild.sources)
     source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
     folder = uuid.uuid4().hex
     uri = f"{beside.nodes}/openings/{folder}/{STATE}"
     _state_table(of, uri).append([*_projected(source, of.operator.layout, uri, columns)], _signed(name))
-    _settled_rows(spark, lake, beside, node, progress, told.sources)
+    _settled_rows(spark, lake, beside, node, progress, rebuild.sources)
     copied = copy_state(StateSource.committed(lakes.open_table(uri)), beside.state(name))
     record = state_record(node, progress, writings_read(lake, node))
     _state_table(of, beside.state(name)).append(copied, record)

@@ -39,7 +39,6 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
-from headrace.nodes.balance_told import balance_told, begun_from_balance, rebuild_place
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
     log_is_as_described,
@@ -52,6 +51,7 @@ from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
+from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance, rebuild_place
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -330,7 +330,7 @@ def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
             hint="Restore the description until stream time has reached that day plus grace, or name an earlier day.",
         )
     cut = cut_logs(lake, node)
-    if cut and not balance_told(lake, node).suffices:
+    if cut and not rebuild_from_balance(lake, node).suffices:
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, because older rows of its log were cut off.",
             detail=f"Opening balances stand for those of {', '.join(cut)}, and were struck by the old description.",

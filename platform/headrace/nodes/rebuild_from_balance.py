@@ -34,10 +34,10 @@ CHOOSY = (*ARITHMETIC, OWN)  # kinds that may refuse a value, so that its record
 
 
 @dataclass(frozen=True)
-class BalanceTold:
-    """The part of a changed description that an opening balance tells.
+class RebuildFromBalance:
+    """How a node of a changed description is rebuilt from its opening balance.
 
-    sources  of each aggregate the one of the balance that it is; None: the balance does not tell all that is needed
+    sources  for each aggregate the one of the balance with the same rules; None: the balance lacks one
     why_not  what keeps the node from being rebuilt from it all the same; empty: nothing does
     """
 
@@ -50,7 +50,7 @@ class BalanceTold:
         return self.sources is not None and not self.why_not
 
 
-NOTHING = BalanceTold()
+NO_REBUILD = RebuildFromBalance()
 
 
 def rebuild_place(lake: Lake, node: Node) -> Lake:
@@ -63,26 +63,26 @@ def begun_from_balance(beside: Lake) -> str:
     return f"{beside.nodes}/opening.json"
 
 
-def balance_told(lake: Lake, node: Node) -> BalanceTold:
+def rebuild_from_balance(lake: Lake, node: Node) -> RebuildFromBalance:
     """Look for a node's aggregates in its opening balance. Its description is another one than that of its tables."""
     name = node.required_name
     # A swap that was given up may have left a balance of its own there, too.
     entry = balance_by(lake, name, state_written_by(lake, name))
     if entry is None or not isinstance(node, RunningAggregate | WindowedAggregate):
-        return NOTHING
+        return NO_REBUILD
     if small_files.exists(begun_from_balance(rebuild_place(lake, node))):
-        return BalanceTold({})  # what it needs of the balance is there already
+        return RebuildFromBalance({})  # what it needs of the balance is there already
     before = _rules_of_balance(lake, name, entry)
     after = _plain(node.rules())
     if before is None or _others(before) != _others(after) or not _reads_less(before, after):
-        return NOTHING
+        return NO_REBUILD
     if isinstance(node, WindowedAggregate) and (node.since is not None or shuts_down(node)):
-        return NOTHING  # older rows are of yet another description; the bytes of open windows tell all their columns
+        return NO_REBUILD  # older rows are of yet another description; the bytes of open windows tell all their columns
     sources = sources_of(before[AGGREGATES], after[AGGREGATES])
     if sources is None:
-        return NOTHING
+        return NO_REBUILD
     removed = [(name, rules) for name, rules in before[AGGREGATES] if name not in sources.values()]
-    return BalanceTold(sources, _why_not(lake, node, entry, removed))
+    return RebuildFromBalance(sources, _why_not(lake, node, entry, removed))
 
 
 def _rules_of_balance(lake: Lake, name: str, entry: Mapping[str, Any]) -> dict[str, Any] | None:
