@@ -188,25 +188,6 @@ def test_a_table_without_our_columns_or_key_is_refused_with_the_fix(
     assert database.execute('SELECT id, n FROM "Ours"').fetchall() == [("a", 1)]
 
 
-def test_deletions_that_an_earlier_version_remembered_still_count(
-    spark: SparkSession, database: psycopg.Connection, tmp_path: Path
-) -> None:
-    """It knew no places; of what it wrote the sequence alone decides."""
-    database.execute(
-        "CREATE TABLE former (id text PRIMARY KEY, __sequence bigint, __ordinal int, __place bytea)"
-    )
-    database.execute("CREATE TABLE former__deleted (id text PRIMARY KEY, __sequence bigint, __ordinal int)")
-    database.execute("INSERT INTO former VALUES ('b', 5, 7, NULL)")
-    database.execute("INSERT INTO former__deleted VALUES ('a', 5, 0)")
-    to = delivery(tmp_path, "id")
-    for sequence, ids in ((4, ["b"]), (5, ["a", "b"]), (6, ["a", "b"])):
-        hr.PostgresSink("former").deliver(made(spark, "id STRING", [("a",), ("b",)], sequence), to)
-        assert database.execute("SELECT id FROM former ORDER BY id").fetchall() == [(each,) for each in ids]
-        assert database.execute("SELECT __sequence FROM former WHERE id = 'b'").fetchone() == (
-            max(sequence, 5),
-        )
-
-
 def test_a_table_in_a_schema_of_its_own(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
