@@ -21,7 +21,7 @@ from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.rebuild import rebuild_due
 from headrace.log.clock import SystemClock
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
-from headrace.streams.pausing import pause, paused_nodes
+from headrace.streams.pausing import pause, wishes
 from headrace.writing.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
@@ -156,7 +156,7 @@ def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: L
     told = apply(living, after)
     assert told.startswith("node closed: goes on from the tables of its former name")
     assert lakes.open_table(living.lake.state("sums")).snapshot().rows
-    assert paused_nodes(living.lake) == {"totals", "sums"}, "it rests under its new name, too"
+    assert wishes(living.lake).paused == {"totals", "sums"}, "it rests under its new name, too"
     living.commit((5, "a", 1), (7, "b", 2))
     living.fold(after)
     assert living.tables(after) == living.tables_anew(after)

@@ -197,17 +197,6 @@ def test_limits_of_earlier_pieces_stand_at_the_beginning_of_later_ones() -> None
     assert [piece[INGESTED].to_pylist() for piece, _ in pieces] == [[10], [20], [30]]
 
 
-@pytest.mark.parametrize(
-    ("rows_bytes", "buckets", "piece_bytes"),
-    [(0, 1, 10), (10, 1, 10), (11, 2, 20), (35, 4, 40), (999, 4, 40)],
-)
-def test_an_increment_gets_buckets_up_to_the_cores_and_then_pieces(
-    rows_bytes: int, buckets: int, piece_bytes: int
-) -> None:
-    how = Distribution.fitting(rows_bytes, 4, bucket_bytes=10)
-    assert (how.buckets, how.piece_bytes) == (buckets, piece_bytes)
-
-
 def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         state_groups, "GROUPS", ByteCache(0)

@@ -12,7 +12,7 @@ from headrace.lake.paths import Lake
 from headrace.log.limits import limits_in
 from headrace.orchestration import build_definitions
 from headrace.spark.lake_rows import read
-from headrace.streams.pausing import paused_nodes
+from headrace.streams.pausing import wishes
 from headrace.streams.trigger import trigger_set
 from tests.runtime.test_limits import CALM, new_log
 
@@ -50,7 +50,7 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
         with pytest.raises(HeadraceError, match="is not from 50 to"):
             run("set_trigger", instance, trigger_ms=7)
         run("pause_node", instance, node="calm")
-        assert paused_nodes(lake) == {"calm"}
+        assert wishes(lake).paused == {"calm"}
         run("pause_node", instance, node="calm", paused=False)
         with pytest.raises(HeadraceError, match="There is no node 'loud'"):
             run("pause_node", instance, node="loud")
@@ -61,4 +61,4 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     recorded = limits_in(read(spark, lake.log("visits")))
     assert [entry.limits for entry in recorded] == [{"limit_ms": 60_000, "max_records": 7}]
     assert trigger_set(lake, "streams") == 700
-    assert paused_nodes(lake) == frozenset()
+    assert wishes(lake).paused == frozenset()

@@ -19,7 +19,7 @@ from headrace.observe.stall import StallWatch
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import stream_runtime
-from headrace.streams.pausing import pause, paused_nodes, resume
+from headrace.streams.pausing import pause, resume, wishes
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.streams.stream_status import StreamStatus
 from tests.runtime.line import Line
@@ -43,11 +43,11 @@ def test_a_pause_is_asked_for_and_ended_by_name(tmp_path: Path) -> None:
         return CliRunner().invoke(app, list(words)).output
 
     assert "Node 'counts' is paused" in command("pause", "counts")
-    assert paused_nodes(lake) == {"counts"}
+    assert wishes(lake).paused == {"counts"}
     assert "Node 'counts' goes on" in command("resume", "counts")
     assert "Node 'counts' was not paused" in command("resume", "counts")
     assert "no node 'loud'" in command("pause", "loud")
-    assert paused_nodes(lake) == frozenset()
+    assert wishes(lake).paused == frozenset()
 
 
 @pytest.mark.fast

@@ -29,7 +29,6 @@ from headrace.fold.relations.station_step import StationStep
 from headrace.lake import NewFile
 
 PIECE_BYTES = 256 << 20
-BUCKET_BYTES = 64 << 20
 Compute = Callable[[Mapping[str, Computing], pa.Table], pa.Table]
 
 
@@ -45,23 +44,6 @@ class Distribution:
     buckets: int = 1
     piece_bytes: int = PIECE_BYTES
     run: RunTasks = run_in_process
-
-    @classmethod
-    def fitting(
-        cls,
-        rows_bytes: int,
-        cores: int,
-        *,
-        bucket_bytes: int = BUCKET_BYTES,
-        run: RunTasks = run_in_process,
-    ) -> Distribution:
-        """One bucket while an increment fits one, then more, up to the number of cores; then pieces.
-
-        In: rows_bytes    decoded bytes of the increment
-            bucket_bytes  decoded bytes of the rows of a bucket
-        """
-        buckets = min(max(1, -(-rows_bytes // bucket_bytes)), max(1, cores))
-        return cls(buckets, buckets * bucket_bytes, run)
 
 
 @dataclass(frozen=True)

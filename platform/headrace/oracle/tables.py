@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.table import TIMESTAMP
-from headrace.oracle.fates import TOMBSTONE, USED, refused_by_table
+from headrace.oracle.fates import TOMBSTONE, refused_by_table
 from headrace.oracle.values import Identity, identity, plain
 
 if TYPE_CHECKING:
     from headrace.description import Table
-    from headrace.oracle.log import Log, Results, Row, Values
+    from headrace.oracle.log import Row, Values
 
 
 def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
@@ -44,9 +44,3 @@ def shown(node: Table, row: Row) -> Values:
     """A record as a row of the table."""
     key = {name: plain(row.values[name]) for name in node.key}
     return key | {name: row.values[name] for name in node.values}
-
-
-def note_fates(node: Table, log: Log, feed: str, found: Results) -> None:
-    """The fate of each record: what has a key is used, tombstones too."""
-    for row in log.feeds[feed]:
-        found.met(row, refused_by_table(row, node.key, node.forget_deletes_ms) or USED)

@@ -45,11 +45,6 @@ def span(ms: int) -> str:
     return "less than a minute"
 
 
-def day_of(ms: int) -> str:
-    """The UTC day of a time in ms since 1970."""
-    return moment(ms)[:10]
-
-
 def joined(words: Sequence[object], *, at_most: int = 5) -> str:
     """`a, b and c`; `a, b and 7 more` when there are many."""
     shown = [str(word) for word in words[:at_most]]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from headrace.lake.paths import Lake
-
 
 class Settings(EnvironmentSettings):
     """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_METRICS_PORT` (of
@@ -36,12 +34,6 @@ class Settings(EnvironmentSettings):
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     price_per_hour: float | None = None
-
-    def open_lake(self) -> Lake:
-        """The lake at the root."""
-        from headrace.lake.paths import Lake
-
-        return Lake(self.lake)
 
 
 def pipeline_of_project(folder: Path) -> str:

@@ -32,11 +32,6 @@ def resume(lake: Lake, node: str) -> bool:
     return rested
 
 
-def paused_nodes(lake: Lake) -> frozenset[str]:
-    """The nodes that rest."""
-    return wishes(lake).paused
-
-
 @dataclass(frozen=True)
 class Wishes:
     """The requests of people and commands to a running stream.
