@@ -119,7 +119,9 @@ def test_followed_by_changes_a_throttled_table_stays_throttled_and_types_have_to
     assert joined.suppress(LIMIT).updated.throttle_ms == 60_000
     with refused("changes: a throttled table", "Leave out .throttle(…)"):
         joined.changes()
-    above = READINGS.table().with_column("twice", "value * 2")
+    typed = READINGS.table().with_column("twice", "value * 2").suppress(LIMIT)
+    assert {c.name: c.type for c in typed.result_columns}["twice"] == "DOUBLE"
+    above = READINGS.table().with_column("twice", "aggregate(array(value), 0D, (a, e) -> a + e)")
     with refused("only Spark knows the type of 'twice'", ".with_column('twice', 'CAST("):
         above.suppress(LIMIT)
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from headrace.description.wording import closest, listed
 from headrace.errors import DescriptionError
+from headrace.expressions.types import bare_or_quoted
 
 Field = tuple[str, str, bool]
 """Name, type in its normal form, nullable."""
@@ -176,7 +177,7 @@ class DdlReader:
                     f"STRUCT has two fields '{fields[position][0]}'", "Names are compared without case."
                 )
         return ", ".join(
-            f"{_bare_or_quoted(name)}: {data_type}" + ("" if nullable else " NOT NULL")
+            f"{bare_or_quoted(name)}: {data_type}" + ("" if nullable else " NOT NULL")
             for name, data_type, nullable in fields
         )
 
@@ -198,7 +199,3 @@ class DdlReader:
         _, text, position = self._peek()
         where = f"near '{text}' at position {position + 1}" if text else "at the end"
         raise DescriptionError(f"{self._what}: cannot read {self._ddl!r}: {problem} {where}.", hint=hint)
-
-
-def _bare_or_quoted(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else quote(name)

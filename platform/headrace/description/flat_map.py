@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlglot import Token, TokenType, exp
+from sqlglot import Token, TokenType
 from sqlglot.dialects.dialect import Dialect
 
-from headrace.description.expressions import Expression, parse_expression, syntax_tree
-from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
+from headrace.description.expression_types import type_in
+from headrace.description.expressions import Expression, parse_expression
+from headrace.description.schema import Column, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.steps import WithColumn
 from headrace.errors import DescriptionError
 
 EXPLODE = "explode"
 _WHAT = "flat_map"
-_OF_TEXTS = (exp.Split, exp.RegexpSplit)
-# Spark's functions that give an array of the type of their first argument.
-_OF_THE_SAME = (
-    exp.ArrayCompact, exp.ArrayDistinct, exp.ArrayExcept, exp.ArrayFilter, exp.ArrayRemove, exp.ArraySlice,
-    exp.ArraySort, exp.Paren,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,7 @@ class FlatMap(WithColumn):
         if not parsed.name:
             raise DescriptionError(f"{_WHAT}: {sql!r} has no name.", hint=f"Add a name: {sql} AS word.")
         shape.require(parsed.columns, f"{_WHAT}({sql!r})")
-        found = array_type(written, parsed, shape)
+        found = type_in(written, shape.types.values())
         if found is not None and element_of(found) is None:
             raise DescriptionError(
                 f"{_WHAT}: {sql!r} is {found}, not an array.",
@@ -54,9 +49,8 @@ class FlatMap(WithColumn):
 
     def applied_to(self, shape: Shape) -> Shape:
         """The columns with that of the elements; its type is known where that of the array is."""
-        parsed = parse_expression(self.expression, _WHAT)
         types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
-        found = array_type(self.expression, parsed, shape)
+        found = type_in(self.expression, shape.types.values())
         element = element_of(found) if found is not None else None
         if element is not None:
             types[self.name] = Column(self.name, element, nullable=True)
@@ -81,22 +75,6 @@ def without_explode(sql: str) -> str:
         sql[tokens[closing].end + 1 :].strip(),
     )
     return f"{array} {name}".strip()
-
-
-def array_type(sql: str, parsed: Expression, shape: Shape) -> str | None:
-    """The type of what an expression makes, as DDL; None where Spark alone knows it."""
-    tree = syntax_tree(sql, _WHAT)
-    tree = tree.this if isinstance(tree, exp.Alias) else tree
-    while isinstance(tree, _OF_THE_SAME):
-        tree = tree.this
-    if isinstance(tree, _OF_TEXTS):
-        return "ARRAY<STRING>"
-    if isinstance(tree, exp.Cast):
-        return parse_type(str(tree.to.sql(dialect="spark")), _WHAT)
-    if isinstance(tree, exp.Column) and len(tree.parts) == 1:
-        known = shape.type_of(tree.name)
-        return known.type if known else None
-    return parsed.type
 
 
 def element_of(array: str) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.expression_types import type_in
 from headrace.description.expressions import parse_expression
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
-from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
+from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -184,6 +185,16 @@ class Join(Refinable):
                 f"{what}: both tables have a column '{path[0]}'.", hint=_SETTLE.format(path[0])
             )
 
+    def _columns_of_sides(self) -> list[Column]:
+        """The columns that a selection reads, as far as their types are known: by themselves, and as `left` and `right`."""
+        sides = {"left": self.left.shape.types.values(), "right": self.right.shape.types.values()}
+        plain = [column for side in reversed(sides.values()) for column in side]
+        structs = [
+            Column(name, f"STRUCT<{', '.join(f'{quote(c.name)}: {c.type}' for c in side)}>", nullable=True)
+            for name, side in sides.items()
+        ]
+        return [*plain, *structs]
+
     def _column(self, expression: Expression) -> ResultColumn:
         """The column that an expression makes; its type and meaning are known where it repeats one."""
         left, right = _by_name(self.left), _by_name(self.right)
@@ -196,7 +207,8 @@ class Join(Refinable):
             case (name,):
                 known = left.get(name, right.get(name))
         if known is None:
-            return ResultColumn(expression.name, "computed", expression.sql)
+            found = type_in(expression.sql, self._columns_of_sides())
+            return ResultColumn(expression.name, found or "computed", expression.sql)
         return replace(known, name=expression.name)
 
 

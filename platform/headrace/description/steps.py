@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.record_metadata import runnable
 from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
@@ -182,10 +183,11 @@ Step = Where | Select | WithColumn | Transform
 
 def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
     """The column that an expression makes, if its type is known."""
-    if parsed.type is not None:
-        return {name: Column(name, parse_type(parsed.type, f"the type of '{name}'"), nullable=True)}
     known = shape.type_of(parsed.source) if parsed.source else None
-    return {name: replace(known, name=name)} if known else {}
+    if known is not None:
+        return {name: replace(known, name=name)}
+    found = type_in(parsed.sql, shape.types.values()) or parsed.type
+    return {name: Column(name, parse_type(found, f"the type of '{name}'"), nullable=True)} if found else {}
 
 
 def _replaces(parsed: Expression, made: str, name: str) -> bool:

@@ -1,0 +1,34 @@
+"""The types of expressions, as Spark would find them, while a pipeline is described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from sqlglot import exp
+
+from headrace.description.arrow_types import arrow_type
+from headrace.description.expressions import syntax_tree
+from headrace.description.record_metadata import PLAIN, runnable
+from headrace.description.schema import Column
+from headrace.expressions import bind
+from headrace.expressions.types import NULL, ddl_of
+
+# What the functions of `record_metadata` stand for, where that is a column of the log.
+_OF_RECORDS = {sql.strip("`"): arrow_type(of) for sql, of in PLAIN.values() if sql.startswith("`")}
+
+
+def type_in(sql: str, columns: Iterable[Column]) -> str | None:
+    """The type of an expression over a row with these columns, as DDL; None: only Spark knows it.
+
+    In: columns  those of which the type is known
+    """
+    return _type_of(sql, tuple((column.name.lower(), column.type) for column in columns))
+
+
+@lru_cache(maxsize=4096)
+def _type_of(sql: str, columns: tuple[tuple[str, str], ...]) -> str | None:
+    tree = syntax_tree(runnable(sql).sql, "the expression")
+    tree = tree.this if isinstance(tree, exp.Alias) else tree
+    term = bind(tree, _OF_RECORDS | {name: arrow_type(of) for name, of in columns})
+    return None if term is None or term.type == NULL else ddl_of(term.type)

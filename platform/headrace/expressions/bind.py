@@ -1,0 +1,292 @@
+"""From a syntax tree to a term.
+
+Law: a term is made only of what the differential test has compared with Spark. None means that only Spark knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from headrace.expressions import arithmetic, literals, logic, moments, nested, texts
+from headrace.expressions.casts import cast
+from headrace.expressions.functions import call
+from headrace.expressions.term import Rows, Term, literal, null_of
+from headrace.expressions.types import (
+    BOOLEAN,
+    DATE,
+    NULL,
+    STRING,
+    TIMESTAMP,
+)
+
+_COMPARES = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.In, exp.Between, exp.Is, exp.Not, exp.Escape)
+Columns = Mapping[str, pa.DataType]
+Binder = Callable[[exp.Expr, Columns], "Term | None"]
+
+
+def bind(tree: exp.Expr, columns: Columns) -> Term | None:
+    """The term of a syntax tree; None: only Spark knows its type.
+
+    In: columns  the types of the columns by their names in lower case
+    """
+    if _is_read_otherwise(tree):
+        return Term(BOOLEAN) if isinstance(tree, _COMPARES) else None
+    binder = _BINDERS.get(type(tree))
+    return binder(tree, columns) if binder is not None else call(tree, columns, bind)
+
+
+def _is_read_otherwise(tree: exp.Expr) -> bool:
+    """True if Spark's grammar may bind the operators of a text in another way than sqlglot's; parentheses end the doubt.
+
+    In Spark all comparisons bind alike and from the left, and tighter than LIKE, IN, BETWEEN, IS and NOT; `||` binds as `+`.
+    """
+    left, right = tree.args.get("this"), tree.args.get("expression")
+    if isinstance(tree, _COMPARES):
+        return isinstance(left, _PREDICATES) or isinstance(right, (*_PREDICATES, *_COMPARES))
+    if isinstance(tree, _PREDICATES):
+        inner = [each for each in tree.args.values() if isinstance(each, exp.Expr)]
+        return any(isinstance(each, (*_PREDICATES, *_COMPARES)) for each in inner) and not isinstance(
+            tree, exp.Not
+        )
+    if isinstance(tree, exp.DPipe):
+        return isinstance(left, exp.Add | exp.Sub) or isinstance(right, exp.Add | exp.Sub)
+    if isinstance(tree, exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor):
+        return isinstance(left, exp.Binary) or isinstance(right, exp.Binary)
+    return False
+
+
+def _column(tree: exp.Expr, columns: Columns) -> Term | None:
+    assert isinstance(tree, exp.Column)
+    return _path([part.name for part in tree.parts], columns)
+
+
+def _path(names: list[str], columns: Columns) -> Term | None:
+    name = names[0].lower()
+    if name not in columns:
+        return None
+
+    def evaluate(rows: Rows) -> pa.Array:
+        return rows.columns[name]
+
+    term: Term | None = Term(columns[name], evaluate)
+    for field in names[1:]:
+        term = nested.field_of(term, field) if term is not None else None
+    return term
+
+
+def _dot(tree: exp.Expr, columns: Columns) -> Term | None:
+    of = bind(tree.this, columns)
+    name = tree.expression
+    return nested.field_of(of, name.name) if of is not None and isinstance(name, exp.Identifier) else None
+
+
+def _literal(tree: exp.Expr, columns: Columns) -> Term | None:
+    text = str(tree.this)
+    return literal(text, STRING) if tree.args.get("is_string") else literals.number(text)
+
+
+def _cast(tree: exp.Expr, columns: Columns) -> Term | None:
+    to, of = literals.type_named(tree.args["to"]), bind(tree.this, columns)
+    if to is None or of is None:
+        return None if to is None else Term(to)
+    if of.is_constant and isinstance(tree.this, exp.Literal):
+        is_text = isinstance(of.constant, str)
+        if is_text and isinstance(tree, exp.Cast) and to in (DATE, TIMESTAMP):
+            return literals.moment(of.constant, to) or Term(to)
+        if not is_text and isinstance(tree, exp.TryCast):  # sqlglot makes a cast of 1L
+            return literals.suffixed(of, to) or cast(of, to) or Term(to)
+    return cast(of, to, is_try=bool(tree.args.get("safe"))) or Term(to)
+
+
+def _two(compute: Callable[[Term, Term], Term | None]) -> Binder:
+    def binder(tree: exp.Expr, columns: Columns) -> Term | None:
+        left, right = bind(tree.this, columns), bind(tree.expression, columns)
+        return compute(left, right) if left is not None and right is not None else None
+
+    return binder
+
+
+def _one(compute: Callable[[Term], Term | None]) -> Binder:
+    def binder(tree: exp.Expr, columns: Columns) -> Term | None:
+        of = bind(tree.this, columns)
+        return compute(of) if of is not None else None
+
+    return binder
+
+
+def _condition(compute: Callable[[Term, Term], Term | None]) -> Binder:
+    """A condition is BOOLEAN, whatever is in it; its value is known if both sides are."""
+    binder = _two(compute)
+    return lambda tree, columns: binder(tree, columns) or Term(BOOLEAN)
+
+
+def _arithmetic(sign: str) -> Binder:
+    plain = _two(lambda left, right: arithmetic.arithmetic(sign, left, right))
+
+    def binder(tree: exp.Expr, columns: Columns) -> Term | None:
+        by = _interval(tree.expression)
+        if by is None:
+            return plain(tree, columns)
+        of = bind(tree.this, columns)
+        number, unit = by
+        return moments.shifted(of, number if sign == "+" else -number, unit) if of is not None else None
+
+    return binder
+
+
+def _interval(tree: exp.Expr) -> tuple[int, str] | None:
+    if (
+        not isinstance(tree, exp.Interval)
+        or not isinstance(tree.this, exp.Literal)
+        or tree.args.get("unit") is None
+    ):
+        return None
+    text, unit = str(tree.this.this), str(tree.args["unit"].name).upper()
+    return (int(text), unit.removesuffix("S")) if text.lstrip("-").isdigit() else None
+
+
+def _like(tree: exp.Expr, columns: Columns) -> Term | None:
+    made = _two(texts.like)(tree, columns) or Term(BOOLEAN)
+    return logic.negated(made) if tree.args.get("negate") else made
+
+
+def _is(tree: exp.Expr, columns: Columns) -> Term | None:
+    of, what = bind(tree.this, columns), tree.expression
+    if of is None:
+        return Term(BOOLEAN)
+    if isinstance(what, exp.Null):
+        return logic.is_null(of)
+    if isinstance(what, exp.Boolean):
+        return logic.null_safe_equal(of, literal(bool(what.this), BOOLEAN))
+    return Term(BOOLEAN)
+
+
+def _in(tree: exp.Expr, columns: Columns) -> Term | None:
+    of, values = bind(tree.this, columns), [bind(each, columns) for each in tree.expressions]
+    known = [value for value in values if value is not None]
+    if of is None or len(known) < len(values) or not values:
+        return Term(BOOLEAN)
+    return logic.is_in(of, known) or Term(BOOLEAN)
+
+
+def _between(tree: exp.Expr, columns: Columns) -> Term | None:
+    of, low, high = (bind(tree.args[name], columns) for name in ("this", "low", "high"))
+    if of is None or low is None or high is None:
+        return Term(BOOLEAN)
+    above, below = logic.comparison(">=", of, low), logic.comparison("<=", of, high)
+    return (logic.both(above, below) if above and below else None) or Term(BOOLEAN)
+
+
+def _case(tree: exp.Expr, columns: Columns) -> Term | None:
+    subject = tree.args.get("this")
+    branches = []
+    for each in tree.args["ifs"]:
+        when, then = bind(each.this, columns), bind(each.args["true"], columns)
+        if subject is not None and when is not None:
+            of = bind(subject, columns)
+            when = logic.comparison("=", of, when) if of is not None else None
+        branches.append((when or Term(BOOLEAN), then))
+    default = tree.args.get("default")
+    otherwise = bind(default, columns) if default is not None else null_of(NULL)
+    return _chosen(branches, otherwise)
+
+
+def _if(tree: exp.Expr, columns: Columns) -> Term | None:
+    default = tree.args.get("false")
+    when, then = bind(tree.this, columns), bind(tree.args["true"], columns)
+    otherwise = bind(default, columns) if default is not None else null_of(NULL)
+    return _chosen([(when or Term(BOOLEAN), then)], otherwise)
+
+
+def _chosen(branches: list[tuple[Term, Term | None]], otherwise: Term | None) -> Term | None:
+    known = [(when, then) for when, then in branches if then is not None]
+    if len(known) < len(branches) or otherwise is None:
+        return None
+    return logic.case(known, otherwise)
+
+
+def _negative(tree: exp.Expr, columns: Columns) -> Term | None:
+    of = tree.this
+    if isinstance(of, exp.Literal) and not of.args.get("is_string"):
+        least, number = literals.least_integer(str(of.this)), literals.number(str(of.this))
+        return least or (literal(-number.constant, number.type) if number is not None else None)
+    return _one(arithmetic.negative)(tree, columns)
+
+
+def _coalesce(tree: exp.Expr, columns: Columns) -> Term | None:
+    terms = [bind(each, columns) for each in (tree.this, *tree.expressions)]
+    known = [term for term in terms if term is not None]
+    return logic.coalesce(known) if len(known) == len(terms) else None
+
+
+def _all(compute: Callable[[list[Term]], Term | None]) -> Binder:
+    def binder(tree: exp.Expr, columns: Columns) -> Term | None:
+        terms = [
+            bind(each, columns)
+            for each in [tree.args.get("this"), *tree.expressions]
+            if isinstance(each, exp.Expr)
+        ]
+        known = [term for term in terms if term is not None]
+        return compute(known) if len(known) == len(terms) else None
+
+    return binder
+
+
+_BINDERS: Mapping[type[exp.Expr], Binder] = {
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Paren: lambda tree, columns: bind(tree.this, columns),
+    exp.Alias: lambda tree, columns: bind(tree.this, columns),
+    exp.Literal: _literal,
+    exp.Boolean: lambda tree, _: literal(bool(tree.this), BOOLEAN),
+    exp.Null: lambda *_: null_of(NULL),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Add: _arithmetic("+"),
+    exp.Sub: _arithmetic("-"),
+    exp.Mul: _arithmetic("*"),
+    exp.Div: _arithmetic("/"),
+    exp.Mod: _arithmetic("%"),
+    exp.IntDiv: _two(arithmetic.whole_quotient),
+    exp.Neg: _negative,
+    exp.Abs: _one(arithmetic.absolute),
+    exp.EQ: _condition(lambda left, right: logic.comparison("=", left, right)),
+    exp.NEQ: _condition(
+        lambda left, right: (same := logic.comparison("=", left, right)) and logic.negated(same)
+    ),
+    exp.LT: _condition(lambda left, right: logic.comparison("<", left, right)),
+    exp.LTE: _condition(lambda left, right: logic.comparison("<=", left, right)),
+    exp.GT: _condition(lambda left, right: logic.comparison(">", left, right)),
+    exp.GTE: _condition(lambda left, right: logic.comparison(">=", left, right)),
+    exp.NullSafeEQ: _condition(logic.null_safe_equal),
+    exp.NullSafeNEQ: _condition(
+        lambda left, right: (same := logic.null_safe_equal(left, right)) and logic.negated(same)
+    ),
+    exp.And: _condition(logic.both),
+    exp.Or: _condition(logic.either),
+    exp.Not: lambda tree, columns: _one(logic.negated)(tree, columns) or Term(BOOLEAN),
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _two(logic.null_if),
+    exp.IsNan: lambda tree, columns: _one(logic.is_nan)(tree, columns) or Term(BOOLEAN),
+    exp.Greatest: _all(lambda terms: logic.extreme(terms, greatest=True)),
+    exp.Least: _all(lambda terms: logic.extreme(terms, greatest=False)),
+    exp.Upper: _one(texts.upper),
+    exp.Lower: _one(texts.lower),
+    exp.Length: _one(texts.length),
+    exp.Concat: _all(texts.concat),
+    exp.DPipe: _two(lambda left, right: texts.concat([left, right])),
+    exp.StartsWith: _condition(lambda of, part: texts.matches(pc.starts_with, of, part)),
+    exp.EndsWith: _condition(lambda of, part: texts.matches(pc.ends_with, of, part)),
+    exp.Contains: _condition(lambda of, part: texts.matches(pc.match_substring, of, part)),
+    exp.Like: _like,
+}

@@ -1,0 +1,77 @@
+"""Fields of structs and elements of arrays and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.expressions.term import Datum, Term, lifted, on_arrays
+from headrace.expressions.types import INT, NULL, is_integral
+
+
+def field_of(term: Term, name: str) -> Term | None:
+    """`term.name`: the field of a struct, without regard to case; of an array of structs the array of its fields."""
+    of = term.type
+    is_array = pa.types.is_list(of) and pa.types.is_struct(of.value_type)
+    struct = of.value_type if is_array else of
+    if not pa.types.is_struct(struct):
+        return None
+    places = [
+        number for number in range(struct.num_fields) if struct.field(number).name.lower() == name.lower()
+    ]
+    if len(places) != 1:
+        return None
+    place = places[0]
+    of_field = struct.field(place).type
+    if is_array:
+        return Term(pa.list_(pa.field("element", of_field)))
+    return on_arrays(of_field, lambda value: pc.struct_field(value, place), term)
+
+
+def struct_of(names: Sequence[str], terms: Sequence[Term]) -> Term | None:
+    """`struct(…)` and `named_struct(…)`."""
+    fields = [pa.field(name, term.type) for name, term in zip(names, terms, strict=True)]
+    return Term(pa.struct(fields))
+
+
+def array_of_terms(terms: Sequence[Term], common: pa.DataType | None) -> Term | None:
+    """`array(…)`."""
+    return None if common is None or common == NULL else Term(pa.list_(pa.field("element", common)))
+
+
+def element(term: Term, index: Term, *, offset: int) -> Term | None:
+    """`term[index]`: null where there is none. In: offset  the first index of an array, 0 or 1."""
+    of = term.type
+    if pa.types.is_map(of):
+        return Term(of.item_type)
+    if not pa.types.is_list(of) or not is_integral(index.type):
+        return None
+    known = offset == 0 and index.is_constant and isinstance(index.constant, int) and index.constant >= 0
+    if not known:
+        return Term(of.value_type)
+    wanted = index.constant
+    return on_arrays(of.value_type, lambda value: _element(value, wanted), term)
+
+
+def _element(value: pa.Array, wanted: int) -> pa.Array:
+    sizes = np.asarray(pc.list_value_length(value).fill_null(0))
+    there = sizes > wanted
+    places = np.asarray(value.offsets)[: len(value)].astype(np.int64) + wanted
+    return value.values.take(pa.array(np.where(there, places, 0), pa.int64(), mask=~there))
+
+
+def size(term: Term) -> Term | None:
+    """`size(term)`: the number of elements; of null it is −1, as Spark has it while ANSI mode is off."""
+    of = term.type
+    if pa.types.is_map(of):
+        return Term(INT)
+    if not pa.types.is_list(of):
+        return None
+    return lifted(INT, _size, term)
+
+
+def _size(value: Datum) -> Datum:
+    return pc.fill_null(pc.cast(pc.list_value_length(value), INT), -1)

@@ -1,0 +1,73 @@
+"""Holds a term against the column that Spark made of the same text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import parse_one
+
+from headrace.expressions import Rows, SparkNeededError, Term, bind
+from tests.expressions.boundary_rows import SCHEMA
+
+COLUMNS = {field.name: field.type for field in SCHEMA}
+EQUAL, TYPED, UNKNOWN, LEFT_TO_SPARK = "equal", "typed", "type not known", "left to Spark"
+
+
+@dataclass(frozen=True)
+class Difference(Exception):
+    """What differs, in words."""
+
+    words: str
+
+
+def term_of(text: str) -> Term | None:
+    """The term of a text over the columns of `boundary_rows`."""
+    return bind(parse_one(f"SELECT {text}", dialect="spark").expressions[0], COLUMNS)
+
+
+def compared(text: str, rows: pa.Table, theirs: pa.Array) -> str:
+    """How far the expression is covered. In: theirs  the values that Spark gave for `rows`.
+
+    Raises: Difference when type, value (by its bits) or null differ
+    """
+    term = term_of(text)
+    if term is None:
+        return UNKNOWN
+    if not _same_type(term.type, theirs.type):
+        raise Difference(f"{text}: the type is {term.type}, Spark's is {theirs.type}")
+    if term.evaluate is None:
+        return TYPED
+    try:
+        ours = term.over(Rows.of(rows))
+    except SparkNeededError:
+        return LEFT_TO_SPARK
+    for row, (one, other) in enumerate(zip(_plain(ours), _plain(theirs), strict=True)):
+        if not _same(one, other):
+            raise Difference(f"{text}: row {row} has {one!r}, Spark has {other!r}")
+    return EQUAL
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """True of equal types; whether parts may be null does not matter."""
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return _same_type(one.value_type, other.value_type)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        names = [field.name for field in one] == [field.name for field in other]
+        return names and all(_same_type(a.type, b.type) for a, b in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def _plain(values: pa.Array) -> list[object]:
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    plain: list[object] = values.to_pylist()
+    return plain
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return repr(one) == repr(other)
+    return type(one) is type(other) and one == other
