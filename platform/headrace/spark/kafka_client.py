@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.errors import TransientError
 from headrace.sequence.sequence_records import RECORDS
+from headrace.spark.kafka_headers import HeaderReader, headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from headrace.spark.kafka import KafkaSettings
+    from headrace.spark.kafka_headers import Headers
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 PATIENCE_SECONDS = 60  # without a record
@@ -58,8 +60,7 @@ class KafkaReader:
         In:     offsets  for each partition the first and the last; Kafka has given out all of them
         Raises: RecordsNotReadError
         """
-        options = self._settings.client_options() | READING | {"group.id": f"headrace-{self._topic}"}
-        consumer = Consumer(options)
+        consumer = Consumer(self._options)
         try:
             for partition, (first, last) in sorted(offsets.items()):
                 place = TopicPartition(self._topic, partition, first)
@@ -70,6 +71,10 @@ class KafkaReader:
         finally:
             consumer.close()
 
+    @property
+    def _options(self) -> dict[str, object]:
+        return self._settings.client_options() | READING | {"group.id": f"headrace-{self._topic}"}
+
     def _batches(self, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
         waiting: list[Message] = []
         size = 0
@@ -78,10 +83,40 @@ class KafkaReader:
             size += len(message.key() or b"") + len(message.value() or b"")
             self.refusable += abs(message.timestamp()[1]) > SPARK_MS_MAX
             if len(waiting) >= ROWS_MAX or size >= BYTES_MAX:
-                yield _batch_of(waiting)
+                yield self._batch_of(waiting)
                 waiting, size = [], 0
         if waiting:
-            yield _batch_of(waiting)
+            yield self._batch_of(waiting)
+
+    def _batch_of(self, messages: Sequence[Message]) -> pa.RecordBatch:
+        headers = self._headers_of(messages)
+        columns = [
+            [message.partition() for message in messages],
+            [message.offset() for message in messages],
+            [message.key() for message in messages],
+            [message.value() for message in messages],
+            [message.timestamp()[1] for message in messages],
+            [[name for name, _ in pairs] for pairs in headers],
+            [[value for _, value in pairs] for pairs in headers],
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+    def _headers_of(self, messages: Sequence[Message]) -> list[Headers]:
+        """The headers of each record. Those with a name that is not UTF-8 are read once more."""
+        read = [headers_of(message) for message in messages]
+        odd = [at for at, pairs in enumerate(read) if pairs is None]
+        if odd:
+            reader = HeaderReader(self._topic, self._options)
+            try:
+                for at in odd:
+                    partition, offset = messages[at].partition(), messages[at].offset()
+                    assert partition is not None
+                    assert offset is not None
+                    read[at] = reader.read(partition, offset)
+            finally:
+                reader.close()
+        return cast("list[Headers]", read)
 
     def _not_read(self, why: str) -> RecordsNotReadError:
         return RecordsNotReadError(
@@ -116,18 +151,3 @@ def _messages(consumer: Consumer, place: TopicPartition, last: int) -> Iterator[
 
 def _is_final(error: KafkaError) -> bool:
     return error.fatal() or error.code() in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
-
-
-def _batch_of(messages: Sequence[Message]) -> pa.RecordBatch:
-    headers = [cast("list[tuple[str, bytes | None]]", message.headers() or []) for message in messages]
-    columns = [
-        [message.partition() for message in messages],
-        [message.offset() for message in messages],
-        [message.key() for message in messages],
-        [message.value() for message in messages],
-        [message.timestamp()[1] for message in messages],
-        [[name for name, _ in pairs] for pairs in headers],
-        [[value for _, value in pairs] for pairs in headers],
-    ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)

@@ -1,0 +1,95 @@
+"""A header whose name is not UTF-8 does not stop a log: its record is read as Spark's Kafka source reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from headrace.sequence.sequence_records import NAMES, VALUES
+from headrace.settings.kafka import KafkaSettings
+from headrace.spark.kafka_client import READING, KafkaReader, RecordsNotReadError
+from headrace.spark.kafka_headers import HeaderReader, headers_of, name_of
+from tests.runtime.odd_headers import Header, OddProducer, cluster
+
+pytestmark = pytest.mark.fast
+
+TOPIC = "odd"
+HEADERS: list[list[Header]] = [
+    [(b"plain", b"1")],
+    [(b"b\xffd", b"2"), (b"plain", b""), (b"plain", None)],
+    [],
+    [(b"source-chain", b"[]"), (b"\xed\xa0\x80", b"\xff")],
+]
+READ = [
+    [("plain", b"1")],
+    [("b\ufffdd", b"2"), ("plain", b""), ("plain", None)],
+    [],
+    [("source-chain", b"[]"), ("\ufffd", b"\xff")],
+]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A cluster with one topic."""
+    with cluster() as addresses:
+        producer = OddProducer(addresses)
+        for number, headers in enumerate(HEADERS):
+            producer.send(TOPIC, b"%d" % number, headers)
+        producer.close()
+        yield addresses
+
+
+def test_all_records_are_read_and_names_are_as_java_reads_them(bootstrap: str) -> None:
+    (batch,) = KafkaReader(TOPIC, KafkaSettings(bootstrap_servers=bootstrap)).read({0: (0, 3)})
+    assert batch["value"].to_pylist() == [b"0", b"1", b"2", b"3"]
+    names, values = (batch[name].to_pylist() for name in (NAMES, VALUES))
+    assert [[*zip(*pair, strict=True)] for pair in zip(names, values, strict=True)] == READ
+
+
+def test_no_exception_stays_pending_however_often_headers_are_asked(bootstrap: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", **READING})
+    for _ in range(50):
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        read = [headers_of(message) for message in consumer.consume(4, 10)]
+        assert read == [READ[0], None, READ[2], None]
+    consumer.close()
+
+
+def test_a_record_that_kafka_no_longer_gives_is_an_error_of_kafka(bootstrap: str) -> None:
+    reader = HeaderReader(TOPIC, {"bootstrap.servers": bootstrap, **READING})
+    with pytest.raises(KafkaException):
+        reader.read(0, 99)
+    assert reader.read(0, 1) == READ[1]
+    reader.close()
+    with pytest.raises(KafkaException, match=r"no\.such\.option"):
+        HeaderReader(TOPIC, {"no.such.option": 1})
+
+
+def test_an_error_names_the_topic(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeaderReader, "read", _away)
+    with pytest.raises(RecordsNotReadError, match="Topic 'odd': Kafka's client could not read its records"):
+        list(KafkaReader(TOPIC, KafkaSettings(bootstrap_servers=bootstrap)).read({0: (0, 3)}))
+
+
+def _away(self: HeaderReader, partition: int, offset: int) -> None:
+    raise KafkaException("away")
+
+
+# As Java 17 reads these bytes.
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        (b"plain", "plain"),
+        ("größe".encode(), "größe"),
+        (b"\xff", "\ufffd"),
+        (b"\xe1\xed\xa0\xed\xee", "\ufffd" * 4),
+        (b"\xed\xa0\x80\x80", "\ufffd" * 2),
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xf0\x9f\x98", "\ufffd"),
+        (b"\xc0\x80", "\ufffd" * 2),
+    ],
+)
+def test_a_name_is_read_as_java_reads_it(name: bytes, read: str) -> None:
+    assert name_of(name) == read
