@@ -222,7 +222,8 @@ def test_a_function_has_its_state_and_what_takes_several_records_has_no_timers()
     node = counted(hr.processor(told, state="n INT"), stores=[]).named("words")
     assert [store.name for store in node.stores] == ["state"]
     assert node.in_words == "One row for each that told forwards, by word."
-    assert {*node.rules()["processor"]["calls"]} == {"LIMIT", "halved"}
+    name = told.__qualname__
+    assert {*node.code["parts"]} == {f"{name}{each}" for each in ("", "/LIMIT", "/halved", "/halved/LIMIT")}
     of = [
         hr.processor(told, state="n INT"),
         hr.processor(told, state="n BIGINT"),
@@ -328,8 +329,8 @@ class Calls(CountWords):
 def test_what_a_processor_calls_in_its_package_alters_its_fingerprint(
     monkeypatch: pytest.MonkeyPatch, name: str, other: Any
 ) -> None:
-    before, rules = counted(Calls).fingerprint(), counted(Calls).rules()["processor"]
-    assert {*rules["calls"]["Calls"]} == {"LIMIT", "halved"}
+    before, parts = counted(Calls).fingerprint(), counted(Calls).code["parts"]
+    assert {"Calls.process/halved", "Calls.process/halved/LIMIT"} <= {*parts}
     monkeypatch.setitem(globals(), name, other)
     assert counted(Calls).fingerprint() != before
     monkeypatch.undo()

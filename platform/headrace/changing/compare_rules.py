@@ -16,6 +16,7 @@ from headrace.description.unnamed import is_unnamed
 
 Rules = Mapping[str, Any]
 NONE = "none"
+CODE_SHOWN_MAX = 60  # characters of a value; a digest is longer
 STEPLESS = "a step without a name"
 BY_NAME = "by_name"  # the rule of a node that is read by its name
 # By which rule an operator is told from the others; the first that is there counts.
@@ -134,7 +135,9 @@ def _changes(one: Any, other: Any, where: str) -> Iterator[ColumnChange | str]:
     if one == other:
         return
     name = where.rpartition(".")[2]
-    if isinstance(one, dict) and isinstance(other, dict):
+    if name == "parts" and isinstance(one, dict) and isinstance(other, dict):
+        yield from _of_code(one, other, where.rpartition(".")[0])
+    elif isinstance(one, dict) and isinstance(other, dict):
         yield from _of_rules(one, other, where)
     elif name == "aggregates":
         yield from _of_columns(one or [], other or [], where.rpartition(".")[0])
@@ -159,6 +162,15 @@ def _of_rules(one: Rules, other: Rules, where: str) -> Iterator[ColumnChange | s
     for name in names:
         if name not in TOLD_BY:
             yield from _changes(one.get(name), other.get(name), f"{where}.{name}".lstrip("."))
+
+
+def _of_code(one: Rules, other: Rules, where: str) -> Iterator[str]:
+    """The parts of a processor's code: a value as it was and is, a text only by its path."""
+    for path in sorted({*one, *other}):
+        before, after = one.get(path, NONE), other.get(path, NONE)
+        if before != after:
+            short = max(len(before), len(after)) <= CODE_SHOWN_MAX and "text" not in before + after
+            yield f"{_words(where)}, code of {path}" + (f": {before} -> {after}" if short else " changed")
 
 
 def _operator(rules: Rules) -> str | None:

@@ -6,10 +6,12 @@ approximate each record by itself, and merge what is left exactly. Each raises D
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.code_identity import code_of
 from headrace.description.schema import ResultColumn, is_decimal, is_integral, parse_type
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -101,13 +103,20 @@ class Aggregate:
     def rules(self) -> dict[str, Any]:
         """Its rules, on which its result depends, as JSON."""
         if self.own is not None:
-            return {"kind": OWN, "columns": self.inputs, **self.own.rules()}
+            stated = {"state": self.own.state, "result": self.own.result}
+            return {"kind": OWN, "columns": self.inputs, "code": self.code, **stated}
         kept = {name: value for name, value in asdict(self).items() if name not in ("own", "inputs")}
         return {name: value for name, value in kept.items() if value is not None or name == "column"}
 
+    @cached_property
+    def code(self) -> Mapping[str, Any]:
+        """The code of an aggregate of one's own, as of its description."""
+        return {} if self.own is None else code_of(self.own, self.own.named)
+
     def _check_columns(self) -> None:
-        if self.kind == OWN:
-            self._check_inputs()
+        if self.own is not None:
+            self.own.check_inputs(self.inputs)
+            assert self.code
             return
         example = _EXAMPLES.get(self.kind, f"hr.{self.kind}('value')")
         for name, column, needed in (
@@ -121,15 +130,6 @@ class Aggregate:
                     f"{self.kind}: {name}{a_value(column)} is not a column name.",
                     hint=f"Write for example {example}.",
                 )
-
-    def _check_inputs(self) -> None:
-        assert self.own is not None
-        wrong = [name for name in self.inputs if not isinstance(name, str) or not name.strip()]
-        if wrong or not self.inputs:
-            raise DescriptionError(
-                f"{self.own.named}: {a_value(wrong[0]) if wrong else 'nothing'} is not a column name.",
-                hint=f"Name the columns that `add` gets: {self.own.named}().of('value').",
-            )
 
     def _check_error(self) -> None:
         if self.kind not in APPROXIMATE and self.error is None:

@@ -1,89 +1,189 @@
-"""The identity of a user's function, equal wherever it is computed: its name, source and bound values."""
+"""The code that a user gives, as far as rows depend on it: its text, the values that it carries, and all that it refers to.
+
+In:  a function, a class, a `partial` of one, or an object whose methods are called
+Out: what each part is, by its path from the code: `Convert/halved/LIMIT` is a global of a function that the class calls
+Law: equal wherever it is computed. It goes by texts and contents, never by addresses or by where a package is installed.
+     Functions and classes of the code's own package count by their text, their globals and what they carry, decorated or
+     not; those of other packages by their name. Any other value counts by its content, which is what pickle keeps of it.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import textwrap
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
-from enum import Enum
+import builtins
+import importlib
+import json
+import sys
+from collections import deque
+from collections.abc import Mapping
 from functools import partial
+from importlib.util import resolve_name
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
-from uuid import UUID
 
-_STABLE = (bytes, Decimal, date, time, timedelta, Enum, UUID)
-"""Types whose repr is their content."""
+from headrace.description.code_text import digest, imported, loaded, loaded_by_body, text_of, text_of_class
+from headrace.description.code_values import UnseenError, content_of
+from headrace.errors import DescriptionError
+
+SHOWN_MAX = 120  # characters of a part; a longer one is shown as its digest
+_MAIN = "__main__"
+_FOREIGN = {"abc", "builtins", "functools", "headrace", "typing"}
+_REMEDY = "Make it where it is used, in the function or in `init`, or let its class have a `__reduce__`."
 
 
-def digest(text: str) -> str:
-    """The sha256 of a text, in hex."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def code_of(root: object, what: str) -> dict[str, Any]:
+    """The name of the code, and its parts. In: what  how the description names it.
 
-
-def identity_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function as JSON values.
-
-    Out: its qualified name, with a hash of its source text where Python can find it (otherwise with its
-    module), and the values that it carries: defaults, closure, arguments of a partial, fields of a dataclass.
+    Raises: DescriptionError for a part whose content cannot be seen, with its path
     """
-    return _identity(function, frozenset())
+    name = _name_of(root)
+    return {"name": name, "parts": _Walk(_packages_of(root), what, {}).parts_of(root, name)}
 
 
-def identity_of_object(object: object) -> dict[str, Any]:
-    """An object whose methods are called: the source of its class, as `identity_of`, and its attributes."""
-    found = _identity(type(object), frozenset())
-    return {**found, "attributes": _value(vars(object), frozenset({id(object)}))}
+def _name_of(root: object) -> str:
+    """The name of a function or a class, or of the class of an object."""
+    while isinstance(root, partial):
+        root = root.func
+    return str(getattr(root, "__qualname__", type(root).__qualname__))
 
 
-def value_identity(value: Any) -> Any:
-    """A value as JSON: a plain one by content, a function by what it is, anything else by its type."""
-    return _value(value, frozenset())
+class _Walk:
+    """Goes from the code to what it refers to. Each function and class is described where it is reached first."""
+
+    def __init__(self, packages: frozenset[str], what: str, seen: Mapping[int, tuple[str, object]]) -> None:
+        self._packages, self._what, self._seen = packages, what, dict(seen)
+        self._parts: dict[str, str] = {}
+        self._waiting: deque[tuple[str, Any]] = deque()
+
+    def parts_of(self, root: object, name: str) -> dict[str, str]:
+        """All parts that are reached from a root."""
+        self._waiting.append((name, root))
+        while self._waiting:
+            path, value = self._waiting.popleft()
+            try:
+                shown = json.dumps(content_of(value, path, self), sort_keys=True, separators=(",", ":"))
+            except UnseenError as unseen:
+                raise DescriptionError(
+                    f"{self._what}: a fingerprint cannot see {unseen.words}, which is reached as {unseen.path}.",
+                    detail="A change of it would go unnoticed, and the rows in the lake would be those of the code before.",
+                    hint=unseen.hint or _REMEDY,
+                ) from None
+            self._parts[path] = shown if len(shown) <= SHOWN_MAX else digest(shown)
+        return self._parts
+
+    def unordered(self, value: object, path: str) -> str:
+        """An element of a set, by itself: its content does not depend on where it stands in the set."""
+        parts = _Walk(self._packages, self._what, self._seen).parts_of(value, path)
+        return digest(json.dumps(parts, sort_keys=True))
+
+    def owns(self, module: str | None) -> bool:
+        """True for a module of the code's own package."""
+        return (module or "").partition(".")[0] in self._packages
+
+    def place_of(self, value: object) -> str | None:
+        """The path at which a function or a class was reached before."""
+        place = self._seen.get(id(value))
+        return place and place[0]
+
+    def describe_function(self, function: FunctionType, path: str) -> str:
+        """The text of a function. Its globals are described later."""
+        self._seen[id(function)] = path, function
+        self._refer(function.__code__, function.__globals__, path)
+        return digest(text_of(function))
+
+    def describe_class(self, owner: type, path: str) -> str | None:
+        """The text of a class, None if there is none. The globals of its body are described later."""
+        self._seen[id(owner)] = path, owner
+        text = text_of_class(owner)
+        if text is None:
+            return None
+        namespace = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+        chains = [each for each in loaded_by_body(text, namespace) if each[0] in namespace]
+        self._later({".".join(each): self._resolved(each, namespace, path) for each in chains}, path)
+        return digest(text)
+
+    def _refer(self, code: CodeType, namespace: dict[str, Any], path: str) -> None:
+        chains = [each for each in loaded(code) if each[0] in namespace or not hasattr(builtins, each[0])]
+        named = {".".join(each): self._resolved(each, namespace, path) for each in chains}
+        self._later(named | dict(self._imports(code, namespace, path)), path)
+
+    def _later(self, named: Mapping[str, tuple[str, Any]], path: str) -> None:
+        values = dict(
+            named.values()
+        )  # `helpers.names` and `helpers.names.get` are one value of module `helpers`
+        self._waiting.extend((f"{path}/{name}", values[name]) for name in sorted(values))
+
+    def _resolved(self, chain: tuple[str, ...], namespace: dict[str, Any], path: str) -> tuple[str, Any]:
+        """The name and the value at the end of a chain: what is loaded of modules of the package, else a global."""
+        if chain[0] not in namespace:
+            raise DescriptionError(
+                f"{self._what}: {path} refers to '{chain[0]}', which is not defined yet.",
+                hint="Define it before the node is described.",
+            )
+        value, taken = namespace[chain[0]], 1
+        while isinstance(value, ModuleType) and self.owns(value.__name__) and taken < len(chain):
+            value, taken = self._attribute(value, chain[taken], path), taken + 1
+        return ".".join(chain[:taken]), value
+
+    def _attribute(self, module: ModuleType, name: str, path: str) -> Any:
+        if not hasattr(module, name):
+            raise DescriptionError(
+                f"{self._what}: {path} refers to '{module.__name__}.{name}', which is not defined yet.",
+                hint="Define it before the node is described.",
+            )
+        return getattr(module, name)
+
+    def _imports(self, code: CodeType, namespace: dict[str, Any], path: str) -> dict[str, tuple[str, Any]]:
+        """The names that a function imports from its package, each with its path and its value."""
+        found: dict[str, tuple[str, Any]] = {}
+        for level, name, names in imported(code):
+            package = str(namespace.get("__package__") or "")
+            whole = resolve_name("." * level + name, package) if level else name
+            if self.owns(whole):
+                module = self._module(whole, path)
+                found |= {} if names else self._used(module, code)
+                for each in names:
+                    value = self._taken(module, each, path)
+                    whole_module = isinstance(value, ModuleType) and self.owns(value.__name__)
+                    place = f"{whole}.{each}"
+                    found |= self._used(value, code) if whole_module else {place: (place, value)}
+        return found
+
+    def _used(self, module: ModuleType, code: CodeType) -> dict[str, tuple[str, Any]]:
+        """The names in a function's code that a module which it imports has."""
+        places = {name: f"{module.__name__}.{name}" for name in code.co_names if hasattr(module, name)}
+        return {place: (place, getattr(module, name)) for name, place in places.items()}
+
+    def _taken(self, module: ModuleType, name: str, path: str) -> Any:
+        """The value of `from module import name`."""
+        if hasattr(module, name):
+            return getattr(module, name)
+        return self._module(f"{module.__name__}.{name}", path)
+
+    def _module(self, name: str, path: str) -> ModuleType:
+        try:
+            return sys.modules.get(name) or importlib.import_module(name)
+        except ImportError as error:
+            raise DescriptionError(
+                f"{self._what}: {path} imports '{name}', which cannot be imported when the node is described: {error}",
+                hint="Import it at the head of the module.",
+            ) from None
 
 
-def _identity(function: Callable[..., Any], outer: frozenset[int]) -> dict[str, Any]:
-    if isinstance(function, partial):
-        bound = [_value(list(function.args), outer), _value(function.keywords, outer)]
-        return {"partial": _identity(function.func, outer), "values": bound}
-    named = function if hasattr(function, "__qualname__") else type(function)
-    seen = outer | {id(function)}
-    values = [_value(value, seen) for value in _carried(function)]
-    try:
-        source = digest(textwrap.dedent(inspect.getsource(named)).strip())
-    except (OSError, TypeError):
-        return {"name": f"{named.__module__}.{named.__qualname__}", "values": values}
-    return {"name": named.__qualname__, "source": source, "values": values}
+def _packages_of(root: object) -> frozenset[str]:
+    """The first names of the modules of the code and, of a class, of the classes that it inherits from."""
+    while isinstance(root, partial):
+        root = root.func
+    if isinstance(root, FunctionType):
+        modules = [root.__module__]
+    else:
+        kinds = root.__mro__ if isinstance(root, type) else type(root).__mro__
+        modules = [each.__module__ for each in kinds]
+    packages = {module.partition(".")[0] for module in modules} - _FOREIGN
+    main = _package_of_main()
+    return frozenset(packages | {_MAIN, main} if packages & {_MAIN, main} else packages)
 
 
-def _carried(function: Callable[..., Any]) -> list[Any]:
-    """The values that come with the function rather than with its source."""
-    if is_dataclass(function) and not isinstance(function, type):
-        return [getattr(function, field.name) for field in fields(function)]
-    cells = [_content(cell) for cell in getattr(function, "__closure__", None) or ()]
-    return [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None), *cells]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that is bound after the function
-        return None
-
-
-def _value(value: Any, seen: frozenset[int]) -> Any:
-    """Plain values by content, functions by identity, anything else by its type: addresses must not show."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, Mapping):
-        return sorted([repr(name), repr(_value(item, seen))] for name, item in value.items())
-    if isinstance(value, Set):
-        return sorted(repr(_value(item, seen)) for item in value)
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [_value(item, seen) for item in value]
-    if callable(value) and not isinstance(value, type):
-        return "itself" if id(value) in seen else _identity(value, seen)
-    if isinstance(value, _STABLE):
-        return repr(value)
-    return type(value).__qualname__
+def _package_of_main() -> str:
+    """The package of the program, if it runs as `python -m package.module`."""
+    spec = getattr(sys.modules.get(_MAIN), "__spec__", None)
+    return spec.name.partition(".")[0] if spec else _MAIN

@@ -3,7 +3,7 @@
 Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
 what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time, replays) is not
 part of it; neither are the node's name (but limits that people set in the log are those of a name), description, owners
-and sinks, nor columns of a topic's value that it does not read. Code that a transform calls in turn is not seen.
+and sinks, nor columns of a topic's value that it does not read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.code_identity import digest, identity_of
+from headrace.description.code_text import digest
 from headrace.description.schema import to_ddl
 from headrace.description.steps import Step, Transform
 
@@ -79,4 +79,4 @@ def step_rules(step: Step) -> dict[str, Any]:
     if not isinstance(step, Transform):
         return {"step": kind, **asdict(step)}
     columns = None if step.columns is None else to_ddl(step.columns)
-    return {"step": kind, "columns": columns, "function": identity_of(step.function)}
+    return {"step": kind, "columns": columns, "function": step.code}

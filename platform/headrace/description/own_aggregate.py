@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.code_identity import identity_of_object
 from headrace.description.schema import Column, parse_ddl, parse_type
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -79,11 +78,16 @@ class Aggregate(ABC):
                 hint="Return a dict with just these.",
             )
 
+    def check_inputs(self, columns: Sequence[str]) -> None:
+        """Raise DescriptionError when there is no column, or one is no name."""
+        wrong = [name for name in columns if not isinstance(name, str) or not name.strip()]
+        if wrong or not columns:
+            raise DescriptionError(
+                f"{self.named}: {a_value(wrong[0]) if wrong else 'nothing'} is not a column name.",
+                hint=f"Name the columns that `add` gets: {self.named}().of('value').",
+            )
+
     @property
     def state_columns(self) -> tuple[Column, ...]:
         """The columns of the state."""
         return parse_ddl(self.state, f"{self.named}: state")
-
-    def rules(self) -> dict[str, Any]:
-        """Everything that its values depend on, as JSON: its code and its attributes, not the code that it calls."""
-        return {"code": identity_of_object(self), "state": self.state, "result": self.result}

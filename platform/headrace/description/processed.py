@@ -8,8 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
-from headrace.description.called_code import called_by
-from headrace.description.code_identity import identity_of
+from headrace.description.code_identity import code_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.global_table import GlobalTable, check_tables_of
@@ -86,6 +85,7 @@ class Processed(Emitting):
         if (outputs := named_outputs(self.output)) is not None:
             object.__setattr__(self, "output", outputs)
         assert self.output_columns
+        assert self.code
         for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
             if wait == 0:
                 raise DescriptionError(
@@ -185,7 +185,14 @@ class Processed(Emitting):
     @property
     def processor_name(self) -> str:
         """The name of its class, or of its function."""
-        return name_of(self.processor)
+        of = self.processor
+        return of.name if isinstance(of, ProcessorFunction) else class_of(of).__name__
+
+    @cached_property
+    def code(self) -> Mapping[str, Any]:
+        """The processor's code, as of its description."""
+        of = self.processor
+        return code_of(of.function if isinstance(of, ProcessorFunction) else of, "process")
 
     @property
     def in_words(self) -> str:
@@ -205,7 +212,7 @@ class Processed(Emitting):
                 "process": rules_of(self.stream, self.stream.columns or ()),
                 "columns": self.stream.columns,
                 "by": self.by,
-                "processor": _identity(self.processor),
+                "processor": self.code,
                 "output": to_ddl(self.output_columns) if isinstance(self.output, str) else self.output,
                 "stores": [store.rules() for store in self.stores],
                 "stream_wait_ms": self.stream_wait_ms,
@@ -269,24 +276,6 @@ def class_of(processor: Makes) -> type[Frozen]:
         made = made.func
     assert isinstance(made, type)
     return made
-
-
-def name_of(processor: Makes) -> str:
-    """The name of its class, or of its function."""
-    return processor.name if isinstance(processor, ProcessorFunction) else class_of(processor).__name__
-
-
-def _identity(processor: Makes) -> dict[str, Any]:
-    """The code of the class, of those that it inherits from, and of what they call; and bound values."""
-    if isinstance(processor, ProcessorFunction):
-        return processor.identity()
-    made = class_of(processor)
-    bases = [each for each in made.__mro__ if issubclass(each, Frozen) and each not in _ROOTS]
-    calls = {each.__qualname__: called_by(each) for each in bases}
-    return {"made": identity_of(processor), "bases": [*map(identity_of, bases[1:])], "calls": calls}
-
-
-_ROOTS = Frozen, Processor, BatchProcessor
 
 
 def _check_processor(processor: object) -> None:

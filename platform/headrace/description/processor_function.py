@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from types import FunctionType
+from functools import cached_property
 from typing import Any
 
-from headrace.description.called_code import called_by
-from headrace.description.code_identity import identity_of
 from headrace.description.processor import Context, KeyValueStore, Processor, ProcessorError, Record
 from headrace.description.stores import Store, value_store
 from headrace.description.wording import a_value
@@ -47,14 +44,6 @@ class ProcessorFunction:
     def name(self) -> str:
         """The name of the function."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
-
-    def identity(self) -> dict[str, Any]:
-        """The code of the function, and of what it calls."""
-        made: Any = self.function
-        while isinstance(made, partial):
-            made = made.func
-        owner = made if isinstance(made, FunctionType) else type(made)
-        return {"function": identity_of(self.function), "calls": called_by(owner)}
 
     def __call__(self) -> FunctionProcessor:
         """See `Makes`."""

@@ -5,10 +5,12 @@ Law: a step is a function of its record alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from headrace.description.code_identity import code_of
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.record_metadata import runnable
@@ -158,6 +160,12 @@ class Transform:
                 f"transform: {a_value(self.function)} is not a function.",
                 hint="Pass a function that takes a DataFrame and returns one.",
             )
+        assert self.code
+
+    @cached_property
+    def code(self) -> Mapping[str, Any]:
+        """The function's code, as of its description."""
+        return code_of(self.function, "transform")
 
     def applied_to(self, shape: Shape) -> Shape:
         """The declared columns, or none known."""
