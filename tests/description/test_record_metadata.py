@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.description.record_metadata import PLAIN, runnable
+from headrace.description.record_metadata import CHAIN, PLAIN, TYPES, runnable
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -13,11 +13,12 @@ pytestmark = pytest.mark.fast
 READINGS = hr.Topic("readings", key="sensor STRING", value="value INT")
 
 
-@pytest.mark.parametrize("function", PLAIN)
+@pytest.mark.parametrize("function", [*PLAIN, CHAIN])
 def test_each_function_is_a_column_of_the_log_of_a_known_type(function: str) -> None:
     (column,) = READINGS.select(f"{function}() AS found").named("n").result_columns
-    assert column.type == PLAIN[function][1]
-    assert runnable(f"{function.upper()} ( ) AS found").sql == f"{PLAIN[function][0]} AS found"
+    assert column.type == TYPES[function]
+    assert runnable(f"{function.upper()} ( ) AS found").sql == runnable(f"{function}() AS found").sql
+    assert function not in runnable(f"{function}()").sql
 
 
 def test_what_only_looks_like_a_call_stays() -> None:
@@ -32,6 +33,24 @@ def test_a_header_is_read_by_its_name() -> None:
     assert r"'it\'s'" in found.sql
     assert found.reads_headers
     assert not runnable("record_offset() > 1").reads_headers
+
+
+def test_the_source_chain_is_in_the_header_that_the_guard_reads() -> None:
+    assert "each.key = 'source-chain'" in runnable("record_source_chain()").sql
+    assert "each.key = 'came-by'" in runnable("record_source_chain()", "came-by").sql
+    guards = None, hr.ReplayGuard(), hr.ReplayGuard("came-by"), hr.ReplayGuard(None, path="by")
+    topics = [hr.Topic("t", value="n INT, by STRING", replay_guard=guard) for guard in guards]
+    assert [topic.chain_header for topic in topics] == [
+        "source-chain",
+        "source-chain",
+        "came-by",
+        "__source-chain",
+    ]
+    plain, reading = (
+        [topic.select(expression).named("n").fingerprint() for topic in topics]
+        for expression in ("n", "record_source_chain() AS chain")
+    )
+    assert (len({*plain}), len({*reading})) == (1, 3), "a guard alters rows only where they hold its chain"
 
 
 def test_other_arguments_are_refused() -> None:

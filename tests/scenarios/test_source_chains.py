@@ -172,3 +172,33 @@ def test_tightenings_that_are_sent_again_count_once_two_hops_behind_their_orders
     assert [(row["n"], row["total"]) for row in driver.read("screw_turns").collect()] == [(4, 1 + 2 + 3 + 4)]
     assert fates(driver.ledger("screw_turns")) == {"used": 4, "replay": 3, "open": 1}
     assert driver.backfill("screw_turns").collect() == driver.read("screw_turns").collect()
+
+
+OTHER = hr.Topic(
+    "trucks", value="load STRING", idle_timeout=None, replay_guard=hr.ReplayGuard(header="came-by")
+)
+WITHIN = hr.Topic(
+    "ships", value="load STRING, by STRING", idle_timeout=None, replay_guard=hr.ReplayGuard(None, path="by")
+)
+LOADS = (
+    OTHER.select("load", "record_source_chain() AS chain")
+    .merge(WITHIN.select("load", "record_source_chain() AS chain"))
+    .where("chain IS NULL OR chain = record_source_chain()")
+    .named("loads")
+)
+
+
+def test_the_source_chain_of_a_record_is_the_one_that_the_guard_reads(drive: Drive) -> None:
+    driver = drive(LOADS)
+    driver.pipe(
+        "trucks", value={"load": "a"}, headers={"came-by": CAME, "source-chain": b"[]"}, timestamp_ms=MINUTE
+    )
+    driver.pipe("trucks", value={"load": "b"}, headers={"source-chain": CAME}, timestamp_ms=MINUTE)
+    driver.pipe("ships", value={"load": "c", "by": CAME.decode()}, timestamp_ms=MINUTE)
+    driver.pipe("ships", value={"load": "d"}, headers={"source-chain": CAME}, timestamp_ms=MINUTE)
+    driver.cut()
+    found = {row.load: row.chain for row in driver.read("loads").collect()}
+    assert found == {"a": CAME.decode(), "b": None, "c": CAME.decode(), "d": None}
+
+
+CAME = hr.source_chain(None, "shop", 2, 40)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.code_text import digest
 from headrace.description.schema import to_ddl
-from headrace.description.steps import Step, Transform
+from headrace.description.source_chain import SOURCE_CHAIN
+from headrace.description.steps import Step, Transform, reads_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +56,9 @@ def differences(stored: Any, described: Any, where: str = "") -> list[str]:
 def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
     topic, read = branch.topic, _read(branch, needed)
     value = [column for column in topic.value_columns if read is None or column.name.lower() in read]
+    other = topic.chain_header != SOURCE_CHAIN and any(map(reads_chain, branch.steps))
     return topic.rules() | {
+        **({"chain_header": topic.chain_header} if other else {}),
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),

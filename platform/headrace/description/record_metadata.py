@@ -13,9 +13,10 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
+from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.errors import DescriptionError
 
-HEADERS = "__headers"
+CHAIN, HEADERS = "record_source_chain", "__headers"
 HEADER_OF_NAME = "record_header"
 _LAST_OF_NAME = f"try_element_at(filter(`{HEADERS}`, each -> each.key = {{name}}), -1).value"
 # Of each function what it stands for in Spark's SQL, and its type.
@@ -26,12 +27,8 @@ PLAIN: Mapping[str, tuple[str, str]] = {
     "record_timestamp": ("`__timestamp`", "TIMESTAMP"),
     "record_ingested_at": ("`__ingested_at`", "TIMESTAMP"),
     "record_headers": (f"`{HEADERS}`", "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
-    "record_source_chain": (
-        f"CAST({_LAST_OF_NAME.format(name=repr('source-chain'))} AS STRING)",
-        "STRING",
-    ),
 }
-TYPES = {name: type for name, (_, type) in PLAIN.items()} | {HEADER_OF_NAME: "BINARY"}
+TYPES = {name: type for name, (_, type) in PLAIN.items()} | {HEADER_OF_NAME: "BINARY", CHAIN: "STRING"}
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,10 @@ class Runnable:
 
 
 @lru_cache(maxsize=1024)
-def runnable(sql: str) -> Runnable:
+def runnable(sql: str, chain_header: str = SOURCE_CHAIN) -> Runnable:
     """An expression with its calls of these functions replaced by what they stand for.
 
+    In:     chain_header  the header of the topic's log that holds the source chain
     Raises: DescriptionError when one is called with other arguments than it has
     """
     if "record_" not in sql.lower():
@@ -67,7 +65,7 @@ def runnable(sql: str) -> Runnable:
         name = token.text.lower()
         if name not in TYPES or not _is_call(tokens[number : number + 2]):
             continue
-        stands_for, last = _replaced(name, tokens[number + 2 :], sql)
+        stands_for, last = _replaced(name, tokens[number + 2 :], sql, chain_header)
         functions.add(name)
         made += sql[end : token.start] + stands_for
         end = last.end + 1
@@ -90,12 +88,14 @@ def _is_call(tokens: list[Token]) -> bool:
     )
 
 
-def _replaced(name: str, after: list[Token], sql: str) -> tuple[str, Token]:
-    """The value that a call stands for, and its last token. In: after  the tokens behind its opening parenthesis."""
+def _replaced(name: str, after: list[Token], sql: str, chain_header: str) -> tuple[str, Token]:
+    """The value that a call stands for, and its last token. In: after  the tokens after its opening parenthesis."""
     kinds = [token.token_type for token in after[:2]]
     if name == HEADER_OF_NAME and kinds == [TokenType.STRING, TokenType.R_PAREN]:
         return _LAST_OF_NAME.format(name=sql[after[0].start : after[0].end + 1]), after[1]
     if name in PLAIN and kinds[:1] == [TokenType.R_PAREN]:
         return PLAIN[name][0], after[0]
+    if name == CHAIN and kinds[:1] == [TokenType.R_PAREN]:
+        return f"CAST({_LAST_OF_NAME.format(name=repr(chain_header))} AS STRING)", after[0]
     wants = f"{HEADER_OF_NAME}('name')" if name == HEADER_OF_NAME else f"{name}()"
     raise DescriptionError(f"{name} in {sql!r} has other arguments than it takes.", hint=f"Write {wants}.")

@@ -13,7 +13,7 @@ from typing import Any
 from headrace.description.code_identity import code_of
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
-from headrace.description.record_metadata import runnable
+from headrace.description.record_metadata import CHAIN, runnable
 from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape, shape_of
 from headrace.description.wording import a_value
@@ -184,6 +184,11 @@ class Transform:
 def reads_headers(step: Step) -> bool:
     """True if a step's SQL reads the headers of the record."""
     return not isinstance(step, Transform) and any(runnable(sql).reads_headers for sql in step.texts)
+
+
+def reads_chain(step: Step) -> bool:
+    """Whether a step reads the source chains of its records."""
+    return not isinstance(step, Transform) and any(CHAIN in runnable(sql).functions for sql in step.texts)
 
 
 Step = Where | Select | WithColumn | Transform

@@ -18,6 +18,7 @@ from headrace.description.replay import ReplayGuard, check_path
 from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl, to_ddl
 from headrace.description.seed import Seed
+from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
 from headrace.description.wording import a_value, listed
@@ -179,6 +180,11 @@ class Topic(StreamOperators):
         """How its records are read: the event time, the formats and the columns."""
         columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
         return {"timestamp": self.timestamp, **self.formats, **columns}
+
+    @property
+    def chain_header(self) -> str:
+        """The header of its log that holds the source chain of a record."""
+        return SOURCE_CHAIN if self.replay_guard is None else self.replay_guard.log_header
 
     @property
     def has_bytes_in_log(self) -> bool:

@@ -16,7 +16,7 @@ from headrace.spark.row_steps import RAW, applied, column_of, rows_before
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from headrace.description import Step
+    from headrace.description import Step, Topic
 
 
 class Evaluates(Protocol):
@@ -91,25 +91,28 @@ def _parts_of(feed: Feed, topic: str, log: DataFrame) -> Sequence[Part]:
         list[Part](),
     )
     for step in branch.steps:
-        parts += [Part(named, rows, before if filters else None) for named, rows in _evaluated(step, before)]
-        before, filters = applied(before, step), filters or isinstance(step, Where)
-    conditions = [part for sql in feed.conditions for part in _evaluated(Where(sql), before)]
+        parts += [
+            Part(named, rows, before if filters else None)
+            for named, rows in _evaluated(step, before, branch.topic)
+        ]
+        before, filters = applied(before, step, branch.topic), filters or isinstance(step, Where)
+    conditions = [part for sql in feed.conditions for part in _evaluated(Where(sql), before, branch.topic)]
     return [*parts, *(Part(named, rows, before if filters else None) for named, rows in conditions)]
 
 
-def _evaluated(step: Step, before: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+def _evaluated(step: Step, before: DataFrame, topic: Topic) -> Iterator[tuple[str, DataFrame]]:
     """The parts of a step that can raise, by name, with what each makes of rows."""
     match step:
         case Where(sql):
-            yield f"where({a_value(sql)})", before.select(column_of(sql))
+            yield f"where({a_value(sql)})", before.select(column_of(sql, topic))
         case FlatMap(_, sql):
-            yield f"flat_map({a_value(sql)})", before.select(column_of(sql))
+            yield f"flat_map({a_value(sql)})", before.select(column_of(sql, topic))
         case WithColumn(name, sql):
-            yield f"with_column({name!r}, {a_value(sql)})", before.select(column_of(sql))
+            yield f"with_column({name!r}, {a_value(sql)})", before.select(column_of(sql, topic))
         case Select(expressions):
             for sql in expressions:
                 if parse_expression(sql, "select").source is None:
-                    yield f"select({a_value(sql)})", before.select(column_of(sql))
+                    yield f"select({a_value(sql)})", before.select(column_of(sql, topic))
         case Transform(function):
             name = getattr(function, "__name__", None) or repr(function)
-            yield f"transform({name})", applied(before, step)
+            yield f"transform({name})", applied(before, step, topic)

@@ -33,7 +33,6 @@ from headrace.description import (
 )
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of, table_feed
 from headrace.description.record_metadata import HEADERS
-from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
@@ -296,8 +295,7 @@ def _chain_headers(feed: Feed) -> dict[str, str] | None:
     """For each topic the name of the header with the source chain; None: the chains of a feed do not matter."""
     if not feed.chained:
         return None
-    guards = {topic.name: topic.replay_guard for topic in feed.stream.topics}
-    return {name: SOURCE_CHAIN if guard is None else guard.log_header for name, guard in guards.items()}
+    return {topic.name: topic.chain_header for topic in feed.stream.topics}
 
 
 def _packed(number: int, name: str) -> str:

@@ -41,12 +41,12 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = Fa
     Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
-    frames = [
-        reduce(
-            applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
-        )
-        for branch in stream.branches
-    ]
+    frames = []
+    for branch in stream.branches:
+        frame = rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
+        for step in branch.steps:
+            frame = applied(frame, step, branch.topic)
+        frames.append(frame)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
@@ -81,22 +81,22 @@ def refuses(stream: Stream) -> bool:
     return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
-def column_of(sql: str) -> Column:
-    """An expression of a step, as Spark runs it."""
-    return F.expr(runnable(sql).sql)
+def column_of(sql: str, topic: Topic) -> Column:
+    """An expression of a step over a topic, as Spark runs it."""
+    return F.expr(runnable(sql, topic.chain_header).sql)
 
 
-def applied(frame: DataFrame, step: Step) -> DataFrame:
-    """The rows after one step more."""
+def applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
+    """The rows of a topic after one step more."""
     match step:
         case Where(expression):
-            passes = F.coalesce(column_of(expression), F.lit(False))
+            passes = F.coalesce(column_of(expression, topic), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
             kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
-            return frame.select(*(column_of(expression) for expression in expressions), *kept)
+            return frame.select(*(column_of(expression, topic) for expression in expressions), *kept)
         case WithColumn(name, expression):
-            return frame.withColumn(name, column_of(expression))
+            return frame.withColumn(name, column_of(expression, topic))
         case Transform():
             return _transform(frame, step)
 
