@@ -58,14 +58,25 @@ def retrieve(folder: Path, *, cache: Path) -> None:
     """Run Ivy, again after a wait when the network failed; what it has fetched stays in its cache."""
     command = ivy_command(folder, cache)
     for wait_s in (*WAITS_S, None):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        code, lines = run_ivy(command)
+        if code == 0:
             return
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        said = "\n".join(lines[-20:])
         if wait_s is None:
             sys.exit(f"{said}\njars: Ivy could not resolve {HERE / 'ivy.xml'}; see above. Is the network up?")
         print(f"jars: not resolved, trying again in {wait_s} s", file=sys.stderr)
         time.sleep(wait_s)
+
+
+def run_ivy(command: list[str]) -> tuple[int, list[str]]:
+    """Run Ivy and print the name of each file that it downloads; its exit code and its output."""
+    lines: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout or ():
+            lines.append(line.rstrip())
+            if line.startswith("downloading "):
+                print(f"jars: {line.split()[1].rpartition('/')[2]}", flush=True)
+    return process.returncode, lines
 
 
 def ivy_command(folder: Path, cache: Path) -> list[str]:

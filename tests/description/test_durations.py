@@ -31,7 +31,7 @@ pytestmark = pytest.mark.fast
         ("2000 us", 2),
         ("0 seconds", 0),
         (0, 0),
-        (250, 250),
+        (1500, 1500),
         (timedelta(minutes=2, milliseconds=3), 120_003),
     ],
 )

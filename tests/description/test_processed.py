@@ -88,8 +88,8 @@ def test_what_alters_its_rows_alters_its_fingerprint() -> None:
         counted(stores=()),
         counted(stores=[hr.value_store("count", "n INT")]),
         counted(output="word STRING, n INT"),
-        counted(wall_wait=1),
-        counted(stream_wait=1),
+        counted(wall_wait="1 ms"),
+        counted(stream_wait="1 ms"),
         counted(on_error="dead_letter"),
         LINES.group_by("author").process(CountWords, output=OUTPUT, stores=[COUNT]),
         LINES.process(CountWords, output=OUTPUT, stores=[COUNT]),
@@ -237,11 +237,11 @@ def test_a_function_has_its_state_and_what_takes_several_records_has_no_timers()
     with refused("unknown type 'NUMBER'"):
         hr.processor(told, state="n NUMBER")
     with refused("stream_wait is given, but told can have no timers"):
-        counted(hr.processor(told, state="n INT"), stores=[], stream_wait=5)
+        counted(hr.processor(told, state="n INT"), stores=[], stream_wait="5 ms")
     with refused("wall_wait is given, but Tables can have no timers"):
-        counted(Tables, wall_wait=5)
+        counted(Tables, wall_wait="5 ms")
     with refused("entries of store 'seen' end by stream time, and Tables takes tables"):
-        counted(Tables, stores=[hr.value_store("seen", "n INT", ttl=5)])
+        counted(Tables, stores=[hr.value_store("seen", "n INT", ttl="5 ms")])
     with refused("Untabled has no method process_batch"):
         counted(Untabled)
 

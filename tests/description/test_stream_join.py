@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with refused("how far apart two records may be is not told", "before='10 minutes' and after='0 s'"):
         ORDERS.join(PAYMENTS, on="order_id", before="1 hour", grace=0)
     with refused("within, before and after are given", "Leave it out"):
-        ORDERS.join(PAYMENTS, on="order_id", within=1, before=2, after=3, grace=0)
+        ORDERS.join(PAYMENTS, on="order_id", within="1 s", before="2 s", after="3 s", grace=0)
     with refused("is neither a topic nor a stream", ".lookup(table"):
         ORDERS.join(PAYMENTS.table(), on="order_id", **TIMES)  # type: ignore[arg-type]
     with refused("column 'customer' does not exist", "order_id, amount"):

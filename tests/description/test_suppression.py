@@ -75,11 +75,11 @@ def test_what_could_break_final_only_is_refused() -> None:
 
 
 def test_a_policy_that_does_not_fit_is_refused() -> None:
-    with refused("suppress: UntilWindowCloses(", "is no policy", "hr.until_time_limit"):
+    with refused("suppress: hr.until_window_closes() is for windows", "hr.until_time_limit"):
         TOTALS.suppress(hr.until_window_closes())  # type: ignore[arg-type]
     with refused("suppress: this aggregate is suppressed already"):
         WINDOWS.suppress(hr.until_window_closes()).suppress(LIMIT)
-    with refused("suppress: UntilWindowCloses(", "is no policy", "hr.until_time_limit"):
+    with refused("suppress: hr.until_window_closes() is for windows", "hr.until_time_limit"):
         READINGS.table().join(SITES.table(), on="site").suppress(hr.until_window_closes())  # type: ignore[arg-type]
 
 

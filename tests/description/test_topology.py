@@ -7,6 +7,7 @@ import re
 import pytest
 
 import headrace as hr
+from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
 
@@ -40,6 +41,12 @@ def test_the_text_goes_from_the_table_back_to_the_topics() -> None:
         "      └─ latest row by sensor_id, by position\n"
         "         └─ topic sensors (key sensor_id; site)"
     )
+
+
+def test_two_nodes_of_one_name_are_refused() -> None:
+    other = READINGS.where("value > 1").named("reading_counts")
+    with refused("Two nodes are named 'reading_counts'.", "Give each its own name"):
+        hr.describe(COUNTS, other)
 
 
 def test_in_the_picture_each_part_stands_once_and_arrows_lead_to_sinks() -> None:

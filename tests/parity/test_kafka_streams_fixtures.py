@@ -48,8 +48,9 @@ class Case:
             self.name, key="key STRING", value="value BIGINT", idle_timeout=None, max_future="36500 days"
         )
         size_ms, grace_ms = int(self.settings["size_ms"]), self.settings["grace_ms"]
-        window = hr.hopping(size_ms, int(self.settings.get("advance_ms", size_ms)))
-        windowed = topic.group_by("key").window(window, grace=grace_ms)
+        advance_ms = int(self.settings.get("advance_ms", size_ms))
+        window = hr.hopping(f"{size_ms} ms", f"{advance_ms} ms")
+        windowed = topic.group_by("key").window(window, grace=f"{grace_ms} ms")
         counted = windowed.aggregate(count=hr.count(), sum=hr.sum("value"))
         return counted.suppress(hr.until_window_closes()).named(self.name)
 

@@ -50,7 +50,9 @@ def node(case: Case) -> WindowedAggregate:
     topic = hr.Topic(
         case.name, key="key STRING", value="value BIGINT", idle_timeout=None, max_future="36500 days"
     )
-    windowed = topic.group_by().window(hr.session(case.settings["gap_ms"]), grace=case.settings["grace_ms"])
+    windowed = topic.group_by().window(
+        hr.session(f"{case.settings['gap_ms']} ms"), grace=f"{case.settings['grace_ms']} ms"
+    )
     counted = windowed.aggregate(count=hr.count(), sum=hr.sum("value"))
     return counted.suppress(hr.until_window_closes()).named(case.name)
 

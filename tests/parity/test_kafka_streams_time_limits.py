@@ -61,7 +61,7 @@ class Case:
         topic = hr.Topic(f"{self.name}_in", key="key STRING", value="value BIGINT", max_future="36500 days")
         most = self.settings.get("max_records")
         when_full = "emit_early" if most else "spill"
-        policy = hr.until_time_limit(self.settings["limit_ms"], max_records=most, when_full=when_full)
+        policy = hr.until_time_limit(f"{self.settings['limit_ms']} ms", max_records=most, when_full=when_full)
         totals = {"count": hr.count(), "sum": hr.sum("value")}
         match self.settings["source"]:
             case "table":
@@ -69,8 +69,8 @@ class Case:
             case "count":
                 node = topic.group_by().aggregate(**totals).suppress(policy)
             case _:
-                window = hr.tumbling(self.settings["size_ms"])
-                windowed = topic.group_by().window(window, grace=self.settings["grace_ms"])
+                window = hr.tumbling(f"{self.settings['size_ms']} ms")
+                windowed = topic.group_by().window(window, grace=f"{self.settings['grace_ms']} ms")
                 node = windowed.aggregate(**totals).suppress(policy)
         return node.to(self.sink).named(self.name)
 

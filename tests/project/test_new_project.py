@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 import zipfile
 from collections import Counter
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from headrace.cli.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.errors import TerminalError
 from headrace.local.fetch_jars import fetch_jars
@@ -34,15 +38,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def run(installed: Path, cwd: Path, *command: str) -> str:
-    """Run Python where `headrace` is the installed one; what it said, when it ended well."""
+def run(installed: Path, cwd: Path, *command: str, code: int = 0, lake: str | None = None) -> str:
+    """Run Python where `headrace` is the installed one; its output, when it ends with this code."""
     environment = {**os.environ, "PYTHONPATH": str(installed), "HEADRACE_JARS": str(jars_dir())}
     environment.pop("HEADRACE_LAKE", None)
+    environment |= {} if lake is None else {"HEADRACE_LAKE": lake}
     done = subprocess.run(
         [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Traceback" not in done.stderr, done.stderr[-3000:]
+    return done.stdout + (done.stderr if code else "")
 
 
 @pytest.mark.spark
@@ -56,13 +62,32 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "cd my_streams" in said
     project = tmp_path / "my_streams"
     assert "2 passed" in run(installed, project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    assert "alerts" in run(installed, project, "-c", RUN, "describe")
     assert (project / ".github" / "workflows" / "ci.yaml").is_file()
     assert (project / "compose.yaml").is_file()
     shown = run(installed, project, "-m", "my_streams.demo")
     assert "sent 120 records" in shown
     assert "alerts: 1 row" in shown
     assert "Recomputed from the log: the same tables." in shown
+    (lake,) = (project / ".headrace" / "once").glob("*/lake")
+
+    def answer(*command: str, code: int = 0) -> str:
+        return run(installed, project, "-c", RUN, *command, code=code, lake=f"file:{lake}")
+
+    assert answer("describe").count("suppress until the window closes") == 2  # once for each node
+    assert "120" in answer("status")
+    assert sorted(answer("sql").split())[:2] == ['"alerts"', '"declined_per_minute"']
+    assert "north" in answer("sql", "SELECT * FROM alerts")
+    assert "Nothing is to be applied." in answer("plan")
+    assert "WRONG  Kafka" in answer("config", "check", code=1)
+    assert f"HEADRACE_LAKE=file:{lake}" in answer("config", "show")
+    assert "no dead letters" in answer("dead-letters", "payments")
+    assert "no row differs" in answer("verify", "alerts", "--oracle")
+    assert "No erasure is pending." in answer("erasures")
+    assert "headrace sql" in answer("get", "alerts", "north", code=2)
+    assert answer("limits", "alerts", code=2)
+    assert "north" in answer("preview", "alerts")
+    assert "payments log" in answer("maintain", "--no-vacuum")
+    assert answer("failing", "alerts", code=2)
 
 
 @pytest.mark.fast
@@ -148,3 +173,58 @@ def test_the_wheel_can_fetch_the_jars(installed: Path) -> None:
     assert {"resolve.py", "ivy.xml", "SHA256SUMS"} == {
         path.name for path in (installed / "headrace" / "local" / "jar_list").iterdir()
     }
+
+
+def described(direct_url: dict[str, Any] | None, folder: Path) -> PathDistribution:
+    """A distribution that was installed from there. In: direct_url  None: from an index."""
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: headrace\nVersion: 0.1.0\n")
+    if direct_url is not None:
+        (folder / "direct_url.json").write_text(json.dumps(direct_url))
+    return PathDistribution(folder)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("direct_url", "argument"),
+    [
+        (None, None),
+        (
+            {"url": "file:///opt/a%20b/headrace-0.1.0.whl", "archive_info": {}},
+            "/opt/a b/headrace-0.1.0.whl",
+        ),
+        ({"url": "file:///src/headrace", "dir_info": {"editable": True}}, "--editable=/src/headrace"),
+        ({"url": "file:///src/headrace", "dir_info": {}}, "/src/headrace"),
+        (
+            {"url": "https://example.org/h.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "headrace @ git+https://example.org/h.git@abc",
+        ),
+        (
+            {"url": "https://example.org/headrace-0.1.0.whl", "archive_info": {}},
+            "headrace @ https://example.org/headrace-0.1.0.whl",
+        ),
+    ],
+)
+def test_the_source_of_headrace_is_what_pip_takes(
+    direct_url: dict[str, Any] | None, argument: str | None, tmp_path: Path
+) -> None:
+    assert installed_from(described(direct_url, tmp_path)) == argument
+
+
+@pytest.mark.fast
+def test_setup_installs_headrace_from_where_the_running_one_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"]))
+    module = sys.modules[make_project.__module__]  # `headrace.cli` has a function of its name
+    monkeypatch.setattr(module, "installed_from", lambda: wheel)
+    project = make_project("my_streams", tmp_path)
+    shown = subprocess.run(
+        ["make", "-n", "setup"], cwd=project, capture_output=True, text=True, check=True
+    ).stdout
+    (line,) = (line for line in shown.splitlines() if "pip install" in line)
+    assert shlex.split(line)[-3:] == [wheel, "--editable", ".[dev]"]
+    assert "--quiet" not in line
+    assert "setup 2/3" in shown
+    target = ["--target", str(tmp_path / "site"), "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *target, wheel], check=True)
+    assert (tmp_path / "site" / "headrace" / "__init__.py").is_file()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from jinja2 import Environment, StrictUndefined
 
+from headrace.cli.installed_from import installed_from
 from headrace.cli.telling import tell
 from headrace.errors import TerminalError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Names that a folder of templates cannot have.
 RENAMED = {"gitignore": ".gitignore", "dockerignore": ".dockerignore", "github": ".github"}
+OF_THIS_MACHINE = "local.mk"  # which git ignores
 
 
 def new_project(
@@ -49,7 +51,7 @@ def make_project(name: str, parent: Path) -> Path:
     folder = parent / name
     if folder.exists() and any(folder.iterdir()):
         raise TerminalError(f"'{folder}' holds files.", hint="Choose another name, or remove the folder.")
-    told = {
+    names = {
         "project": name,
         "package": package,
         "title": package.replace("_", " ").capitalize(),
@@ -60,7 +62,14 @@ def make_project(name: str, parent: Path) -> Path:
     for place, template in _templates(files("headrace.cli") / "project", ""):
         target = folder / place.replace("package/", f"{package}/", 1)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(environment.from_string(template).render(told), encoding="utf-8")
+        target.write_text(environment.from_string(template).render(names), encoding="utf-8")
+    source = installed_from()
+    if source is not None:
+        noted = source.replace("$", "$$")
+        (folder / OF_THIS_MACHINE).write_text(
+            f"# The source of this machine's Headrace; `headrace new` wrote it.\nHEADRACE ?= {noted}\n",
+            encoding="utf-8",
+        )
     return folder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import duration_ms, format_duration
+from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
@@ -118,9 +118,7 @@ def _check_limits(max_records: object, max_wait_ms: object, max_bytes: object) -
                 f"batch: {name} {a_value(limit)} is not a positive whole number.",
                 hint=f"Write for example .batch({name}=100, …), or leave it out.",
             )
-    if max_wait_ms is not None and (
-        type(max_wait_ms) is not int or duration_ms(max_wait_ms, "max_wait") == 0
-    ):
+    if max_wait_ms is not None and (type(max_wait_ms) is not int or exact_ms(max_wait_ms, "max_wait") == 0):
         raise DescriptionError(
             f"batch: max_wait {a_value(max_wait_ms)} leaves no time for a second record.",
             hint="Write for example .batch(max_wait='10 seconds', …), or leave it out.",

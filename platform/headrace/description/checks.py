@@ -130,6 +130,14 @@ def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
             raise DescriptionError(
                 f"to: {a_value(sink)} is no sink.", hint="Write for example .to(hr.KafkaSink('totals'))."
             )
+        name = getattr(sink, "name", None)
+        if not isinstance(name, str) or not name:
+            raise DescriptionError(
+                f"to: {a_value(sink)} has no name."
+                if name is None
+                else f"to: the name of {a_value(sink)} is {a_value(name)}.",
+                hint="Give the class a name by which the sinks of a node are told apart: name = 'alerts_mail'.",
+            )
         for method, arguments in SINK_METHODS.items():
             _check_method(sink, method, arguments)
     names = [sink.name for sink in sinks]

@@ -38,10 +38,21 @@ _EXAMPLES = "Write for example '2 minutes', '1 hour 30 minutes' or '500 ms'."
 def duration_ms(text: Duration, what: str) -> int:
     """A duration in milliseconds.
 
-    In: text such as "10 seconds", a timedelta, or whole milliseconds; `what` names it in errors.
+    In: text such as "10 seconds", a timedelta, or a number of milliseconds that is a multiple of 500, for people who write
+        300 or 3600 mean seconds; `what` names it in errors.
     Out: milliseconds, from 0 to 100 years.
-    Raises: DescriptionError when it is negative, too long, finer than a millisecond, or not a duration.
+    Raises: DescriptionError when it is negative, too long, finer than a millisecond, a number without a unit, or no duration
     """
+    if isinstance(text, int) and not isinstance(text, bool) and text > 0 and text % 500:
+        raise DescriptionError(
+            f"{what}: {text} has no unit, and a plain number is milliseconds.",
+            hint=f"Write '{text} seconds', or '{text} ms' if that is meant.",
+        )
+    return exact_ms(text, what)
+
+
+def exact_ms(text: Duration, what: str) -> int:
+    """As `duration_ms`, for values whose name says that they are milliseconds, as `size_ms`."""
     if isinstance(text, str):
         exact = _parsed(text, what)
     elif isinstance(text, timedelta):

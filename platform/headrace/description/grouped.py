@@ -12,6 +12,7 @@ from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
 from headrace.description.row_operators import process_groups
 from headrace.description.running import RunningAggregate
+from headrace.description.ways_on import WaysOn
 from headrace.description.windowed import (
     WindowedAggregate,
     check_grouping,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GroupedStream:
+class GroupedStream(WaysOn, kind="grouped stream"):
     """A stream with the columns that it is grouped by: `window`, `aggregate`, `batch` and `process` go on from here."""
 
     stream: Stream
@@ -121,7 +122,7 @@ class GroupedStream:
 
 
 @dataclass(frozen=True)
-class WindowedStream:
+class WindowedStream(WaysOn, kind="windowed stream"):
     """A grouped stream and its windows, each open until its clock reaches its end and `grace_ms` (sessions: and gap)."""
 
     grouped: GroupedStream

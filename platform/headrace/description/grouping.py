@@ -23,6 +23,20 @@ _FIXES = {
 }
 
 
+def columns_on(on: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """The names that `on=` holds.
+
+    Raises: DescriptionError when they are no names of columns
+    """
+    names = (on,) if isinstance(on, str) else on
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names) or not names:
+        raise DescriptionError(
+            f"{what}: on={a_value(on)} names no columns.",
+            hint=f"Write on='id'. For an expression make a column first: .with_column('id', '…').{what}(…, on='id').",
+        )
+    return tuple(names)
+
+
 def common_key(stream: Stream) -> tuple[str, ...]:
     """The columns of the record key; none if the stream's topics have different ones, or a step has dropped some."""
     first, *others = (tuple(column.name for column in topic.key_columns) for topic in stream.topics)

@@ -11,6 +11,7 @@ from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
+from headrace.description.ways_on import what_is
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -49,7 +50,8 @@ class Join(Refinable):
         for side, table in (("left", self.left), ("right", self.right)):
             if not isinstance(table, Relation):
                 raise DescriptionError(
-                    f"join: {a_value(table)} on the {side} is no table.", hint="Write topic.table()."
+                    f"join: {what_is(table)} on the {side} is no table.",
+                    hint="Write topic.table(). A stream looks up a table's rows: stream.lookup(table, on='…').",
                 )
             require_side(table, f"join: {side}")
         if self.how not in HOWS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import duration_ms, format_duration
+from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
@@ -13,6 +13,7 @@ from headrace.description.join import INNER, LEFT
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
+from headrace.description.ways_on import what_is
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -72,7 +73,11 @@ class Lookup(Emitting):
 
     def __post_init__(self) -> None:
         if not isinstance(self.right, Table):
-            raise DescriptionError(f"lookup: {a_value(self.right)} is no table.", hint="Write topic.table().")
+            raise DescriptionError(
+                f"lookup: {what_is(self.right)} is no table.",
+                hint="Write .lookup(topic.table(), on='…'). Two streams are paired: "
+                ".join(stream, on='…', within='1 minute', grace='1 minute').",
+            )
         if self.how not in HOWS:
             raise DescriptionError(
                 f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
@@ -219,7 +224,7 @@ class Lookup(Emitting):
                 "lookup: as of the log no record is late, and history has no meaning.",
                 hint="Leave history out, or write as_of='event'.",
             )
-        if duration_ms(self.history_ms, "history") != self.history_ms:
+        if exact_ms(self.history_ms, "history") != self.history_ms:
             raise DescriptionError(
                 f"lookup: history_ms {a_value(self.history_ms)} is not a number of milliseconds."
             )

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headrace.description.checks import checked_owners, checked_sinks
 from headrace.description.clocks import STREAM, WallWait
-from headrace.description.durations import duration_ms
+from headrace.description.durations import exact_ms
 from headrace.description.expectations import Expectation, checked_expectations
 from headrace.description.fingerprint import digest_of
 from headrace.description.unnamed import PREFIX, is_unnamed
+from headrace.description.ways_on import WaysOn
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -29,7 +30,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node(ABC):
+class Node(WaysOn, ABC):
     """The base of all nodes: the name of its table and assets, a description for people, owners, sinks.
 
     In:  throttle_ms  how often its table is worked out, at most; 0: as often as records come
@@ -52,7 +53,7 @@ class Node(ABC):
     def __post_init__(self) -> None:
         check_name(self.name)
         check_name(self.renamed_from)
-        if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
+        if exact_ms(self.throttle_ms, "throttle") != self.throttle_ms:
             raise DescriptionError(
                 f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
             )

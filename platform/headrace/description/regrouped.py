@@ -10,6 +10,7 @@ from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
+from headrace.description.ways_on import WaysOn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
@@ -29,7 +30,7 @@ OF_TABLES = (
 
 
 @dataclass(frozen=True)
-class GroupedTable:
+class GroupedTable(WaysOn, kind="grouped table"):
     """A table and the columns that its rows are grouped by."""
 
     table: Relation

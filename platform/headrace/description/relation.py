@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.description.durations import Duration, duration_ms
+from headrace.description.grouping import columns_on
 from headrace.description.node import Node
 from headrace.description.schema import Column
 from headrace.description.shape import Shape
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Relation")
 
 
-class Relation(Node):
+class Relation(Node, kind="table"):
     """Current rows, one for each value of the key columns (`identity`)."""
 
     @property
@@ -109,7 +110,7 @@ class Relation(Node):
         """
         from headrace.description.join import Join  # a join is a relation itself
 
-        columns = (on,) if isinstance(on, str) else tuple(on)
+        columns = columns_on(on, "join")
         chosen: Any = None if select is None else (select,) if isinstance(select, str) else tuple(select)
         return Join(self, right, columns, how, broadcast, chosen)
 

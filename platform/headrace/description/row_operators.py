@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.expectations import FAILED, split_conditions
-from headrace.description.grouping import key_of
+from headrace.description.grouping import columns_on, key_of
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
 from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
 from headrace.description.table import POSITION, TIMESTAMP, Table
-from headrace.description.wording import a_value
+from headrace.description.ways_on import WaysOn, what_is
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
 
-class RowOperators(ABC):
+class RowOperators(WaysOn, ABC, kind="stream"):
     """The operators of topics, streams, and nodes with final rows; each returns a new description, and changes nothing."""
 
     @property
@@ -82,7 +82,10 @@ class RowOperators(ABC):
         Raises: DescriptionError when the names of their columns differ; their order does not matter
         """
         if not isinstance(other, RowOperators):
-            raise DescriptionError(f"merge: {a_value(other)} is neither a topic nor a stream.")
+            raise DescriptionError(
+                f"merge: {what_is(other)} is neither a topic nor a stream.",
+                hint="Of a table write .changes(), of final windows .as_stream().",
+            )
         from headrace.description.stream import merged  # a stream has these operators itself
 
         return merged(self._flow, other._flow)
@@ -148,7 +151,7 @@ class RowOperators(ABC):
 
         if isinstance(table, Relation) and not isinstance(table, Table):
             table = table_of_changes(table)
-        columns = (on,) if isinstance(on, str) else tuple(on)
+        columns = columns_on(on, "lookup")
         history_ms = None if history is None else duration_ms(history, "history")
         return Lookup(self._flow, table, columns, how, as_of, history_ms, None, complete_first)
 
@@ -160,7 +163,7 @@ class RowOperators(ABC):
         within: Duration | None = None,
         before: Duration | None = None,
         after: Duration | None = None,
-        grace: Duration,
+        grace: Duration | None = None,
         how: str = "inner",
     ) -> StreamJoin:
         """Pair each record with the records of another stream that have its key and lie close to it in event time.
@@ -177,10 +180,14 @@ class RowOperators(ABC):
 
         if not isinstance(other, RowOperators):
             raise DescriptionError(
-                f"join: {a_value(other)} is neither a topic nor a stream.",
+                f"join: {what_is(other)} is neither a topic nor a stream.",
                 hint="For the row of a table write .lookup(table, on='…').",
             )
-        columns = (on,) if isinstance(on, str) else tuple(on)
+        columns = columns_on(on, "join")
+        if grace is None:
+            raise DescriptionError(
+                "join: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
+            )
         times = (*interval(within, before, after), duration_ms(grace, "grace"))
         return StreamJoin(self._flow, other._flow, columns, *times, how)
 
@@ -207,10 +214,10 @@ class RowOperators(ABC):
 
         if not isinstance(other, RowOperators):
             raise DescriptionError(
-                f"join_prior: {a_value(other)} is neither a topic nor a stream.",
+                f"join_prior: {what_is(other)} is neither a topic nor a stream.",
                 hint="For the row of a table write .lookup(table, on='…', as_of='event').",
             )
-        columns = (on,) if isinstance(on, str) else tuple(on)
+        columns = columns_on(on, "join_prior")
         grace_ms = duration_ms(grace, "grace")
         within_ms = None if within is None else duration_ms(within, "within")
         rows = Table(other._flow, columns, TIMESTAMP)

@@ -10,7 +10,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.grouping import refuse_regrouping, why_regrouped
 from headrace.description.relation import apart
 from headrace.description.running import RunningAggregate
-from headrace.description.suppression import UntilTimeLimit
+from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.table_changes import table_of_changes
 from headrace.description.windowed import WindowedAggregate
@@ -40,6 +40,12 @@ class Suppressed(Emitting):
     policy: UntilTimeLimit
 
     def __post_init__(self) -> None:
+        if isinstance(self.policy, UntilWindowCloses):
+            raise DescriptionError(
+                "suppress: hr.until_window_closes() is for windows, and these rows have none.",
+                hint="Write .window(hr.tumbling('5 minutes'), grace='1 minute') before .aggregate(…), or suppress by "
+                "hr.until_time_limit('5 minutes').",
+            )
         if not isinstance(self.policy, UntilTimeLimit):
             raise DescriptionError(
                 f"suppress: {a_value(self.policy)} is no policy.",

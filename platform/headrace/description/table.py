@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import duration_ms, format_duration
+from headrace.description.durations import exact_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.record_metadata import refuse_metadata
@@ -118,7 +118,7 @@ class Table(Refinable):
         forget_ms = self.forget_deletes_ms
         if forget_ms is None:
             return
-        if duration_ms(forget_ms, "forget_deletes_after") != forget_ms or not forget_ms:
+        if exact_ms(forget_ms, "forget_deletes_after") != forget_ms or not forget_ms:
             raise DescriptionError(
                 f"table: deletes cannot be forgotten after {a_value(forget_ms)} ms.",
                 hint="Write for example forget_deletes_after='7 days'.",

@@ -28,7 +28,7 @@ from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
-from headrace.description.unnamed import is_unnamed
+from headrace.description.unnamed import is_unnamed, refuse_same_names
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import listed
 
@@ -96,8 +96,10 @@ def describe(*nodes: Node) -> Topology:
     """Describe nodes by their parts, from the tables back to the topics; nothing is started.
 
     Out:    its `str()` is a tree for each node, its `.mermaid` a flow chart
+    Raises: DescriptionError when two nodes have one name
     Source: Kafka Streams, Topology.describe.
     """
+    refuse_same_names(nodes)
     return Topology(nodes)
 
 

@@ -37,6 +37,16 @@ def under_a_name(node: Node) -> Node:
     )
 
 
+def refuse_same_names(nodes: Sequence[Node]) -> None:
+    """Raise DescriptionError when two nodes have one name: a name is that of a table, and of its assets."""
+    names = [node.name for node in nodes if node.name is not None]
+    for name in sorted(names):
+        if names.count(name) > 1:
+            raise DescriptionError(
+                f"Two nodes are named {name!r}.", hint="Give each its own name with .named(…)."
+            )
+
+
 def is_unnamed(name: str) -> bool:
     """True for the name of a step that nobody named."""
     return _NAME.fullmatch(name) is not None

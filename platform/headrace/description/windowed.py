@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
 from headrace.description.clocks import STREAM, WALL, WallWait, check_clock
-from headrace.description.durations import duration_ms, format_duration
+from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import stream_of
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
@@ -235,7 +235,7 @@ def check_window(window: object, grace_ms: int) -> None:
             hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
             "hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
-    if duration_ms(grace_ms, "grace") != grace_ms:
+    if exact_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
 
 

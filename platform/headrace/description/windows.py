@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.durations import Duration, duration_ms, exact_ms, format_duration
 from headrace.errors import DescriptionError
 
 START, END = "window_start", "window_end"
@@ -23,8 +23,8 @@ class TimeWindows:
     advance_ms: int
 
     def __post_init__(self) -> None:
-        size_ms = duration_ms(self.size_ms, "window size")
-        advance_ms = duration_ms(self.advance_ms, "window advance")
+        size_ms = exact_ms(self.size_ms, "window size")
+        advance_ms = exact_ms(self.advance_ms, "window advance")
         if size_ms == 0 or advance_ms == 0:
             which = "size" if size_ms == 0 else "advance"
             raise DescriptionError(f"window {which}: 0 ms is too short.", hint="The shortest is '1 ms'.")
@@ -64,7 +64,7 @@ class SessionWindows:
     gap_ms: int
 
     def __post_init__(self) -> None:
-        gap_ms = duration_ms(self.gap_ms, "session gap")
+        gap_ms = exact_ms(self.gap_ms, "session gap")
         if gap_ms == 0:
             raise DescriptionError("session gap: 0 ms is too short.", hint="The shortest is '1 ms'.")
         object.__setattr__(self, "gap_ms", gap_ms)
@@ -95,7 +95,7 @@ class SlidingWindows:
     difference_ms: int
 
     def __post_init__(self) -> None:
-        difference_ms = duration_ms(self.difference_ms, "time difference")
+        difference_ms = exact_ms(self.difference_ms, "time difference")
         if difference_ms == 0:
             raise DescriptionError("time difference: 0 ms is too short.", hint="The shortest is '1 ms'.")
         object.__setattr__(self, "difference_ms", difference_ms)

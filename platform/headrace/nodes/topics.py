@@ -10,6 +10,7 @@ from headrace.description import (
     is_of_kafka,
     is_unnamed,
     output_name,
+    refuse_same_names,
     with_unnamed,
     written_by,
 )
@@ -98,11 +99,7 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics that some nodes read, by name."""
     nodes = with_unnamed(nodes)
     names = [node.required_name for node in nodes]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DescriptionError(
-            f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…)."
-        )
+    refuse_same_names(nodes)
     outputs = {output_name(node) for node in nodes}
     topics: dict[str, Topic] = {}
     for node in nodes:

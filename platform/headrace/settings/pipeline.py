@@ -83,11 +83,12 @@ def load_pipeline(module: str) -> list[Node]:
 
 
 def nodes_in(modules: Sequence[ModuleType], name: str) -> list[Node]:
-    """The named nodes that modules define, in the order of their lines.
+    """The named nodes that modules define or import, in the order of their lines, each object once.
 
     Raises: TerminalError when there is none
     """
-    nodes = [v for each in modules for v in vars(each).values() if isinstance(v, Node) and v.name]
+    values = (value for each in modules for value in vars(each).values())
+    nodes = [*{id(node): node for node in values if isinstance(node, Node) and node.name}.values()]
     if not nodes:
         raise TerminalError(
             f"Module {name!r} defines no named node.", hint="End a description with .named(…)."

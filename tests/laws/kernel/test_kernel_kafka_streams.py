@@ -77,7 +77,9 @@ def folded(steps: tuple[Step, ...], log: World, seed: int) -> Outcome:
 @pytest.mark.parametrize("name", cases(SESSIONS))
 def test_sessions_are_those_of_kafka_streams(name: str) -> None:
     settings, log = cases(SESSIONS)[name], world(SESSIONS, name)
-    windowed = TOPIC.group_by().window(hr.session(settings["gap_ms"]), grace=settings["grace_ms"])
+    windowed = TOPIC.group_by().window(
+        hr.session(f"{settings['gap_ms']} ms"), grace=f"{settings['grace_ms']} ms"
+    )
     operator = Sessions.of(windowed.aggregate(**TOTALS).named("n"), log.schema)
     found = folded(operator.steps, log, 3)
     columns = ("key", "window_start", "window_end", "count", "sum", "timestamp")
@@ -115,13 +117,15 @@ def test_what_a_time_limit_lets_go_is_what_kafka_streams_lets_go_in_its_order(na
 def node(settings: Line) -> Any:
     most = settings.get("max_records")
     policy = hr.until_time_limit(
-        settings["limit_ms"], max_records=most, when_full="emit_early" if most else "spill"
+        f"{settings['limit_ms']} ms", max_records=most, when_full="emit_early" if most else "spill"
     )
     if settings["source"] == "table":
         return TOPIC.table().suppress(policy).named("n")
     if settings["source"] == "count":
         return TOPIC.group_by().aggregate(**TOTALS).suppress(policy).named("n")
-    windowed = TOPIC.group_by().window(hr.tumbling(settings["size_ms"]), grace=settings["grace_ms"])
+    windowed = TOPIC.group_by().window(
+        hr.tumbling(f"{settings['size_ms']} ms"), grace=f"{settings['grace_ms']} ms"
+    )
     return windowed.aggregate(**TOTALS).suppress(policy).named("n")
 
 

@@ -132,7 +132,7 @@ def test_values_come_back_as_they_are_stored_and_lists_are_no_back_door(tmp_path
         (lambda self, record: self.context.schedule("1 second", print), "the callback is no method of the processor"),
         (lambda self, record: self.context.schedule("2 minutes", self.tell), "stream_wait='2 minutes'"),
         (lambda self, record: self.context.schedule(0, self.tell), "the interval is 0"),
-        (lambda self, record: self.context.schedule(1, self.tell, clock="sun"), "clock 'sun' does not exist"),
+        (lambda self, record: self.context.schedule("1 ms", self.tell, clock="sun"), "clock 'sun' does not exist"),
         (lambda self, record: setattr(self, "n", 1), "Does_.n is set after init"),
     ],
 )  # fmt: skip
