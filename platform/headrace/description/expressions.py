@@ -17,7 +17,8 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
 from headrace.description.record_metadata import TYPES, runnable
-from headrace.description.wording import a_value
+from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
+from headrace.description.wording import a_value, did_you_mean
 from headrace.errors import DescriptionError
 
 _SELECT = "SELECT "
@@ -32,7 +33,7 @@ class Expression:
     `source` is the column that it merely repeats, as in "value" or "value AS v", otherwise None; `aliased`
     says whether its name comes from "AS name". `paths` are the columns with the fields named after them; `repeats` is
     the path that it merely repeats, otherwise empty. `type` is what a CAST makes of it, or BOOLEAN of a condition, as
-    sqlglot writes it; None where only Spark knows.
+    sqlglot writes it; None where only Spark knows. `compares`: whether it holds a comparison.
     """
 
     sql: str
@@ -43,6 +44,7 @@ class Expression:
     paths: frozenset[tuple[str, ...]] = frozenset()
     repeats: tuple[str, ...] = ()
     type: str | None = None
+    compares: bool = False
 
 
 def parse_expression(sql: str, what: str) -> Expression:
@@ -64,11 +66,12 @@ def _read(sql: str, what: str) -> Expression:
     tree = syntax_tree(sql, what)
     _refuse_functions(sql, what)
     runnable(sql)
+    _refuse_unknown_functions(tree, sql, what)
     _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
-    paths = frozenset(_path(column) for column in tree.find_all(exp.Column))
-    repeats = _path(inner) if isinstance(inner, exp.Column) else ()
+    paths = frozenset(path_of(column) for column in tree.find_all(exp.Column))
+    repeats = path_of(inner) if isinstance(inner, exp.Column) else ()
     return Expression(
         sql,
         _name_of(tree),
@@ -78,6 +81,7 @@ def _read(sql: str, what: str) -> Expression:
         paths,
         repeats,
         _type_of(inner),
+        tree.find(exp.Predicate) is not None,
     )
 
 
@@ -91,7 +95,8 @@ def _type_of(tree: exp.Expr) -> str | None:
     return "BOOLEAN" if isinstance(tree, exp.Predicate) else None
 
 
-def _path(column: exp.Column) -> tuple[str, ...]:
+def path_of(column: exp.Column) -> tuple[str, ...]:
+    """The column's name, and the names of the fields after it."""
     return tuple(part.name for part in column.parts)
 
 
@@ -183,6 +188,18 @@ def _refuse_functions(sql: str, what: str) -> None:
             continue
         if refusal:
             raise DescriptionError(f"{what}: {token.text} in {sql!r} {refusal[0]}.", hint=refusal[1])
+
+
+def _refuse_unknown_functions(tree: exp.Expr, sql: str, what: str) -> None:
+    """Refuse a function that neither the parser nor Spark knows."""
+    known = SPARK_FUNCTIONS | OF_THE_GRAMMAR | TYPES.keys()
+    for call in tree.find_all(exp.Anonymous):
+        name = str(call.this)
+        if name.lower() not in known and not isinstance(call.parent, exp.Dot):
+            raise DescriptionError(
+                f"{what}: there is no function {name} in {sql!r}.",
+                hint=did_you_mean(name, known) or "Functions are those of Spark SQL.",
+            )
 
 
 def _is_run_dependent_word(tokens: list[Token], index: int) -> bool:

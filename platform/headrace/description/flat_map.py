@@ -9,6 +9,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
+from headrace.description.known_types import require_expression
 from headrace.description.schema import Column, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.steps import WithColumn
@@ -38,7 +39,7 @@ class FlatMap(WithColumn):
         parsed = parse_expression(written, _WHAT)
         if not parsed.name:
             raise DescriptionError(f"{_WHAT}: {sql!r} has no name.", hint=f"Add a name: {sql} AS word.")
-        shape.require(parsed.columns, f"{_WHAT}({sql!r})")
+        require_expression(parsed, shape, f"{_WHAT}({sql!r})")
         found = type_in(written, shape.types.values())
         if found is not None and element_of(found) is None:
             raise DescriptionError(

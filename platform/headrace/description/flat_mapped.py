@@ -104,7 +104,7 @@ class FlatMapped(Emitting):
     def how_to_type(self, column: str) -> str:
         """How to say the type of a column, where SQL computes it."""
         if column == self.array.name:
-            return f".flat_map('CAST(… AS ARRAY<DOUBLE>) AS {column}')"
+            return f".flat_map('CAST(… AS ARRAY<…>) AS {column}'), with the type that its elements have"
         return super().how_to_type(column)
 
     def rules(self) -> dict[str, Any]:

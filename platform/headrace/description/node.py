@@ -166,7 +166,9 @@ class Node(WaysOn, ABC):
 
     def how_to_type(self, column: str) -> str:
         """How to say the type of a column, where SQL computes it."""
-        return f".with_column('{column}', 'CAST(… AS DOUBLE)')"
+        return (
+            f".with_column('{column}', 'CAST(… AS …)'), with the type that it has, such as STRING or DOUBLE"
+        )
 
     def fingerprint(self) -> str:
         """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.expectations import FAILED, split_conditions
 from headrace.description.grouping import columns_on, key_of
+from headrace.description.known_types import require_condition
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
 from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
@@ -98,7 +99,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         if not predicates:
             raise DescriptionError("branch: no predicates.", hint="Write .branch('value < 0', 'value >= 0').")
         for condition in predicates:
-            self._flow.shape.require(predicate(condition, "branch").columns, f"branch({condition!r})")
+            require_condition(predicate(condition, "branch"), self._flow.shape, f"branch({condition!r})")
         return tuple(self.where(_first_true(predicates, index)) for index in range(len(predicates)))
 
     def quarantine(self, *expectations: Any) -> tuple[Stream, Stream]:

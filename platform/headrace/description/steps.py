@@ -13,6 +13,7 @@ from typing import Any
 from headrace.description.code_identity import code_of
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
+from headrace.description.known_types import require_condition, require_expression
 from headrace.description.record_metadata import CHAIN, runnable
 from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape, shape_of
@@ -31,7 +32,7 @@ class Where:
 
     def applied_to(self, shape: Shape) -> Shape:
         """The same columns; raises DescriptionError when the expression reads others."""
-        shape.require(predicate(self.expression, "where").columns, f"where({self.expression!r})")
+        require_condition(predicate(self.expression, "where"), shape, f"where({self.expression!r})")
         return shape
 
     def replaces(self, name: str) -> bool:
@@ -75,7 +76,7 @@ class Select:
         """The columns that the expressions name; a type is known where a column is merely repeated, or cast."""
         columns, types = [], {}
         for parsed in self._parsed():
-            shape.require(parsed.columns, f"select({parsed.sql!r})")
+            require_expression(parsed, shape, f"select({parsed.sql!r})")
             columns.append(parsed.name)
             types.update(_typed_as(parsed, parsed.name, shape))
         return Shape(tuple(columns), types)
@@ -117,7 +118,7 @@ class WithColumn:
     def applied_to(self, shape: Shape) -> Shape:
         """The columns with this one; its type is known where it repeats another, or is cast."""
         parsed = self._parsed()
-        shape.require(parsed.columns, f"with_column('{self.name}', {self.expression!r})")
+        require_expression(parsed, shape, f"with_column('{self.name}', {self.expression!r})")
         types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
         types.update(_typed_as(parsed, self.name, shape))
         return Shape(self._columns(shape.columns), types)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.known_types import require_condition
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
@@ -53,7 +54,7 @@ class Table(Refinable):
         object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
         refuse_metadata(self.conditions, "where")
         for condition in self.conditions:
-            self.stream.shape.require(predicate(condition, "where").columns, f"where({condition!r})")
+            require_condition(predicate(condition, "where"), self.stream.shape, f"where({condition!r})")
         super().__post_init__()
 
     def where(self, expression: str) -> Table:

@@ -132,7 +132,7 @@ def _too_many(node: Node, place: Place, found: Sequence[Unusable]) -> UnusableRe
     return UnusableRecordsError(
         f"Node '{node.name}': its steps raise for more records of one log commit than {COMMIT_TRIES_MAX} jobs can find.",
         detail=f"One of them is {which}" + ("." if one is None else f": {one.reason}."),
-        hint="Mend the step, and give the changed node a new name; or filter such records before the step.",
+        hint="Mend the step and run `headrace apply`; or filter such records before the step.",
     )
 
 

@@ -46,6 +46,7 @@ from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
 from headrace.sequence.replays.hops import open_chains_of
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
+from headrace.spark.refusals import refusals_explained, refusals_of
 from headrace.spark.row_steps import RAW, origins, refuse_generators, refuses, rows_of
 
 if TYPE_CHECKING:
@@ -185,7 +186,8 @@ class NodeRows:
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            frame = feed_frame(feed, empty)
+            with refusals_of(node):
+                frame = feed_frame(feed, empty)
             refuse_generators(frame, feed.stream)
             schema = arrow_schema(frame.schema)
             read = _spelled(schema, _columns_read(node, name))
@@ -268,7 +270,8 @@ def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     if not feed.conditions:
         return rows
     passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
-    return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
+    with refusals_explained(", ".join(f"where({condition!r})" for condition in feed.conditions)):
+        return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 
 
 def _together(frames: Sequence[DataFrame]) -> DataFrame:

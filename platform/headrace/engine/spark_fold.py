@@ -51,6 +51,7 @@ from headrace.fold.changes.station import Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark.one_task import mapped
 from headrace.spark.refined_rows import refined
+from headrace.spark.refusals import refusals_explained
 from headrace.spark.session import is_local
 
 if TYPE_CHECKING:
@@ -228,4 +229,5 @@ def _selected(part: str, selection: Selection, rows: DataFrame) -> DataFrame:
     }
     values = (F.expr(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
     both = rows.select("*", *structs, *plain.values())
-    return both.select(*(F.col(quote(name)) for name in names), *values)
+    with refusals_explained(f"join: select={[*selection.values.values()]}"):
+        return both.select(*(F.col(quote(name)) for name in names), *values)

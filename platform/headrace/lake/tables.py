@@ -161,7 +161,7 @@ def _require_same(uri: str, found: list[dict[str, Any]], wanted: list[dict[str, 
     raise TerminalError(
         f"The table at {uri} has other columns than the description.",
         detail=f"stored -> described: {'; '.join(changed)}",
-        hint="Give the changed description a new name, or restore the old one.",
+        hint="Run `headrace apply`, which builds tables of the changed description, or restore the old one.",
     )
 
 

@@ -94,7 +94,7 @@ def _require_columns(frame: DataFrame, uri: str) -> None:
         raise TerminalError(
             f"The table at {uri} has other columns than the rows to be written.",
             detail=f"given: {', '.join(f'{n} {given[n]}' for n in odd)}",
-            hint="Give the changed description a new name, or restore the old one.",
+            hint="Run `headrace apply`, which builds tables of the changed description, or restore the old one.",
         )
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Select, Where, WithColumn, parse_expression, quote
 from headrace.fold.changes.station import MADE, PASSES, Refinement
+from headrace.spark.refusals import in_words, refusals_explained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,8 @@ def refined(refinement: Refinement, rows: DataFrame) -> DataFrame:
     whole = F.struct(*(F.col(quote(name)) for name in rows.columns))
     frame = rows.select(whole.alias(_CARRIED), *(each.alias(_PASSES) for each in key), *source)
     for step in refinement.steps:
-        frame = _applied(frame, step, refinement.key)
+        with refusals_explained(in_words(step)):
+            frame = _applied(frame, step, refinement.key)
     carried = (F.col(_CARRIED).getField(name).alias(name) for name in rows.columns)
     made = (F.col(quote(name)).alias(f"{refinement.part}:{MADE}{name}") for name in refinement.made)
     passes = F.col(_PASSES).alias(f"{refinement.part}:{PASSES}")

@@ -18,6 +18,7 @@ from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
+from headrace.spark.refusals import in_words, refusals_explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +88,15 @@ def column_of(sql: str, topic: Topic) -> Column:
 
 
 def applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
-    """The rows of a topic after one step more."""
+    """The rows of a topic after one step more.
+
+    Raises: DescriptionError when Spark refuses the step
+    """
+    with refusals_explained(in_words(step)):
+        return _applied(frame, step, topic)
+
+
+def _applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
     match step:
         case Where(expression):
             passes = F.coalesce(column_of(expression, topic), F.lit(False))

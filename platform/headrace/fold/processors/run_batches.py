@@ -130,5 +130,5 @@ class BatchRunner:
         raise ProcessorError(
             f"Node '{self._shape.node}': {self._shape.called}.process_batch raises for {topic}, partition {partition}, "
             f"offset {offset}, key {key!r}: {said}",
-            hint="Mend the processor, and give the changed node a new name; or filter such records before it.",
+            hint="Mend the processor and run `headrace apply`; or filter such records before it.",
         ) from error

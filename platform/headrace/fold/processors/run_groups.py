@@ -228,7 +228,7 @@ class Runner:
             raise ProcessorError(
                 f"Node '{self._shape.node}': {self._name}.{what} raises for {where}, "
                 f"key {dict(group.key)!r}: {type(error).__name__}: {error}",
-                hint="Mend the processor, and give the changed node a new name; or filter such records before it.",
+                hint="Mend the processor and run `headrace apply`; or filter such records before it.",
             ) from error
 
     def _next_due(self, group: Group, clock: Moved, at: int) -> int:

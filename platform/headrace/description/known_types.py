@@ -1,0 +1,100 @@
+"""Mistakes in an expression that the types of columns tell, before Spark reads it.
+
+Law: Spark refuses whatever this module refuses (tests/runtime/test_refused_expressions.py). Spark decides the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headrace.description.expression_types import type_in
+from headrace.description.expressions import Expression, path_of, syntax_tree
+from headrace.description.schema import fields_of_struct
+from headrace.description.wording import did_you_mean, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.shape import Shape
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_NESTED = ("STRUCT<", "ARRAY<", "MAP<")
+
+
+def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
+    """Raise DescriptionError for a column or a nested field that does not exist, or a comparison that cannot be."""
+    shape.require(parsed.columns, what)
+    for path in sorted(parsed.paths):
+        type_of_path(path, shape, what)
+    if parsed.compares:
+        for each in syntax_tree(parsed.sql, what).find_all(*_COMPARED):
+            _require_comparable(each, shape, what)
+
+
+def require_condition(parsed: Expression, shape: Shape, what: str) -> None:
+    """As `require_expression`, and for an expression that is known not to be BOOLEAN."""
+    require_expression(parsed, shape, what)
+    found = type_in(parsed.sql, shape.types.values()) or parsed.type
+    if found in (None, "BOOLEAN"):
+        return
+    raise DescriptionError(
+        f"{what}: the expression is {found}, and no condition.",
+        hint=f"Compare it, for example {parsed.sql} > 0, or {parsed.sql} IS NOT NULL.",
+    )
+
+
+def type_of_path(path: tuple[str, ...], shape: Shape, what: str) -> str | None:
+    """The type of a column, or of a field within it; None: not known. Fields of an array's elements are an ARRAY.
+
+    Raises: DescriptionError when there is no such field
+    """
+    known = shape.type_of(path[0]) if path else None
+    if known is None:
+        return None
+    return _type_of_field(known.type, path, 1, what)
+
+
+def _type_of_field(type: str, path: tuple[str, ...], at: int, what: str) -> str | None:
+    if at == len(path):
+        return type
+    above = ".".join(path[:at])
+    if type.startswith("MAP<"):
+        return None
+    if type.startswith("ARRAY<"):
+        element = type.removeprefix("ARRAY<").removesuffix(">")
+        if not element.startswith("STRUCT<"):
+            return None
+        found = _type_of_field(element, path, at, what)
+        return None if found is None or at + 1 < len(path) else f"ARRAY<{found}>"
+    fields = fields_of_struct(type, what)
+    if not fields:
+        raise DescriptionError(
+            f"{what}: '{above}' is {type}, and has no field '{path[at]}'.",
+            hint=f"Leave .{path[at]} out, or describe '{above}' as STRUCT<{path[at]}: …>.",
+        )
+    for field in fields:
+        if field.name.lower() == path[at].lower():
+            return _type_of_field(field.type, path, at + 1, what)
+    raise DescriptionError(
+        f"{what}: '{above}' has no field '{path[at]}'; its fields are {listed(f.name for f in fields)}.",
+        hint=did_you_mean(path[at], [field.name for field in fields]),
+    )
+
+
+def _require_comparable(compared: exp.Expr, shape: Shape, what: str) -> None:
+    sides = (compared.this, compared.expression)
+    for side, other in (sides, sides[::-1]):
+        if not (isinstance(side, exp.Column) and isinstance(other, exp.Literal)):
+            continue
+        path = path_of(side)
+        found = type_of_path(path, shape, what) or ""
+        if found.startswith(_NESTED):
+            name, literal = ".".join(path), other.sql(dialect="spark")
+            fields = [f"{name}.{field.name}" for field in fields_of_struct(found, what)]
+            raise DescriptionError(
+                f"{what}: '{name}' is {found}, and cannot be compared with {literal}.",
+                hint=f"Compare one of its fields: {listed(fields)}."
+                if fields
+                else "Compare one of its elements.",
+            )

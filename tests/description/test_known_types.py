@@ -1,0 +1,71 @@
+"""Mistakes in expressions that the described types tell, before Spark starts."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from tests.description.refusal import refused
+
+pytestmark = pytest.mark.fast
+VIEWS = hr.Topic(
+    "views",
+    key="user STRING",
+    value="page STRUCT<url: STRING, words: INT, at: STRUCT<zone: STRING>>, ts BIGINT NOT NULL, ok BOOLEAN, "
+    "tags ARRAY<STRUCT<tag: STRING>>, notes MAP<STRING, STRUCT<n: INT>>",
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "parts"),
+    [
+        ("page.ur = 'a'", ["where(\"page.ur = 'a'\")", "'page' has no field 'ur'; its fields are url, words, at", "Did you mean 'url'?"]),
+        ("page.at.zon = 'a'", ["'page.at' has no field 'zon'", "'zone'"]),
+        ("ts.day > 3", ["'ts' is BIGINT, and has no field 'day'"]),
+        ("tags.tagg IS NOT NULL", ["'tags' has no field 'tagg'", "'tag'"]),
+        ("page > 5", ["'page' is STRUCT<", "cannot be compared with 5", "page.url, page.words, page.at"]),
+        ("ok AND tags = 'a'", ["'tags' is ARRAY<", "cannot be compared with 'a'", "elements"]),
+        ("ts", ["the expression is BIGINT, and no condition", "ts > 0"]),
+        ("page.words", ["the expression is INT, and no condition"]),
+        ("ts + 1", ["and no condition"]),
+        ("(5)", ["and no condition"]),
+        ("uper(page.url) = 'A'", ["there is no function uper", "Did you mean 'upper'?"]),
+        ("zzzzqqq(ts) > 1", ["there is no function zzzzqqq", "Spark SQL"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_fix(expression: str, parts: list[str]) -> None:
+    with refused(*parts):
+        VIEWS.where(expression)
+    with refused(*parts[1:]):
+        VIEWS.table().where(expression)
+    with refused(*parts[1:]):
+        VIEWS.branch("ok", expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "ok", "page.url = 'a'", "PAGE.URL = 'a'", "page.at.zone IS NULL", "tags.tag IS NOT NULL", "tags[0].tag = 'a'",
+        "notes.a.n > 1", "notes['a'].n > 1", "exists(tags, each -> each.tag = 'a')", "page = page", "NOT ok",
+        "coalesce(ok, false)", "CAST(ts AS BOOLEAN)", "upper(page.url) = 'A'", "timestampdiff(DAY, now_, now_) > 1",
+        "record_partition() = 1", "page.at IS NOT NULL", "if(ok, true, false)", "array_contains(tags.tag, 'a')",
+        "url_encode(page.url) <> ''", "TRIM(BOTH 'x' FROM page.url) = ''", "date_add(DATE'2026-01-01', 3) > DATE'2026-01-01'",
+    ],
+)  # fmt: skip
+def test_what_may_be_right_is_left_to_spark(expression: str) -> None:
+    VIEWS.with_column("now_", "TIMESTAMP'2026-01-01 00:00:00'").where(expression)
+
+
+def test_a_field_has_the_type_that_is_described() -> None:
+    chosen = VIEWS.select("user", "page.at.zone AS zone", "tags.tag AS names", "notes.a AS note")
+    types = {name: column.type for name, column in chosen.shape.types.items()}
+    assert types == {"user": "STRING", "zone": "STRING", "names": "ARRAY<STRING>"}
+    countries = chosen.select("user", "zone").named("zones")
+    assert countries.where("zone = 'a'").group_by("zone").aggregate(n=hr.count()).named("n").columns == (
+        "zone",
+        "n",
+    )
+    totals = (
+        VIEWS.with_column("zone", "page.at.zone").group_by("zone").aggregate(n=hr.count()).named("totals")
+    )
+    assert totals.changes().where("zone = 'a'")  # before: only Spark knows the type of 'zone'

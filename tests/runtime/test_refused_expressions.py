@@ -1,0 +1,63 @@
+"""What a description refuses of an expression, Spark refuses; what it leaves to Spark is refused in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.description.spark_functions import SPARK_FUNCTIONS
+from headrace.spark.session import pipeline_session
+from tests.description.refusal import refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+DDL = (
+    "page STRUCT<url: STRING, words: INT>, ts BIGINT, name STRING, ok BOOLEAN, d DATE, x DOUBLE, "
+    "tags ARRAY<STRUCT<tag: STRING>>, notes MAP<STRING, INT>"
+)
+TOPIC = hr.Topic("views", value=DDL)
+REFUSED = [
+    "page.ur = 'a'", "ts.day > 3", "name.first = 'a'", "tags.tagg IS NOT NULL", "page > 5", "5 < page", "tags = 'a'",
+    "notes <=> 3", "ts", "name", "d", "x", "page", "page.words", "ts + 1", "-ts", "5", "'a'", "uper(name) = 'A'",
+    "CAST(ts AS STRING)",
+]  # fmt: skip
+LEFT_TO_SPARK = {
+    "ok AND upper(name)": "where('ok AND upper(name)')",
+    "map_keys(name) IS NULL": "map_keys",
+    "length(name, 3) > 1": "length",
+}
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_what_is_refused_spark_refuses(expression: str, spark: SparkSession) -> None:
+    with pytest.raises(hr.DescriptionError):
+        TOPIC.where(expression)
+    frame = pipeline_session(spark).createDataFrame([], DDL)
+    with pytest.raises(AnalysisException):
+        frame.withColumn("refused", ~F.coalesce(F.expr(expression), F.lit(False)))
+
+
+def test_the_functions_are_those_of_spark(spark: SparkSession) -> None:
+    shown = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert {name for name in shown if name[0].isalpha()} == SPARK_FUNCTIONS
+
+
+@pytest.mark.parametrize("expression", LEFT_TO_SPARK)
+def test_what_spark_alone_can_tell_names_the_node_the_step_and_the_fix(expression: str, drive: Drive) -> None:
+    node = TOPIC.where(expression).select("name").named("names")
+    with refused("Node 'names': where(", LEFT_TO_SPARK[expression], "Correct the expression"):
+        drive(node)
+
+
+def test_a_condition_of_a_table_is_named_too(drive: Drive) -> None:
+    topic = hr.Topic("people", key="id STRING", value="name STRING")
+    with refused("Node 'people_now': where('length(name, 3) > 1')", "Spark refuses it"):
+        drive(topic.table().where("length(name, 3) > 1").named("people_now"))
