@@ -5,6 +5,7 @@ when the process ran, how often it crashed, and whether it ran as a stream or as
 the result.
 """
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from headrace.description import (
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from headrace.local import local
 else:
     from headrace import local  # the package, which can be called: see there
+
+__version__ = version("headrace")
 
 __all__ = [
     "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Csv",

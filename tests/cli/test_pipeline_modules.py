@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from types import ModuleType
 
 import pytest
+from typer.testing import CliRunner
 
 import headrace as hr
+from headrace.cli import app
 from headrace.errors import TerminalError
 from headrace.nodes.topics import topics_of
 from headrace.settings.pipeline import nodes_in
@@ -27,3 +30,9 @@ def test_a_node_that_three_modules_import_is_one_node() -> None:
 def test_a_pipeline_without_a_named_node_is_refused() -> None:
     with pytest.raises(TerminalError, match="'my_streams' defines no named node"):
         nodes_in([ModuleType("empty")], "my_streams")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    answer = CliRunner().invoke(app, ["--version"])
+    assert (answer.exit_code, answer.stdout) == (0, f"headrace {hr.__version__}\n")
+    assert hr.__version__ == version("headrace")

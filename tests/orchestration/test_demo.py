@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from rich.console import Console
 
-from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, standing
+from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, _summary, standing
 from headrace.observe.progress_bar import progress_bar
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 
@@ -84,6 +84,30 @@ def test_a_line_is_printed_when_something_has_changed_and_every_thirty_seconds()
     assert screen.looks(*[Standing(stopped=True)] * 9) == [STOPPED]
     assert screen.looks(Standing(awaited=NO_RUN), *[Standing(stopped=True)] * 2) == [NO_RUN, STOPPED]
     assert screen.looks(*[Standing(awaited=NO_RUN)] * 4) == [NO_RUN, "after 30 s: no run yet"]
+
+
+def test_figures_that_change_are_one_line_a_minute() -> None:
+    screen = Screen()
+    states = {"log/a": "running", "stream/b": "running"}
+    looks = [Standing(states, summary=f"2 of 2 run, {rate} records a second") for rate in range(18)]
+    assert screen.looks(*looks) == [  # before: a line for each asset whenever a figure changed
+        "log/a: running",
+        "stream/b: running",
+        "2 of 2 run, 0 records a second",
+        "2 of 2 run, 6 records a second",
+        "2 of 2 run, 12 records a second",
+    ]
+    failed = Standing(states | {"stream/b": "failed"}, summary="1 of 2 run, 0 records a second")
+    assert screen.looks(failed) == ["stream/b: failed", "1 of 2 run, 0 records a second"]
+
+
+def test_the_summary_adds_the_figures_of_all_assets() -> None:
+    reports = {
+        "log/a": {"state": "running", "rows_per_second": 12.4, "lag_records": 3, "dead_letters": 1},
+        "stream/b": {"state": "failed", "rows_per_second": 30.0, "late": 2, "lag_records": None},
+    }
+    assert _summary(3, reports) == "1 of 3 run, 42 records a second; 3 wait, 2 late, 1 dead letters"
+    assert _summary(3, {}) is None
 
 
 def test_on_a_terminal_a_bar_shows_what_is_awaited_and_ends_with_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -124,3 +125,16 @@ def test_databases_that_do_not_let_us_in_are_named(monkeypatch: pytest.MonkeyPat
     assert "DAGSTER_POSTGRES_URL" in (ours.fix or "")
     assert "not-this-one" not in str(ours)
     assert "HEADRACE_POSTGRES_DSN is not set" in str(sinks)
+
+
+def test_databases_that_the_project_does_not_use_are_not_tried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DAGSTER_POSTGRES_URL", raising=False)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    assert not [*check_databases([])]  # before: WRONG, without DAGSTER_POSTGRES_URL and DAGSTER_HOME
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    assert [finding.ok for finding in check_databases([])] == [True]
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "gone"))
+    (gone,) = check_databases([])
+    assert "which is no folder" in str(gone)

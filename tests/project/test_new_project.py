@@ -85,9 +85,7 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "No erasure is pending." in answer("erasures")
     assert "headrace sql" in answer("get", "alerts", "north", code=2)
     assert answer("limits", "alerts", code=2)
-    assert "north" in answer("preview", "alerts")
-    assert "payments log" in answer("maintain", "--no-vacuum")
-    assert answer("failing", "alerts", code=2)
+    assert "records: " in answer("preview", "alerts")
 
 
 @pytest.mark.fast

@@ -163,4 +163,10 @@ def test_the_command_line_answers_without_spark(
         "n": 2,
         "h": 0.0,
     }
-    assert run(app, ["get", "latest", "gone", *told]).exit_code == 1
+    gone = run(app, ["get", "latest", "gone", *told])
+    assert gone.exit_code == 1
+    assert gone.stdout == "Node 'latest' has no row for the key gone.\n"  # before: nothing
+    assert run(app, ["sql", "show tables;", *told]).stdout.split()[2:4] == ['"counts"', '"finals"']
+    misspelt = run(app, ["sql", "SELECT * FROM totalls", *told]).exception
+    assert "Did you mean 'totals'?" in str(misspelt)  # before: "Did you mean "pg_tables"?"
+    assert "pg_" not in str(misspelt)

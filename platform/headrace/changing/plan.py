@@ -206,8 +206,9 @@ class ChangePlan:
         return (*topics, *(each.node for each in self.nodes if each.outcome == REFUSED))
 
     def __str__(self) -> str:
-        """Topics, then nodes, then what to do."""
-        lines = [*map(str, self.topics), *map(str, self.nodes)]
+        """Topics, then nodes, those that change first; then what to do."""
+        plans: list[TopicPlan | NodePlan] = [*self.topics, *self.nodes]
+        lines = [*map(str, sorted(plans, key=lambda each: each.outcome == UNCHANGED))]
         lines += [
             f"node {name}: not described here: its tables stay as they are" for name in self.undescribed
         ]

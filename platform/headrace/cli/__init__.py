@@ -18,7 +18,9 @@ from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
 from headrace.cli.tailing import tail_node
 from headrace.cli.telling import take_json
+from headrace.cli.version import options_of_all
 
+app.callback()(options_of_all)
 app.command("demo")(demo)
 app.command("demo-once")(demo_once)
 app.command("run")(run_streams)

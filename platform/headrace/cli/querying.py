@@ -58,6 +58,7 @@ def get_row(
 
     row = KeyedReads(Lake(lake)).get(node_named(node, pipeline), key)
     if row is None:
+        tell(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)
     tell(json_line(row), row)
 

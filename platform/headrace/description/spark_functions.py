@@ -57,7 +57,7 @@ SPARK_FUNCTIONS = _names(
     signum sin sinh size skewness slice smallint some sort_array soundex space spark_partition_id split
     split_part sql_keywords sqrt st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid stack
     startswith std stddev stddev_pop stddev_samp str_to_map string string_agg struct substr substring
-    substring_index sum table_changes table_changes_by_path tan tanh theta_difference theta_intersection
+    substring_index sum tan tanh theta_difference theta_intersection
     theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union theta_union_agg time time_diff
     time_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_avro to_binary
     to_char to_csv to_date to_json to_number to_protobuf to_time to_timestamp to_timestamp_ltz

@@ -1,12 +1,11 @@
 """The lines that the demo prints while it runs.
 
-Law: a line is printed when it has changed. While something is awaited, one more line comes every 30 s with the seconds that
-have passed; on a terminal a bar shows them instead.
+Law: a line is printed when the state of a log or query changes, and one line for all of them every minute. While something
+is awaited, one more line comes every 30 s with the seconds that have passed; on a terminal a bar shows them instead.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,11 +17,13 @@ from headrace.settings import Settings, load_pipeline
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dagster import AssetKey, DagsterInstance, MetadataValue
+    from dagster import AssetKey, DagsterInstance
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
 ELAPSED_EVERY_SECONDS = 30.0
+SUMMARY_EVERY_SECONDS = 60.0
+COUNTS = {"lag_records": "wait", "late": "late", "replays": "replays", "dead_letters": "dead letters"}
 STOPPED = "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
 NO_RUN = "no run yet: the sensor starts the stream within half a minute"
 
@@ -31,16 +32,18 @@ NO_RUN = "no run yet: the sensor starts the stream within half a minute"
 class Standing:
     """Where the demo's stream stands.
 
-    said     the last words of each log and query that has reported, by its asset
+    said     the state of each log and query that has reported, by its asset
     stopped  whether a person stopped the stream
     awaited  what is awaited, in words; None: nothing
     silent   the logs and queries that have not reported yet, if these are awaited
+    summary  the figures of all of them, in one line; None: none has reported
     """
 
     said: Mapping[str, str] = field(default_factory=dict)
     stopped: bool = False
     awaited: str | None = None
     silent: tuple[str, ...] = ()
+    summary: str | None = None
 
 
 def standing(instance: DagsterInstance) -> Standing:
@@ -56,10 +59,12 @@ def standing(instance: DagsterInstance) -> Standing:
         return Standing(awaited=NO_RUN)
     nodes = load_pipeline(Settings().pipeline)
     keys = [*map(log_key, topics_of(nodes).values()), *map(stream_key, nodes)]
-    told = {key.to_user_string(): _observed(instance, key) for key in keys}
-    silent = tuple(name for name, words in told.items() if words is None)
-    said = {name: words for name, words in told.items() if words is not None}
-    return Standing(said, awaited=f"starting: {', '.join(silent)}" if silent else None, silent=silent)
+    reports = {key.to_user_string(): _observed(instance, key) for key in keys}
+    silent = tuple(name for name, figures in reports.items() if figures is None)
+    figures = {name: each for name, each in reports.items() if each is not None}
+    states = {name: str(each.get("state", "reports")) for name, each in figures.items()}
+    awaited = f"starting: {', '.join(silent)}" if silent else None
+    return Standing(states, awaited=awaited, silent=silent, summary=_summary(len(keys), figures))
 
 
 class ShownProgress:
@@ -73,11 +78,15 @@ class ShownProgress:
         self._shown: dict[str, str] = {}
         self._task: TaskID | None = None
         self._since = self._spoke_at = 0.0
+        self._summed_at = -SUMMARY_EVERY_SECONDS
 
     def show(self, now: Standing) -> None:
         """Print what has changed since the last call."""
         for name, words in now.said.items():
             self._print(name, f"{name}: {words}")
+        is_due = self._clock() - self._summed_at >= SUMMARY_EVERY_SECONDS
+        if now.summary is not None and is_due and self._print("summary", now.summary):
+            self._summed_at = self._clock()
         if now.stopped:
             self._print("stopped", STOPPED)
         else:
@@ -128,20 +137,22 @@ class ShownProgress:
         self._console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
 
 
-def _observed(instance: DagsterInstance, key: AssetKey) -> str | None:
-    """The last words of the asset; None: nothing yet."""
+def _observed(instance: DagsterInstance, key: AssetKey) -> Mapping[str, Any] | None:
+    """The figures that the asset reported last; None: nothing yet."""
     records = instance.fetch_observations(key, limit=1).records
     if not records or records[0].asset_observation is None:
         return None
-    metadata = records[0].asset_observation.metadata
-    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "replays", "dead_letters")
-    return "  ".join(f"{n} {_plain(metadata[n])}" for n in shown if n in metadata)
+    return {name: each.value for name, each in records[0].asset_observation.metadata.items()}
 
 
-def _plain(value: MetadataValue[Any]) -> str:
-    """A time as people read it, everything else as it is."""
-    from dagster import TimestampMetadataValue
-
-    if isinstance(value, TimestampMetadataValue):
-        return f"{dt.datetime.fromtimestamp(value.value, dt.UTC):%H:%M:%S}"
-    return str(value.value)
+def _summary(assets: int, reports: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The figures of all logs and queries in one line."""
+    if not reports:
+        return None
+    running = sum(each.get("state") == "running" for each in reports.values())
+    rate = sum(float(each.get("rows_per_second") or 0) for each in reports.values())
+    counts = {
+        words: sum(int(each.get(name) or 0) for each in reports.values()) for name, words in COUNTS.items()
+    }
+    shown = ", ".join(f"{number:,} {words}" for words, number in counts.items() if number)
+    return f"{running} of {assets} run, {rate:,.0f} records a second" + (f"; {shown}" if shown else "")

@@ -21,6 +21,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from headrace.description import WindowedAggregate
+from headrace.description.wording import did_you_mean
 from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import StateLayout
@@ -39,7 +40,7 @@ from headrace.nodes.topics import topics_of
 from headrace.observe.duckdb_readers import literal, load_readers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.description import Node
     from headrace.lake import LakeTable
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from headrace.nodes.progress import Progress
 
 LOGS, OPEN, MAIN = "logs", "open_windows", "main"
+SHOW_TABLES = re.compile(r"show\s+(all\s+)?tables\s*;?", re.IGNORECASE)
+NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
+SUGGESTION = re.compile(r"\nDid you mean [^\n]*")  # of DuckDB's own tables, such as pg_tablespace
 NAMED = re.compile(r'(?:(\w+)\.)?(?:"([^"]+)"|(\w+))')  # a table, as DuckDB says that a query names it
 
 
@@ -92,6 +96,8 @@ class LakeSql:
 
         Raises: TerminalError when DuckDB refuses the query; the errors of the tables that it names
         """
+        if SHOW_TABLES.fullmatch(text.strip()):
+            return pa.table({"name": pa.array(self.names, pa.string())})
         try:
             named = self._named(text)
         except self._errors as error:
@@ -203,9 +209,17 @@ class LakeSql:
     def _refused(self, text: str, error: Exception) -> TerminalError:
         return TerminalError(
             f"DuckDB refuses the query: {text}",
-            detail=str(error),
-            hint=f"Tables of this lake: {', '.join(self.names) or 'none yet'}.",
+            detail=SUGGESTION.sub("", str(error)) if NO_TABLE.search(str(error)) else str(error),
+            hint=" ".join(self._hints(str(error))),
         )
+
+    def _hints(self, refusal: str) -> Iterator[str]:
+        """The table that was meant, if DuckDB does not know one, and all tables of the lake."""
+        missing = NO_TABLE.search(refusal)
+        meant = did_you_mean(missing[1], [name.strip('"') for name in self.names]) if missing else None
+        if meant:
+            yield meant
+        yield f"Tables of this lake: {', '.join(self.names) or 'none yet'}."
 
 
 def _scan(table: LakeTable, name: str, version: int | None = None) -> str:

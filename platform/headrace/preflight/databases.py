@@ -24,10 +24,10 @@ SECONDS = 5
 
 
 def check_databases(nodes: Sequence[Node]) -> Iterator[Finding]:
-    """Connect to each database that the environment names."""
+    """Connect to each database that the environment or a sink names; what is not named is not tried."""
     if os.environ.get(DAGSTER):
         yield tried("Dagster's database", lambda: _connect(os.environ[DAGSTER], DAGSTER))
-    else:
+    elif os.environ.get(HOME):
         yield tried("Dagster's database", _home)
     for variable in sorted({s.dsn for node in nodes for s in node.sinks if isinstance(s, PostgresSink)}):
         what = "PostgreSQL of sinks" + ("" if variable == DSN_VARIABLE else f", by {variable}")
@@ -35,12 +35,13 @@ def check_databases(nodes: Sequence[Node]) -> Iterator[Finding]:
 
 
 def _home() -> str:
-    home = os.environ.get(HOME)
-    if not home or not (Path(home) / "dagster.yaml").is_file():
+    home = os.environ[HOME]
+    if not Path(home).is_dir():
         raise TerminalError(
-            f"Neither {DAGSTER} is set, nor does {HOME} name a folder with dagster.yaml.",
-            hint=f"Set {HOME} to a folder with deploy/dagster.yaml, and {DAGSTER} to its PostgreSQL.",
+            f"{HOME} is '{home}', which is no folder.", hint="Make it, or correct the variable."
         )
+    if not (Path(home) / "dagster.yaml").is_file():
+        return f"in files below {home}, without a dagster.yaml"
     return f"as {home}/dagster.yaml says"
 
 

@@ -17,6 +17,7 @@ from headrace.spark.engine_archive import ship_engine
 from headrace.spark.jars import often_read_jars
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
+from headrace.spark.quiet_start import quiet_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -214,7 +215,8 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     secret = {} if here else executor_environment()
     for key, value in (secret | dict(conf)).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with quiet_start():
+        spark = builder.getOrCreate()
     if not here and (settings := SparkSettings()).ship_engine:
         ship_engine(spark.sparkContext, settings.py_files)
     remember_often(spark)
