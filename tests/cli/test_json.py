@@ -96,7 +96,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "demo-once": ([], {"headrace.local.demo_once.run_demo_once": prints("1. produced", ends=True)}),
     "describe": ([NODE], {}),
     "preview": ([NODE], {"headrace.cli.previewing.preview": gives(Preview((STAGE,)))}),
-    "status": ([], {}),
+    "status": ([], {"headrace.lake.format.is_known": gives(True)}),
     "tail": (
         [NODE, "--no-follow"],
         {"headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})])},

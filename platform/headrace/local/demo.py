@@ -25,6 +25,7 @@ from headrace.local.demo_progress import ShownProgress, standing
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.schema_registry import SchemaRegistry
+from headrace.local.settings_file import second_terminal, write_settings
 from headrace.local.tightening_message import REGISTRY
 from headrace.local.topics import create_topics
 from headrace.nodes.topics import topics_of
@@ -76,9 +77,11 @@ def run_demo(
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
         report = stack.enter_context(served_report(home / "docs", port + 1))
         metrics_port = os.environ.setdefault("HEADRACE_METRICS_PORT", str(port + 2))
-        environment = _environment(home, *addresses, database.dsn, report)
+        ours = _settings(home, *addresses, database.dsn, report)
         if cluster:
-            environment |= beyond_one_machine(console, stack, home, database.dsn)
+            ours |= beyond_one_machine(console, stack, home, database.dsn)
+        os.environ.update(ours)
+        settings = write_settings(home, ours)
         dagster = lifeline.spawn(
             [
                 sys.executable,
@@ -93,12 +96,13 @@ def run_demo(
                 "workspace.yaml",
             ],
             log=home / "dagster.log",
-            env=environment,
+            env=dict(os.environ),
             cwd=project_root(),
         )
         stack.callback(_stop, console, dagster, port)
         _wait_for_ui(dagster, port, home / "dagster.log")
         console.print(_invitation(port, home, report, metrics_port, registry.url), soft_wrap=True)
+        console.print(second_terminal(settings), soft_wrap=True, markup=False)
         _show_progress(console, dagster)
 
 
@@ -117,11 +121,11 @@ def _fill(console: Console, bootstrap: str) -> None:
         console.print(f"produced {records:,} records to '{topic}'")
 
 
-def _environment(home: Path, bootstrap: str, registry: str, dsn: str, report: str) -> dict[str, str]:
+def _settings(home: Path, bootstrap: str, registry: str, dsn: str, report: str) -> dict[str, str]:
     dagster_home = home / "dagster"
     dagster_home.mkdir(exist_ok=True)
     shutil.copyfile(project_root() / "deploy" / "local" / "dagster.yaml", dagster_home / "dagster.yaml")
-    ours = {
+    return {
         "DAGSTER_HOME": str(dagster_home),
         "HEADRACE_LAKE": f"file:{home / 'lake'}",
         "HEADRACE_DOCS": str(home / "docs"),
@@ -134,8 +138,6 @@ def _environment(home: Path, bootstrap: str, registry: str, dsn: str, report: st
         "GX_ANALYTICS_ENABLED": "false",
         "PYTHONUNBUFFERED": "1",
     }
-    os.environ.update(ours)
-    return os.environ | ours
 
 
 def _partitions_start(home: Path) -> str:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
+def default_lake() -> str:
+    """The lake of a project that names none."""
+    return f"file:{Path.cwd() / '.headrace' / 'lake'}"
+
+
 class Settings(EnvironmentSettings):
     """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_METRICS_PORT` (of
     the Prometheus endpoint of stream runs; none by default), `HEADRACE_METRICS_HOST` (to which it is bound) and
@@ -29,7 +34,7 @@ class Settings(EnvironmentSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_")
 
-    lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
+    lake: str = Field(default_factory=default_lake)
     pipeline: str = Field(default_factory=lambda: pipeline_of_project(Path.cwd()))
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"

@@ -1,0 +1,50 @@
+"""The settings that reach what runs on this machine, as a file that a second terminal reads."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NAME = "settings.env"
+
+
+def write_settings(home: Path, settings: Mapping[str, str]) -> Path:
+    """Write the settings for shells. Other users cannot read the file, for it may hold passwords."""
+    path = home / NAME
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+    return path
+
+
+def read_settings_file(path: Path) -> dict[str, str]:
+    """The variables of a file of lines NAME=value, with shell quotes; empty lines and comments are left out.
+
+    Raises: TerminalError when it cannot be read, or a line is none of these
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TerminalError(f"The settings '{path}' cannot be read.", detail=str(error)) from None
+    settings: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, separator, value = line.strip().removeprefix("export ").partition("=")
+        if not separator or not name.isidentifier():
+            raise TerminalError(
+                f"The settings '{path}': line {number} is no NAME=value.", hint="Write HEADRACE_LAKE=file:/…."
+            )
+        settings[name] = " ".join(shlex.split(value))
+    return settings
+
+
+def second_terminal(path: Path) -> str:
+    """The line that gives these settings to a shell, and the commands that follow."""
+    return f"In a second terminal: set -a; . {shlex.quote(str(path))}; set +a; headrace status"
