@@ -201,7 +201,7 @@ def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path, monkeypatch
     monkeypatch.setattr(
         state_groups, "GROUPS", ByteCache(0)
     )  # so that the second piece reads what the first wrote
-    commits = [(at, Clock({"one": at}, {("one", 0): at})) for at in (10, 20)]
+    commits = [(at, Clock({"one": at}, {("one", 0): at}, lowest_ms=at)) for at in (10, 20)]
     times = Times(Clock(), commits[-1][1], commits)
     row = {"key": "a", "value": 1, "__topic": "one", "__partition": 0, "__event_ms": 5, "__size_bytes": 1}
     schema = World([], pa.int64()).schema

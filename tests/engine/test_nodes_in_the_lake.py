@@ -112,6 +112,6 @@ def test_a_node_in_the_lake_has_the_rows_of_the_oracle(
 ) -> None:
     subject = data.draw(st.sampled_from(family.subjects))
     reading = Reading(subject.node, data.draw(family.worlds), changes=subject.changes)
-    plan = data.draw(plans(subject.apart))
+    plan = data.draw(plans())
     outcome = StateInLake(tmp_path_factory.mktemp("node"), reading, how, seed).run(plan)
-    Verdict(reading).compare(reading.operator, outcome, apart=plan.apart)
+    Verdict(reading).compare(reading.operator, outcome)

@@ -108,11 +108,6 @@ def test_a_table_that_gains_a_sink_goes_on_from_the_state_that_it_has() -> None:
         assert made(node, True).layout.schema == made(node, False).layout.schema
 
 
-def test_what_tells_changes_apart_needs_all_topics_through_one_commit_time() -> None:
-    ordered = {number for number, (node, _, changes) in enumerate(NODES) if made(node, changes).ordered}
-    assert ordered == {12, 13, 17, 18, 19, 20, 21, 23}
-
-
 def test_conditions_of_a_table_are_computed_for_its_feed() -> None:
     node = ONE.lookup(TABLE.where("other > 0"), on="ref").named("it")
     feeds = feeds_of(node)

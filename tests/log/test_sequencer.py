@@ -259,3 +259,40 @@ def test_a_drain_is_a_control_row_that_changes_nothing_else(bench: Bench) -> Non
     assert (json.loads(row["control"]), row["partition"], row["stream_s"]) == ({"action": "drain"}, 1, 5.0)
     assert bench.opened().state == bench.sequencer.state
     assert bench.sequencer.state.partitions == before.partitions
+
+
+def test_a_silent_topic_is_said_to_be_idle_once_and_the_next_record_ends_it(bench: Bench) -> None:
+    bench.append((0, 5))
+    bench.tick(after_s=9)
+    assert not bench.rows("control")
+    bench.tick(after_s=1)
+    (row,) = bench.rows("control")
+    assert json.loads(row["control"]) == {"action": "idle"}
+    bench.tick(after_s=100)
+    assert len(bench.rows("control")) == 1
+    assert bench.opened().state.idle
+    bench.append((0, 6))
+    assert not bench.sequencer.state.idle
+    assert not bench.opened().state.idle
+
+
+def test_a_topic_without_records_is_idle_so_long_after_its_log_began(bench: Bench) -> None:
+    bench.tick(after_s=9)
+    assert not bench.sequencer.state.idle
+    bench.tick(after_s=1)
+    assert bench.sequencer.state.idle
+    assert bench.sequencer.state.partitions == {}
+
+
+def test_nothing_is_idle_while_a_partition_that_the_log_does_not_know_has_records(bench: Bench) -> None:
+    bench.append((0, 5))
+    bench.clock.ms += 60_000
+    assert bench.sequencer.tick(lambda: None) == 0
+    assert not bench.sequencer.state.idle
+
+
+def test_each_commit_has_a_row_that_readers_see(bench: Bench) -> None:
+    """L counts at most as the commit time, so a commit that nobody sees would be read in two ways."""
+    bench.append((0, 5))
+    bench.sequencer.pass_over({0: 9})
+    assert [row["kind"] for row in bench.rows()] == ["record", "tick"]

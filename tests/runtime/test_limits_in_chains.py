@@ -21,12 +21,12 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
+from headrace.nodes.reader_commits import read_commits
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.operators.contract import TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import table_schema
-from headrace.writing.log_commits import read_commits
 from headrace.writing.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
     for upto_ms in cuts:  # each by a process of its own
         NodeLog(NO_SPARK, lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
     told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
-    assert [(at_ms, (ms or 0) // 1_000) for at_ms, ms in sorted(told.closings)] == EXPECTED
+    assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in told.commits] == EXPECTED
     assert [at_ms for at_ms, _ in sorted(told.limits)] == [20, 40]
 
 
@@ -107,7 +107,8 @@ def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_t
         upto = {"visits": upto_ms, "pages": upto_ms}
         NodeLog(NO_SPARK, lake, TITLED).follow(Progress(batch=1, upto_ms=upto))
     told = read_commits(NodeOutput.of(TITLED), lake.log(output_name(TITLED)), 0, 40)
-    assert sorted(told.closings) == [(10, None), (20, None), (30, 30_000), (40, 40_000)]
+    known = [(each.at_ms, each.stream_ms) for each in told.commits]
+    assert known == [(10, None), (20, None), (30, 30_000), (40, 40_000)]
 
 
 def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(

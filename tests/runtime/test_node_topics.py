@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.nodes.topics import longest_wait_ms, nodes_below, topics_beside, topics_of, upstream_first
+from headrace.description.clocks import WallWait
+from headrace.nodes.topics import longest_wait_ms, nodes_below, topics_of, upstream_first, wall_waits
 from tests.scenarios.chained import COUNTS, ENRICHED, QUIET, READINGS, SENSORS, SITES
 
 pytestmark = pytest.mark.fast
@@ -45,22 +46,21 @@ def test_a_topic_is_moved_on_as_long_as_the_last_node_of_a_chain_waits() -> None
     assert longest_wait_ms(SENSORS, NODES) == 0
 
 
-def test_records_of_other_topics_wait_for_a_topic_also_through_nodes_that_do_not_wait() -> None:
-    """A table that rarely changes would hold up the windows of looked-up records for ever."""
-    assert topics_beside(SENSORS, NODES) == frozenset(), "nobody waits"
+def test_a_table_that_is_looked_up_as_of_the_log_ticks_for_nobody() -> None:
     windows = ENRICHED.as_stream().group_by("site").window(hr.tumbling("1 hour"), grace="0 minutes")
     per_site = windows.aggregate(n=hr.count()).named("per_site")
-    nodes = [*NODES, per_site]
-    assert topics_beside(SENSORS, nodes) == {"readings"}
-    assert topics_beside(READINGS, nodes) == {"sensors"}
-
-
-def test_the_topics_beside_are_those_of_kafka() -> None:
-    """Event times are known of these alone, not of the logs that nodes give."""
-    pairs = (
-        QUIET.as_stream()
-        .select("sensor", "n")
-        .join(SENSORS.select("sensor AS sensor", "site"), on="sensor", within="1 minute", grace="0 minutes")
-        .named("pairs")
+    batches = (
+        ENRICHED.as_stream().group_by("site").batch(collect=["value"], max_wait="1 minute").named("batches")
     )
-    assert topics_beside(SENSORS, [*NODES, pairs]) == {"readings"}
+    nodes = [*NODES, per_site, batches]
+    assert longest_wait_ms(SENSORS, nodes) == 0
+    assert wall_waits(SENSORS, nodes) == ()
+    assert longest_wait_ms(READINGS, nodes) == (3 + 60) * 60_000
+    assert wall_waits(READINGS, nodes) == (WallWait(60_000),)
+
+
+def test_both_sides_of_a_lookup_as_of_event_time_tick_for_those_behind_it() -> None:
+    looked_up = COUNTS.as_stream().lookup(SENSORS.table(), on="sensor", as_of="event").named("looked_up")
+    windows = looked_up.as_stream().group_by("site").window(hr.tumbling("1 hour"), grace="0 minutes")
+    nodes = [COUNTS, looked_up, windows.aggregate(n=hr.count()).named("per_site")]
+    assert longest_wait_ms(SENSORS, nodes) == 60 * 60_000 + 1

@@ -81,13 +81,13 @@ def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it
 
 
 def test_windows_of_what_was_looked_up_close_though_the_table_rarely_changes(drive: Drive) -> None:
-    """The lookup as of the log waits for nothing. The windows after it go by the stream times of both topics."""
+    """The lookup as of the log waits for nothing, and the windows after it go by the stream of orders alone."""
     windows = ORDERS.lookup(PRICES.table(), on="item").group_by("price").window(hr.tumbling(MINUTE), grace=0)
     driver = drive(windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts"))
     price(driver, 1, 0)
     driver.cut()
     driver.advance_wall_clock("2 minutes")
-    driver.cut()  # nobody waits for prices beyond minute 1
+    driver.cut()
     order(driver, "o5", 5)
     driver.cut()
     assert driver.read("counts").isEmpty()

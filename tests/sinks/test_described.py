@@ -95,12 +95,9 @@ def test_the_key_is_of_the_identity() -> None:
     assert windows().to(hr.KafkaSink("t", key=["customer_id"])).sinks
 
 
-def test_totals_over_several_topics_are_read_in_one_order_only_for_a_sink() -> None:
-    for sink in (hr.KafkaSink("t"), hr.PostgresSink("t")):
-        assert operator_of(totals(clicks).to(sink)).ordered
-        assert not operator_of(totals().to(sink)).ordered
-    assert not operator_of(totals(clicks)).ordered
-    assert operator_of(totals(clicks), for_sinks=True).ordered
+def test_a_node_of_several_topics_reads_them_in_one_order() -> None:
+    assert operator_of(totals(clicks)).ordered
+    assert not operator_of(totals()).ordered
 
 
 def test_two_sinks_of_a_node_have_two_names() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.engine.bucket_tasks import BucketResult
-from headrace.engine.clocks import times_of
+from headrace.engine.clocks import raised, times_of
 from headrace.engine.exchange import exchanged, with_shared
 from headrace.engine.feeds import PackedFeeds
 from headrace.engine.fold_increment import Between, Run, without_rows
@@ -41,6 +41,7 @@ class Increment:
     source   the state before it
     batch    BATCH of the rows that it writes
     outputs  the URI of the table of each output that goes into files
+    driving  the topics by whose stream time the node goes
     """
 
     before: Clock
@@ -50,6 +51,7 @@ class Increment:
     source: StateSource
     batch: int
     outputs: Mapping[str, str]
+    driving: Sequence[str]
 
     @property
     def log_bytes(self) -> int:
@@ -206,5 +208,6 @@ class FirstTask:
             if feed.origins is not None:
                 feeds[name] = feed.read(told.slices)
         feeds |= computed
-        times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits)
+        times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits, told.driving)
+        feeds = {name: raised(rows, times, told.driving) for name, rows in feeds.items()}
         return times, rows_for(self.kernel, feeds)

@@ -63,14 +63,12 @@ class NodeOperator:
     feeds    the rows that it takes, by name
     inputs   the schema of each feed
     kernel   of the package `fold`
-    ordered  True if an increment has to take all topics through one commit time
     """
 
     node: Node
     feeds: Mapping[str, Feed]
     inputs: Mapping[str, pa.Schema]
     kernel: Any
-    ordered: bool
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -153,9 +151,7 @@ def operator_of(
     feeds = feeds_of(node)
     inputs = {name: feed_schema(feed, columns[name]) for name, feed in feeds.items()}
     kernel = _kernel(node, inputs, changes, computed)
-    told = changes or isinstance(node, TableChanges)
-    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables | Totals) and told)
-    return NodeOperator(node, feeds, inputs, kernel, ordered and len(node.topics) > 1)
+    return NodeOperator(node, feeds, inputs, kernel)
 
 
 def _kernel(

@@ -34,7 +34,10 @@ ROW_COLUMNS = pa.schema(
         (PARTITION, pa.int32()),
         (OFFSET, pa.int64()),  # null for ticks and control rows
         (EVENT, pa.int64()),  # null where a row has no event time
-        (STREAM, pa.int64()),  # stream time of the partition up to and including the row; null: none yet
+        (
+            STREAM,
+            pa.int64(),
+        ),  # stream time up to and including the row, not below the node's own; null: none yet
         (SIZE, pa.int64()),  # bytes of the raw key and value
         (FATE, pa.string()),  # null: not decided yet (see `fates`)
         (REASON, pa.string()),  # why a record is a dead letter; of a control row that sets limits, its JSON
@@ -60,18 +63,22 @@ class Clock:
     """Where the logs of a node stand.
 
     upto_ms    for each topic, commit time of the last log commit folded; a topic that is missing has none
-    stream_ms  for each topic and partition that has one, its stream time
+    stream_ms  for each topic and partition that has one, the stream time that the log says
     complete   the topics that were read to where they ended when their logs were first begun
+    idle       the topics that are idle, as their logs say
+    lowest_ms  L, the lowest stream time of the node (see `reader_time`); None: there is none yet
     """
 
     upto_ms: Mapping[str, int] = field(default_factory=dict)
     stream_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
+    lowest_ms: int | None = None
 
-    def closing_ms(self, topics: Sequence[str]) -> int | None:
-        """The lowest stream time of the partitions of these topics; None until each topic has one. See L4."""
-        known = [[ms for (t, _), ms in self.stream_ms.items() if t == topic] for topic in topics]
-        return min(min(times) for times in known) if known and all(known) else None
+    def partition_ms(self, place: tuple[str, int]) -> int | None:
+        """The stream time of a driving partition for the node: L at least; None: the partition has none."""
+        own_ms = self.stream_ms.get(place)
+        return own_ms if own_ms is None or self.lowest_ms is None else max(own_ms, self.lowest_ms)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,11 @@ DEAD_LETTER, ERASED = "dead_letter", "erased"
 FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
 TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE = "tick", "control", "drain", "set_limits", "complete"
-NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE)
+IDLE, BUSY = (
+    "idle",
+    "busy",
+)  # of control rows: all partitions of a topic are silent; a node's log waits for more
+NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE, IDLE, BUSY)
 
 RECORDS = "records"
 TALLY = pa.schema([(TOPIC, pa.string()), (PARTITION, pa.int32()), (FATE, pa.string()), (RECORDS, pa.int64())])

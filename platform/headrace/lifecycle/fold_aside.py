@@ -59,7 +59,6 @@ class FoldedAside:
             self._spark,
             alone,
             self.lake,
-            for_sinks=bool(node.sinks),
             is_read=is_read(node, self._nodes),
             bounds=bounds,
         )

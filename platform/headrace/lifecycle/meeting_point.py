@@ -4,8 +4,8 @@ Law: a rebuild is swapped in where the tables before stand: it has read each log
 what its sinks get afterwards begins where the tables before stopped giving, whatever came into the logs during the rebuild:
 no commit is given by both, and none by neither.
 
-Two descriptions may read different logs. A log that the tables before did not read is read through the furthest commit time
-that they have reached, and so are all logs of a node that reads its logs in one order.
+Two descriptions may read different logs. Each log is read through the commit time that the tables before have reached: a
+node reads its logs in one order, so it stands at one commit time in all of them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,13 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 
-def meeting_point(
-    before_ms: Mapping[str, int], topics: Collection[str], *, ordered: bool
-) -> Mapping[str, int]:
+def meeting_point(before_ms: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
     """How far a rebuild reads, as commit times.
 
     In: before_ms  how far the tables before have read each log
         topics     the logs that the rebuild reads
-        ordered    whether it reads them in one order
     """
-    furthest_ms = max(before_ms.values(), default=0)
-    if ordered:
-        return dict.fromkeys(topics, furthest_ms)
-    by_name = {_name(topic): ms for topic, ms in before_ms.items()}
-    return {topic: by_name.get(_name(topic), furthest_ms) for topic in topics}
+    return dict.fromkeys(topics, max(before_ms.values(), default=0))
 
 
 def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int], topics: Collection[str]) -> bool:

@@ -42,15 +42,16 @@ from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSI
 from headrace.description.join import OUTER
 from headrace.description.table_changes import is_sessions
 from headrace.errors import TerminalError
-from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relations_in, semi_join
-from headrace.nodes.node_tables import snapshot
+from headrace.lifecycle.oracle_feeds import Feeds, history_of, leftmost, relations_in, semi_join
+from headrace.nodes.node_tables import read_logs, snapshot
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import SEQUENCE
-from headrace.nodes.unusable_table import logs_and_unusable
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.oracle.log import AT_THE_END
+from headrace.oracle.reader_time import Commit
 from headrace.oracle.relations import rows_at
 from headrace.oracle.values import Identity, identity, ordered
 from headrace.sequence.log_columns import RECORD
@@ -120,7 +121,8 @@ class _Check:
                 hint=f"Run `headrace verify {name}`: it begins with the opening balance.",
             )
         self.held, self.progress = snapshot(spark, lake, node)
-        self.logs, unusable = logs_and_unusable(spark, lake, node, self.progress.upto_ms)
+        self.logs = read_logs(spark, lake, node, self.progress.upto_ms)
+        unusable = UnusableTable(spark, lake, node).read()
         self.feeds = Feeds(spark, node, self.logs, unusable)
 
     def verdict(self, number: int, seed: int) -> KeysVerdict:
@@ -236,7 +238,8 @@ class _Check:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
         through_ms = operator_of(node).frontier_ms(self.progress)
         schemas = {RESULT: feeds.columns(RESULT)} if isinstance(node, Processed) else None
-        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins, feeds.refined_rows, schemas)
+        log = oracle.Log(plain, self._history, through_ms, feeds.values_of_joins, feeds.refined_rows, schemas)
+        return oracle.read_by(node, log)
 
     def _gather(self, node: Relation, part: str, keys: pa.Table | None, plain: dict[str, Rows]) -> None:
         """The rows of a relation's leaves that make its rows of some keys; None: of all keys."""
@@ -270,13 +273,14 @@ class _Check:
 
     def _so_far(self, plain: Mapping[str, Rows]) -> oracle.Log:
         feeds = self.feeds
-        return oracle.Log(plain, self._clocks, compute=feeds.values_of_joins, refine=feeds.refined_rows)
+        log = oracle.Log(plain, self._history, compute=feeds.values_of_joins, refine=feeds.refined_rows)
+        return oracle.read_by(self.node, log)
 
     @cached_property
-    def _clocks(self) -> oracle.log.Clocks:
-        """The stream times after each log commit, of all its rows; where no row waits for them they are not asked for."""
-        waits = self.node.longest_wait_ms or isinstance(self.node, Processed)
-        return clocks_of(self.logs) if waits else []
+    def _history(self) -> Sequence[Commit]:
+        """The log commits, told by all their rows; a node of one topic in which no row waits does not ask for them."""
+        asks = self.node.longest_wait_ms or isinstance(self.node, Processed) or len(self.node.topics) > 1
+        return history_of(self.logs) if asks else []
 
     def _key(self, row: Mapping[str, Any]) -> Identity:
         return identity(row[name] for name in self.by)

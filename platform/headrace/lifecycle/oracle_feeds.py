@@ -19,6 +19,7 @@ from headrace.engine.spark_fold import computed_columns
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep
 from headrace.nodes.bound_operator import bound
+from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
 from headrace.oracle.relations import key_of_pair
 from headrace.sequence.log_columns import CONTROL
 from headrace.spark.row_steps import RAW
@@ -161,21 +162,27 @@ def with_stream_before(frame: DataFrame) -> DataFrame:
     return frame.withColumn(BEFORE, F.unix_millis(F.max(RAW["stream_time"]).over(earlier)))
 
 
-def clocks_of(logs: Mapping[str, DataFrame]) -> list[tuple[int, dict[tuple[str, int], int]]]:
-    """After each log commit the stream time of each partition: what its rows say of it."""
-    moved: list[tuple[int, str, int, int | None]] = []
+def history_of(logs: Mapping[str, DataFrame]) -> list[Commit]:
+    """The log commits, with the stream times and idle topics after each: what their rows say."""
+    found = list[dict[str, Any]]()
     for topic, log in logs.items():
-        highest = log.groupBy(F.unix_millis("ingested_at").alias("at"), "partition").agg(
-            F.unix_millis(F.max("stream_time")).alias("ms")
+        action = F.get_json_object("control", "$.action")
+        told = F.when(action.isin(IDLE, BUSY), action)
+        highest = log.groupBy(F.unix_millis("ingested_at").alias("at"), "partition", told.alias("fate")).agg(
+            F.unix_millis(F.max("stream_time")).alias("ms"), F.max("offset").alias("offset")
         )
-        moved += [(row["at"], topic, row["partition"], row["ms"]) for row in highest.collect()]
-    now: dict[tuple[str, int], int] = {}
-    after: dict[int, dict[tuple[str, int], int]] = {}
-    for at, topic, partition, ms in sorted(moved, key=lambda row: row[:3]):
-        if ms is not None:
-            now[topic, partition] = max(ms, now.get((topic, partition), ms))
-        after[at] = dict(now)
-    return sorted(after.items())
+        found += [
+            {
+                "__ingested_ms": row["at"],
+                "__topic": topic,
+                "__partition": row["partition"],
+                "__offset": row["offset"],
+                "__stream_ms": row["ms"],
+                "__fate": row["fate"],
+            }
+            for row in highest.collect()
+        ]
+    return commits_of([found])
 
 
 def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:

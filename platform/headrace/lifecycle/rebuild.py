@@ -48,7 +48,6 @@ from headrace.nodes.node_tables import (
 )
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance, rebuild_place
@@ -123,13 +122,12 @@ class Rebuild:
 
     def _runner(self) -> NodeRunner:
         """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
-        alone, for_sinks = replace(self._node, sinks=()), bool(self._node.sinks)
+        alone = replace(self._node, sinks=())
         begin_from_balance(self._spark, self._lake, self._beside, self._node)
         return NodeRunner(
             self._spark,
             alone,
             self._beside,
-            for_sinks=for_sinks,
             is_read=self._is_read,
             bounds=self._bounds,
         )
@@ -138,8 +136,7 @@ class Rebuild:
         before_ms = standing(self._lake, self._node)
         if before_ms is None:
             return {}
-        ordered = operator_of(self._node, for_sinks=bool(self._node.sinks)).ordered
-        return meeting_point(before_ms, self._topics, ordered=ordered)
+        return meeting_point(before_ms, self._topics)
 
     @property
     def _topics(self) -> list[str]:

@@ -39,7 +39,7 @@ from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.learn_guard import learn
-from headrace.log.moves import completion
+from headrace.log.moves import completion, idleness
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
@@ -47,8 +47,8 @@ from headrace.nodes.node_tables import read_progress, results_writer, settled_ms
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.sequence.log_columns import COMPLETE, CONTROL, log_schema
-from headrace.sequence.log_state import PartitionState
+from headrace.sequence.log_columns import COMPLETE, CONTROL, IDLE, log_schema
+from headrace.sequence.log_state import LastRow, PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
 from headrace.spark.kafka_client import KafkaReader, spark_refused
@@ -59,7 +59,7 @@ from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_log import tell_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -256,8 +256,11 @@ class Repair:
         }
         after = replace(after, partitions={**after.partitions, **ends})
         if self._was_completed(gap):
-            files.append(self._completion(after))
+            files.append(self._decided(after, completion(after)))
             after = after.completed()
+        if self._was_idle(gap, after):
+            files.append(self._decided(after, idleness(after)))
+            after = replace(after, idle=True)
         previous = gap.before.next
         for number, at_ms in enumerate(times):
             row = CommitRow(
@@ -273,8 +276,15 @@ class Repair:
             return False
         return not control_rows(read(self._spark, self._path), COMPLETE)
 
-    def _completion(self, after: LogState) -> NewFile:
-        rows = [Decision(row.partition, row.stream_ms, said) for row, said in completion(after).items()]
+    def _was_idle(self, gap: Gap, after: LogState) -> bool:
+        """Whether a commit that is gone said that the topic is idle."""
+        later = gap.later.after
+        if after.idle or not later.idle:
+            return False
+        return later.ingested_at_ms not in {ms for ms, _ in control_rows(read(self._spark, self._path), IDLE)}
+
+    def _decided(self, after: LogState, entries: Mapping[LastRow, str | None]) -> NewFile:
+        rows = [Decision(row.partition, row.stream_ms, entry) for row, entry in entries.items()]
         return write_decisions(
             self._path, self._schema, self._topic.name, CONTROL, after.ingested_at_ms, rows
         )

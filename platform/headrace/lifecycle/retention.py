@@ -30,20 +30,24 @@ from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
-from headrace.log.commit_row import is_commit_row
+from headrace.log.commit_row import CommitRow, is_commit_row
+from headrace.log.cut_commits import CutCommits, note_commits
+from headrace.log.deadlines import Deadlines, waits_now
+from headrace.log.recovery import commits_during
 from headrace.nodes.cuts import day_after, note_cut
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
+from headrace.nodes.topics import wall_waits
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.sequence.log_columns import CONTROL, RECORD
+from headrace.sequence.log_columns import CONTROL, IDLE, RECORD
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
 from headrace.writing.node_runner import NodeRunner
-from headrace.writing.readers import can_be_read, readers_of
+from headrace.writing.readers import asked_in, can_be_read, readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +114,8 @@ class Retention:
         """In: nodes  all that there are; patience_seconds: for a stream's fold of current results to end."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._described = {node.required_name for node in with_unnamed(nodes)}
-        self._nodes = [n for n in with_unnamed(all_found_in(lake, nodes)) if topic in n.topics]
+        self._all = with_unnamed(all_found_in(lake, nodes))
+        self._nodes = [node for node in self._all if topic in node.topics]
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
 
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
@@ -129,6 +134,7 @@ class Retention:
                 self._balance(node, at_ms)
             on_stage("Cuts off the rows.")
             highest_ms = note_cut(self._lake, self._topic, at_ms, self._highest_event_ms(at_ms))
+            note_commits(self._lake.log(self._topic.name), self._cut_commits(at_ms))
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
             rows = self._delete(at_ms)
@@ -192,7 +198,7 @@ class Retention:
             self._settle(node, is_read=is_read)
         opening = read_opening(self._spark, self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
-            upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
+            upto_ms = {t.name: at_ms for t in node.topics}  # it reads them in one order
             standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
             try:
                 write_opening(self._spark, self._lake, node, standing)
@@ -231,6 +237,17 @@ class Retention:
         )
         return None if row is None else row["ms"]
 
+    def _cut_commits(self, at_ms: int) -> CutCommits:
+        """Where the log stands at the cut, and the commits that go from which somebody may still wait for the wall clock."""
+        log = read(self._spark, self._lake.log(self._topic.name))
+        row = log.where(is_commit_row() & (F.unix_millis("ingested_at") == at_ms)).select("control").first()
+        assert row is not None
+        after = CommitRow.from_json(row["control"]).after
+        asked = asked_in(self._lake, self._topic.name).wall_waits
+        waits = waits_now([*wall_waits(self._topic, self._all), *asked], after.limits_ms)
+        path, longest_ms = self._lake.log(self._topic.name), Deadlines(waits).longest_ms
+        return CutCommits(after, commits_during(self._spark, path, after, longest_ms))
+
     def _forget_unusable(self, through_ms: int) -> None:
         """Forget the rows that the nodes could not use: they are in their balances, and nobody folds them again."""
         older = F.unix_millis("ingested_at") <= F.lit(through_ms)
@@ -241,7 +258,8 @@ class Retention:
     def _gone(through_ms: int) -> Expr:
         """Rows that say what people did stay; the chain of commits begins after the cut."""
         older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
-        return older & ((F.col("kind") != CONTROL) | is_commit_row())
+        is_idle = F.get_json_object("control", "$.action") == IDLE  # the note says which is so after the cut
+        return older & ((F.col("kind") != CONTROL) | is_commit_row() | F.coalesce(is_idle, F.lit(False)))
 
 
 def _moment(ms: int) -> str:

@@ -51,7 +51,6 @@ class CommitRow:
         entry = {
             "action": COMMIT,
             "after": self.after.to_json(),
-            "closing_ms": self.after.lowest_stream_ms(),
             "next": {str(p): offset for p, offset in self.next.items()},
             "previous": {str(p): offset for p, offset in self.previous.items()},
             "records": self.records,

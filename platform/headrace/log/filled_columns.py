@@ -3,7 +3,8 @@
 Law: a commit that comes back into a log has the rows that it would have, had it never been away. So if the log has gained
 columns with values since, its rows hold these values, whatever its records bring (see `lifecycle.fill_columns`).
 
-A remark on the column of values says so. It comes with the commit that brings the rows: a crash leaves both, or none.
+A remark on the column of values says so. It comes with the commit that brings the rows: a crash leaves both, or none. Older
+versions of Headrace have set a property of the table in a commit of its own; a remark counts before it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
 
     from headrace.lake import LakeTable
 
-NAME = "headrace.added"  # of the remark
+NAME = "headrace.added"  # of the remark, and of the property
 Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that is cast, and `through_ms`
 
 
 def added_of(log: LakeTable) -> Added:
     """The columns that a log has gained with values, as its table says."""
-    remark = log.remarks(COLUMN).get(NAME)
-    known: Added = json.loads(remark) if remark else {}
+    found = log.remarks(COLUMN).get(NAME)
+    if found is None:
+        found = log.with_handle(lambda handle: dict(handle.metadata().configuration)).get(NAME)
+    known: Added = json.loads(found) if found else {}
     return known
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.sequence.log_columns import COMPLETE
+from headrace.sequence.log_columns import COMPLETE, IDLE
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.seed_pieces import SeedState
 
@@ -51,6 +51,11 @@ def passed_over(state: LogState, offsets: Mapping[int, int], at_ms: int) -> LogS
 def completion(state: LogState) -> dict[LastRow, str | None]:
     """The control row, with its JSON, that says that a log is complete with its commit. In: state  after the commit."""
     return {anywhere(state): json.dumps({"action": COMPLETE})}
+
+
+def idleness(state: LogState) -> dict[LastRow, str | None]:
+    """The control row, with its JSON, that says that a log is idle after its commit. In: state  after the commit."""
+    return {anywhere(state): json.dumps({"action": IDLE})}
 
 
 def ends_entry(ends: Mapping[int, int]) -> str:

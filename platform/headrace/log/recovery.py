@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from headrace import lake
 from headrace.errors import TerminalError
 from headrace.log.commit_row import CommitRow, is_commit_row
+from headrace.log.cut_commits import cut_records_ms
 from headrace.log.learn_guard import learn
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
@@ -41,13 +42,14 @@ def recover(
 
 
 def commits_during(spark: SparkSession, path: str, state: LogState, longest_ms: int) -> list[int]:
-    """The commits with records during so many ms before a log's last commit, rising."""
+    """The commits with records during so many ms before a log's last commit, rising; also those whose rows were cut off."""
     if not longest_ms or not state.batch:
         return []
-    since = F.timestamp_millis(F.lit(state.ingested_at_ms - longest_ms))
+    after_ms = state.ingested_at_ms - longest_ms
+    since = F.timestamp_millis(F.lit(after_ms))
     recent = read(spark, path).where((F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER))
     rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
-    return sorted(row["at_ms"] for row in rows)
+    return sorted({*(row["at_ms"] for row in rows), *cut_records_ms(path, after_ms)})
 
 
 def _from_rows(spark: SparkSession, path: str) -> LogState:

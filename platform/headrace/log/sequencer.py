@@ -21,13 +21,13 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.moves import anywhere, completion, ends_entry, moved, passed_over
+from headrace.log.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
-from headrace.log.ticks import due_ticks
+from headrace.log.ticks import Due, due_now
 from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
@@ -68,7 +68,6 @@ class Sequencer:
         longest_wait_ms: int = 0,
         wall_waits: Collection[WallWait | int] = (),
         calm_ms: int = 1,
-        beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Open the log at `path`, creating it if need be, and recover the state of its last commit.
@@ -76,7 +75,6 @@ class Sequencer:
         In: longest_wait_ms  the longest wait of the topic's nodes for stream time (ticks go on that long)
             wall_waits       the waits of its nodes for wall-clock time; each deadline that passes gets a tick
             calm_ms          such a tick is left out while the last commit is younger: the next one does as well
-            beside_ms        gives the highest event time of the topics that nodes read beside this one (see `due_ticks`)
             on_step          called with each numbered step's name; it may raise to stop there
         """
         self.topic = topic
@@ -93,7 +91,8 @@ class Sequencer:
         self.state = keeping_raw(state, topic)
         self._wall_waits = tuple(wall_waits)
         self._deadlines = self._open_deadlines()
-        self._calm_ms, self._beside_ms = calm_ms, beside_ms
+        self._calm_ms = calm_ms
+        self._opened_ms = clock.now_ms()
         self._promised_ms = read_promise(path)
         # On the steady clock: when the time of the last commit was chosen (or the log opened), and of the one under way.
         self._steady_ms = self._began_ms = clock.steady_ms()
@@ -119,8 +118,9 @@ class Sequencer:
             written = self._records.write(
                 raw, self.state, self._guard, at_ms, in_order=in_order, one_task=one_task
             )
-            self._commit(written.files, self.state.after(at_ms, written.ends), written.guard, written.records)
             if written.records:
+                after = self.state.after(at_ms, written.ends)
+                self._commit(written.files, after, written.guard, written.records)
                 self._deadlines.committed(at_ms)
             return Appended(written.records, written.dead_letters, written.replays)
 
@@ -136,27 +136,34 @@ class Sequencer:
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""
-        return bool(self._due(self.now_ms(), frozenset(self.state.partitions)))
+        return self._due(self.now_ms(), frozenset(self.state.partitions)).is_something
 
     def deadline_passed(self) -> bool:
         """Whether a tick is due because somebody waits for wall-clock time, wherever Kafka's end may be."""
         now_ms, frontier_ms = self.now_ms(), self.state.ingested_at_ms
         return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
 
-    def tick(self, caught_up: Set[int] | Callable[[], Set[int]]) -> int:
-        """Write the ticks that are due: of idle partitions, else one that records the time alone.
+    def tick(self, caught_up: Set[int] | Callable[[], Set[int] | None]) -> int:
+        """Write the ticks that are due: of idle partitions, else one that records the time alone; and that a topic is idle.
 
-        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way
+        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way.
+                        None: a partition that the log does not know has records, so nothing is idle
         Out: how many partitions were advanced
         """
         with self._alone():
-            at_ms = self._next_commit_ms()
-            ticks = self._due(at_ms, caught_up() if callable(caught_up) else caught_up)
-            if ticks:
-                self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
-            elif self.deadline_passed():
-                self._write_decisions(TICK, {anywhere(self.state): None}, at_ms, self.state.after(at_ms, []))
-            return len(ticks)
+            at_ms, state = self._next_commit_ms(), self.state
+            read_to_end = caught_up() if callable(caught_up) else caught_up
+            due = Due() if read_to_end is None else self._due(at_ms, read_to_end)
+            rows: list[LastRow] = [*due.ticks]
+            if not rows and (due.at_wall_time or self.deadline_passed()):
+                rows = [anywhere(state)]
+            if rows or due.idle:
+                self._on_step("before log commit")
+                after = replace(state.after(at_ms, due.ticks), idle=due.idle or state.idle)
+                files = self._decided(TICK, dict.fromkeys(rows), at_ms)
+                files += self._decided(CONTROL, idleness(after) if due.idle else {}, at_ms)
+                self._commit(files, after, self._guard)
+            return len(due.ticks)
 
     def drain(self) -> None:
         """Record that batches still open close here, because a person stops the stream; an empty log has none."""
@@ -180,18 +187,11 @@ class Sequencer:
         longest_ms = Deadlines(waits).longest_ms
         return Deadlines(waits, commits_during(self._spark, self._path, self.state, longest_ms))
 
-    def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
-        idle_timeout_ms = self.topic.idle_timeout_ms
+    def _due(self, now_ms: int, caught_up: Set[int]) -> Due:
         # A reader waits beyond the limit of the node that it reads, however long that was made.
         wait_ms = self._longest_wait_ms + sum(self.state.limits_ms.values())
-        return due_ticks(
-            self.state,
-            now_ms,
-            idle_timeout_ms=idle_timeout_ms,
-            longest_wait_ms=wait_ms,
-            caught_up=caught_up,
-            beside_ms=self._beside_ms(),
-        )
+        began_ms = self.state.began_ms or self._opened_ms
+        return due_now(self.state, now_ms, began_ms, self.topic.idle_timeout_ms, wait_ms, caught_up)
 
     def start_at(self, offsets: Mapping[int, int], seed: SeedState | None = None) -> None:
         """Record where a new log begins, and with which seed, so that a crash before its first records moves nothing."""
@@ -237,7 +237,7 @@ class Sequencer:
             at_ms = self._next_commit_ms()
             after = passed_over(self.state, offsets, at_ms)
             if after is not None:
-                self._write_decisions(CONTROL, {}, at_ms, after)
+                self._write_decisions(TICK, {anywhere(self.state): None}, at_ms, after)
 
     def reset_guard(self, root_topic: str, root_partition: int | None = None) -> list[int]:
         """Record that a root begins anew: from here on the guard knows nothing of it.

@@ -29,6 +29,7 @@ from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.snapshot import stats_json
+from headrace.nodes.beginning import beginning
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.cuts import holds_since
 from headrace.nodes.fold_usable import KnownUnusable
@@ -106,7 +107,7 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
     name = node.required_name
     found = small_files.read_json(lake.opening(name))
     if found is None:
-        return Opening()
+        return Opening(beginning(lake, node))
     entry = next((each for each in entries_of(found) if each["fingerprint"] == node.fingerprint()), None)
     if entry is None:
         raise TerminalError(
@@ -151,13 +152,8 @@ def cut_logs(lake: Lake, node: Node) -> list[str]:
 
 
 def cut_topics(lake: Lake) -> set[str]:
-    """The topics whose older rows were cut off. A cut is known by its note, also when no node has a balance any more."""
-    cut = {name.removesuffix(".json") for name in small_files.names(f"{lake.root}/cuts")}
-    for each in small_files.names(f"{lake.root}/state"):
-        entry = small_files.read_json(lake.opening(each))
-        balances = {} if entry is None else entry["progress"]["upto_ms"]
-        cut |= {topic for topic, through_ms in balances.items() if through_ms}
-    return cut
+    """The topics whose older rows were cut off, each known by its note."""
+    return {name.removesuffix(".json") for name in small_files.names(f"{lake.root}/cuts")}
 
 
 def _folded_from(lake: Lake, node: Node) -> Iterator[str]:

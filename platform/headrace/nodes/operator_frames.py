@@ -48,6 +48,7 @@ from headrace.nodes.row_frames import decided, late
 from headrace.nodes.sink_rows import SEQUENCE, changed_rows, final_rows
 from headrace.nodes.updates import updates
 from headrace.operators.contract import POSITION
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,9 +96,9 @@ class FoldedIncrement:
 class OperatorFrames:
     """The operator of one node."""
 
-    def __init__(self, node: Node, *, for_sinks: bool = False) -> None:
-        """Nothing is asked of Spark yet. In: see `operator_of`."""
-        self.node, self._for_sinks = node, for_sinks or bool(node.sinks)
+    def __init__(self, node: Node) -> None:
+        """Nothing is asked of Spark yet."""
+        self.node = node
 
     @property
     def appended(self) -> bool:
@@ -136,8 +137,8 @@ class OperatorFrames:
 
     @property
     def ordered(self) -> bool:
-        """Whether an increment takes all topics through one commit time: what leaves the node is in the log's order."""
-        return len(self.node.topics) > 1 and (self.appended or self._for_sinks)
+        """Whether an increment takes several topics through one commit time: its rows follow from their order."""
+        return len(self.node.topics) > 1
 
     @property
     def uncuttable(self) -> str:
@@ -176,7 +177,10 @@ class OperatorFrames:
         of = bound(spark, self.node)
         limits = progress.standing_limits(self.node.name or "")
         outputs = {RESULTS: results} if self.appended else {CHANGES: results}
-        told = Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs)
+        driving = operator_for(self.node).driving
+        told = Increment(
+            progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs, driving
+        )
         found, times, apart = fold_usable(spark, of, told, known)
         sizes, refused = judged(of.operator, found, times, progress.bounded)
         after = Progress(
@@ -189,6 +193,8 @@ class OperatorFrames:
             _limits(self.node.name or "", times),
             by_place({place: [*size] for place, size in sizes.items()}),
             sorted(times.after.complete),
+            sorted(times.after.idle),
+            times.after.lowest_ms,
         )
         written, changes = (found.written.get(name, ()) for name in (RESULTS, CHANGES))
         return FoldedIncrement(written, found.state, after, apart, refused, found.bytes_read, changes)
@@ -311,19 +317,16 @@ class OperatorFrames:
         return bound(frame.sparkSession, self.node)
 
 
-def operator_of(node: Node, *, for_sinks: bool = False) -> OperatorFrames:
-    """The operator of a node.
-
-    In: for_sinks  True: its logs are read in the order that sinks need, also if the node has none itself
-    """
-    return OperatorFrames(node, for_sinks=for_sinks)
+def operator_of(node: Node) -> OperatorFrames:
+    """The operator of a node."""
+    return OperatorFrames(node)
 
 
 def _closed_ms(node: Node, clock: Clock) -> int | None:
     """Through which time of its clock a node has let go what waited."""
     if node.clock == WALL:
         return max(clock.upto_ms.values(), default=None)
-    return clock.closing_ms([topic.name for topic in node.topics])
+    return clock.lowest_ms
 
 
 def _session(logs: Mapping[str, DataFrame]) -> SparkSession:

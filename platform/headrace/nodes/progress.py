@@ -32,6 +32,8 @@ class Progress:
     limits     those that were set in the log, one after the other (see `time_limits.limits_in_force.standing`)
     sizes      of windows whose bound shuts them down: for each topic and partition how many are open, and their bytes
     complete   the topics that were read to where they ended when their logs were first begun
+    idle       the topics that are idle
+    lowest_ms  L, the lowest stream time of the node; None: there is none yet
     """
 
     batch: int = 0
@@ -43,12 +45,16 @@ class Progress:
     limits: Sequence[Limits] = field(default_factory=list)
     sizes: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     complete: Sequence[str] = field(default_factory=list)
+    idle: Sequence[str] = field(default_factory=list)
+    lowest_ms: int | None = None
 
     @property
     def clock(self) -> Clock:
         """Where the logs stand."""
         times = {(topic, int(p)): ms for topic, of in self.stream_ms.items() for p, ms in of.items()}
-        return Clock(dict(self.upto_ms), times, frozenset(self.complete))
+        return Clock(
+            dict(self.upto_ms), times, frozenset(self.complete), frozenset(self.idle), self.lowest_ms
+        )
 
     @property
     def bounded(self) -> Sizes:
@@ -77,7 +83,7 @@ class Progress:
 
     def to_json(self) -> dict[str, Any]:
         """The progress as a JSON document."""
-        return {name: of for name, of in asdict(self).items() if name != "complete" or of}
+        return {name: of for name, of in asdict(self).items() if name not in ("complete", "idle") or of}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Progress:

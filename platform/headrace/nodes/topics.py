@@ -15,7 +15,6 @@ from headrace.description import (
     written_by,
 )
 from headrace.errors import DescriptionError
-from headrace.nodes.operator_frames import operator_of
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def topics_below(nodes: Iterable[Node]) -> list[Topic]:
 
 def ordered_topics(nodes: Sequence[Node]) -> list[str]:
     """The topics whose logs a node reads in one order with others."""
-    ordered = [node for node in nodes if operator_of(node).ordered and len(node.topics) > 1]
+    ordered = [node for node in nodes if len(node.topics) > 1]
     read = [topic for node in ordered for topic in node.topics]
     others = {topic.name for node in ordered for topic in node.topics if isinstance(topic, NodeReference)}
     return sorted({each.name for topic in read for each in _of_kafka(topic)} | others)
@@ -148,23 +147,16 @@ def _of_kafka(topic: Topic) -> list[Topic]:
     return [topic] if is_of_kafka(topic) else []
 
 
-def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
-    """The other topics of Kafka from which nodes follow that wait for stream time: their records may wait for this topic.
-
-    Such a node may read this topic through other nodes, and those may not wait themselves, as a lookup as of the log.
-    """
-    waiting = [node for node in nodes_below(topic, nodes) if operator_for(node).waits.stream_ms]
-    return frozenset(other.name for other in topics_below(waiting) if other.name != topic.name)
-
-
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, int] | None = None) -> int:
-    """The longest that any of these nodes waits for the topic's stream time; one that reads another waits behind it.
+    """The longest that any of these nodes waits for the topic's stream time; one that reads another waits after it.
+
+    A node waits for its driving topics alone.
 
     In: beyond  how long others wait for the stream time of a node's log, by its name
     """
     found = 0
     for node in nodes:
-        if topic.name in {each.name for each in node.topics}:
+        if topic.name in operator_for(node).driving:
             behind = NodeOutput.of(node) if is_read(node, nodes) else None
             waits = longest_wait_ms(behind, nodes, beyond) if behind else 0
             waits = max(waits, (beyond or {}).get(node.required_name, 0))
@@ -173,8 +165,11 @@ def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, in
 
 
 def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:
-    """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
-    below = nodes_below(topic, nodes)
+    """How long these nodes, driven by the topic, wait for wall-clock time after a record of it; none that do not."""
+    below: list[Node] = []
+    for node in upstream_first(nodes):
+        if {topic.name, *map(output_name, below)} & {*operator_for(node).driving}:
+            below.append(node)
     return tuple(wait for node in below for wait in operator_for(node).waits.wall)
 
 

@@ -22,11 +22,10 @@ from headrace.engine.bucket_tasks import write_output
 from headrace.engine.unusable import Unusable
 from headrace.lake import kinds, small_files
 from headrace.nodes.evolution import fingerprint_of_updated
-from headrace.nodes.node_tables import read_logs
 from headrace.spark.lake_rows import read_table, rewrite
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
@@ -146,13 +145,6 @@ class UnusableTable:
             return 0
         maintainer = lakes.TableWriter(lakes.open_table(self.uri), lakes.MAINTAINER)
         return rewrite(self._spark, maintainer, which, {"writer": f"unusable/{self._name}"})
-
-
-def logs_and_unusable(
-    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int]
-) -> tuple[dict[str, DataFrame], list[Unusable]]:
-    """For each topic of a node the whole log through a frontier, and the records that the node cannot use."""
-    return read_logs(spark, lake, node, upto_ms), UnusableTable(spark, lake, node).read()
 
 
 def _time(ms: int) -> dt.datetime:

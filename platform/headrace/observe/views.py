@@ -16,8 +16,8 @@ from headrace.nodes.node_tables import base_of, read_progress, snapshot
 from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.nodes.references import all_found_in, found_in
-from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame

@@ -8,6 +8,6 @@ Rows have passed the user's row-wise steps before: SQL computes these, in Spark,
 """
 
 from headrace.oracle.log import Log, Results, Row
-from headrace.oracle.results import changes, results
+from headrace.oracle.results import changes, read_by, results
 
-__all__ = ["Log", "Results", "Row", "changes", "results"]
+__all__ = ["Log", "Results", "Row", "changes", "read_by", "results"]

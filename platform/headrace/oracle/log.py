@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.feeds import RESULT
+from headrace.oracle.reader_time import Commit, StreamTimes, commits_of, times_of_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 Place = tuple[int, str, int, int]  # commit time, topic, partition, offset
 Partition = tuple[str, int]  # topic and number
 Values = dict[str, Any]
-Clocks = Sequence[tuple[int, Mapping[Partition, int]]]
 Pair = tuple[Values | None, Values | None]  # a left and a right row; one of them may be missing
 Compute = Callable[["Join", Sequence[Pair]], Sequence[Values]]
 Refine = Callable[["Refined", Sequence[Values]], Sequence[Values | None]]
@@ -31,7 +31,7 @@ class Row:
 
     at_ms      commit time
     event_ms   event time; None: it has none
-    stream_ms  stream time of its partition up to and including the row; None: there is none yet
+    stream_ms  stream time of its partition up to and including the row, not below the node's own; None: there is none yet
     before_ms  the same before the row
     offset     None: a tick or a control row
     fate       what has become of it already, as `filtered` or `tombstone`; None: the node decides
@@ -71,25 +71,26 @@ class Log:
 
     plain    for each feed (see `description.feeds`) the rows of its stream, as dicts in any order: its columns, and those of
              `ROW_COLUMNS`; `__passes` of a table with conditions. `__before_ms`, where rows of other keys are left out
-    clocks   after each log commit the stream time of each partition that has one, in the order of commit time; None: all
-             rows of the logs are there, so these tell it
+    history  the log commits, in the order of commit time; None: all rows of the logs are there, so these tell it
     through_ms  commit time through which the logs are read; None: through the last commit
     compute  the values of a join's `select` that repeat no column, for pairs of a left and a right row; SQL computes them
     schemas  for each feed the Arrow schema of its columns, as a vectorised processor gets them; None: there is none
     refine   what row-wise steps after a table make of its rows; None: a `where` refuses the row. SQL computes them
+    driving  the topics by whose stream time the node goes
     """
 
     plain: Mapping[str, Iterable[Mapping[str, Any]]]
-    clocks: Clocks | None = None
+    history: Sequence[Commit] | None = None
     through_ms: int | None = None
     compute: Compute | None = None
     refine: Refine | None = None
     schemas: Mapping[str, pa.Schema] | None = None
+    driving: frozenset[str] = frozenset()
 
     @cached_property
     def feeds(self) -> Mapping[str, list[Row]]:
         """The rows of each feed in their order."""
-        return {name: _rows(plain) for name, plain in self.plain.items()}
+        return {name: [self._seen(row) for row in _rows(plain)] for name, plain in self.plain.items()}
 
     @property
     def rows(self) -> list[Row]:
@@ -101,13 +102,23 @@ class Log:
         plain = {
             name: [row for row in rows if row["__ingested_ms"] <= at_ms] for name, rows in self.plain.items()
         }
-        clocks = None if self.clocks is None else [each for each in self.clocks if each[0] <= at_ms]
-        return replace(self, plain=plain, clocks=clocks, through_ms=at_ms)
+        history = [each for each in self.all_commits if each.at_ms <= at_ms]
+        return replace(self, plain=plain, history=history, through_ms=at_ms)
 
     @cached_property
-    def commits(self) -> Clocks:
-        """The commit time of each log commit, and the stream times after it."""
-        return _clocks(self.feeds.values()) if self.clocks is None else self.clocks
+    def all_commits(self) -> Sequence[Commit]:
+        """The log commits as the logs say them."""
+        return commits_of(self.plain.values()) if self.history is None else self.history
+
+    @cached_property
+    def commits(self) -> Sequence[tuple[int, StreamTimes]]:
+        """The commit time of each log commit, and the stream times after it, as the node sees them."""
+        return times_of_reader(self.all_commits, self.driving)
+
+    @cached_property
+    def lowest(self) -> list[tuple[int, int]]:
+        """After each commit the lowest stream time of the node, once there is one."""
+        return [(at_ms, of.lowest_ms) for at_ms, of in self.commits if of.lowest_ms is not None]
 
     @cached_property
     def last_ms(self) -> int:
@@ -115,14 +126,19 @@ class Log:
         last_ms = self.commits[-1][0] if self.commits else 0
         return last_ms if self.through_ms is None else self.through_ms
 
-    def lowest(self, topics: Iterable[str]) -> list[tuple[int, int]]:
-        """After each commit the lowest stream time of the partitions of these topics, once each topic has one."""
-        wanted, found = {*topics}, []
-        for at_ms, times in self.commits:
-            own = {place: ms for place, ms in times.items() if place[0] in wanted}
-            if {topic for topic, _ in own} == wanted:
-                found.append((at_ms, min(own.values())))
-        return found
+    def _seen(self, row: Row) -> Row:
+        """A row as the node sees it: with a stream time not below the node's own before its commit (L4)."""
+        earlier = bisect_left(self._commits_ms, row.at_ms)
+        floor_ms = self.commits[earlier - 1][1].lowest_ms if earlier else None
+        if floor_ms is None or row.topic not in self.driving:
+            return row
+        times = (row.stream_ms, row.before_ms)
+        stream_ms, before_ms = (None if ms is None else max(ms, floor_ms) for ms in times)
+        return replace(row, stream_ms=stream_ms, before_ms=before_ms)
+
+    @cached_property
+    def _commits_ms(self) -> list[int]:
+        return [at_ms for at_ms, _ in self.commits]
 
 
 @dataclass
@@ -205,19 +221,3 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["__partition"],
         AT_THE_END if offset is None else offset,
     )
-
-
-def _clocks(feeds: Iterable[Sequence[Row]]) -> Clocks:
-    moved: dict[int, list[Row]] = defaultdict(list)
-    for rows in feeds:
-        for row in rows:
-            moved[row.at_ms].append(row)
-    now: dict[Partition, int] = {}
-    found = []
-    for at_ms in sorted(moved):
-        for row in moved[at_ms]:
-            if row.stream_ms is not None:
-                partition = row.topic, row.partition
-                now[partition] = max(row.stream_ms, now.get(partition, row.stream_ms))
-        found.append((at_ms, dict(now)))
-    return found

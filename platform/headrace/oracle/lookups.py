@@ -36,7 +36,7 @@ def lookup(node: Lookup, log: Log) -> Results:
         found.met(row, fate or USED)
         if fate is None:
             versions[identity(row.values[name] for name in node.right.key)].append(row)
-    times = log.lowest(topic.name for topic in node.topics)
+    times = log.lowest
     complete_ms = _complete_at(node, log.feeds[VERSIONS])
     answered = []
     for record in log.feeds[RECORDS]:

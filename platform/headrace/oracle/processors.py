@@ -33,6 +33,7 @@ from headrace.oracle.processor_stores import (
     session_store,
     window_store,
 )
+from headrace.oracle.reader_time import StreamTimes
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class _Run:
         self.groups: dict[Identity, Group] = {}
         self.waiting: list[Row] = []
         self.late: set[Place] = set()
-        self.before: Mapping[Any, int] = {}  # the stream times of partitions before the current log commit
+        self.before = StreamTimes()  # the stream times of partitions before the current log commit
 
     def _made(self) -> Processor:
         made = self.node.processor()
@@ -146,8 +147,8 @@ class _Run:
         self,
         at_ms: int,
         rows: list[Row],
-        before: Mapping[Any, int],
-        after: Mapping[Any, int],
+        before: StreamTimes,
+        after: StreamTimes,
         *,
         is_drained: bool,
     ) -> None:
@@ -186,7 +187,7 @@ class _Run:
             self.late.add(row.place)
         return USED
 
-    def released(self, after: Mapping[Any, int]) -> list[Row]:
+    def released(self, after: StreamTimes) -> list[Row]:
         """The records whose moment has come, in the order of time."""
         now = self.lowest(after)
         mine = [row for row in self.waiting if row.time_ms <= now]
@@ -239,19 +240,15 @@ class _Run:
         """Stand for a group, at a time of the stream clock."""
         self.context.group, self.context.stream_ms = group, stream
 
-    def stream_clock(self, group: Group, times: Mapping[Any, int]) -> float:
+    def stream_clock(self, group: Group, times: StreamTimes) -> float:
         """The stream clock of a group after a log commit."""
         if not self.node.by:
             return times.get((group.key["topic"], group.key["partition"]), NOT_BEGUN)
         return self.lowest(times)
 
-    def lowest(self, times: Mapping[Any, int]) -> float:
-        """The lowest stream time of the partitions of all the stream's topics, once each topic has one."""
-        topics = {topic.name for topic in self.node.stream.topics}
-        known = {topic for topic, _ in times}
-        return (
-            min(ms for (topic, _), ms in times.items() if topic in topics) if topics <= known else NOT_BEGUN
-        )
+    def lowest(self, times: StreamTimes) -> float:
+        """The lowest stream time of the node, once there is one."""
+        return NOT_BEGUN if times.lowest_ms is None else times.lowest_ms
 
     def gather(self, phase: int, at_ms: int, event_ms: int | None, row: Row | None = None) -> None:
         """Take what was forwarded as rows."""
@@ -275,12 +272,12 @@ class _Run:
 def processed(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
     columns = None if log.schemas is None else log.schemas[RESULT]
-    run, before, first = _Run(node, columns, log), dict[Any, int](), 0
+    run, before, first = _Run(node, columns, log), StreamTimes(), 0
     drains = {row.at_ms for rows in log.feeds.values() for row in rows if row.fate == DRAIN}
     for at_ms, after in log.commits:
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
         run.commit(at_ms, log.rows[first:last], before, after, is_drained=at_ms in drains)
-        before, first = dict(after), last
+        before, first = after, last
     note_fates_of_tables(node, log, run.found)
     return run.found
 

@@ -235,8 +235,7 @@ def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: in
             for start in windows.starts(node, row):
                 key = identity(row.values[name] for name in node.by), start
                 groups.setdefault(key, _Grown(node)).add(row)
-    times = log.lowest(topic.name for topic in node.topics)
-    lowest = max((ms for at_ms, ms in times if at_ms <= upto_ms), default=-1)
+    lowest = max((ms for at_ms, ms in log.lowest if at_ms <= upto_ms), default=-1)
     found: Rows = {}
     for (key, start), of in groups.items():
         closed = start + windows.size_ms(node) + node.grace_ms <= lowest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description import (
@@ -21,6 +22,7 @@ from headrace.description import (
     WindowedAggregate,
 )
 from headrace.description.clocks import WALL
+from headrace.description.lookup import EVENT
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
@@ -48,6 +50,7 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
     Out: the rows of its table, what is still open, and the fate of each record
     Law: a function of the description and of the logs alone.
     """
+    log = read_by(node, log)
     match node:
         case Lookup():
             return lookup(node, log)
@@ -83,4 +86,14 @@ def changes(node: Relation, log: Log) -> dict[tuple[Any, int], relations.Change]
 
     Out: by key and commit time the row before and the row after; None: there is none
     """
-    return relations.changes(node, log)
+    return relations.changes(node, read_by(node, log))
+
+
+def read_by(node: Node, log: Log) -> Log:
+    """The logs as a node reads them: which topics drive its stream time.
+
+    Law: the table of a lookup as of the log and global tables move nothing, except if the stream reads their topic, too.
+    """
+    of_stream = isinstance(node, Processed) or (isinstance(node, Lookup) and node.as_of != EVENT)
+    topics = node.stream.topics if of_stream else node.topics  # type: ignore[attr-defined]
+    return replace(log, driving=frozenset(topic.name for topic in topics))

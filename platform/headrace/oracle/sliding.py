@@ -30,7 +30,7 @@ def sliding(node: WindowedAggregate, log: Log) -> Results:
             groups[identity(row.values[name] for name in node.by)].append(row)
         else:
             found.met(row, fate)
-    times = log.lowest(topic.name for topic in node.topics)
+    times = log.lowest
     for rows in groups.values():
         _of_group(node, rows, times, found)
     return found

@@ -27,7 +27,7 @@ FILTERED = "filtered"
 
 def stream_join(node: StreamJoin, log: Log) -> Results:
     """The pairs, and the records that leave alone."""
-    found, closing = Results(), log.lowest(topic.name for topic in node.topics)
+    found, closing = Results(), log.lowest
     alone = {INNER: (), OUTER: (LEFT, RIGHT)}.get(node.how, (LEFT,))
     known: dict[Identity, list[tuple[str, Row]]] = defaultdict(list)
     partners: dict[tuple[str, Place], int] = {}

@@ -26,7 +26,7 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
     found = Results()
     contents: dict[tuple[Identity, int], Group] = {}
     last_of: Counter[tuple[Identity, int]] = Counter()  # how many records each window is the last to hold
-    times = log.lowest(topic.name for topic in node.topics)
+    times = log.lowest
     reached_ms = log.last_ms if node.clock == WALL else times[-1][1] if times else -1
     closed_ms = reached_ms - size_ms(node) - node.grace_ms  # starts up to here are closed
     for row in log.rows:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.unusable_table import logs_and_unusable
+from headrace.nodes.reader_frames import logs_and_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

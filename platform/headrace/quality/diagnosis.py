@@ -15,7 +15,7 @@ from headrace.description.clocks import WALL
 from headrace.fold.fates import KEPT, OPEN
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.unusable_table import logs_and_unusable
+from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
 

@@ -17,6 +17,8 @@ COMMIT = "commit"  # the action of the control row that each commit holds
 DRAIN = "drain"  # the action of a control row that closes batches
 SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
 COMPLETE = "complete"  # of one that says: the log has read the topic to where it ended when the log began
+IDLE = "idle"  # of one that says: all partitions of the topic are read to their ends, and silent; a record ends that
+BUSY = "busy"  # of a node's log: more may come, although no record has come yet
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

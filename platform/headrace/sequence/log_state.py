@@ -36,6 +36,7 @@ class LogState:
     `seed` is a seed that is not read to its end; None: there is none, or the log holds all of it.
     `first_ends` has, for each partition, where Kafka's records ended when the log began; None: not known, or reached.
     `complete` is True once the log holds all records before these ends, and a control row says so.
+    `idle` is True from the control row on that says so, until the next record. `began_ms` is the time of the first commit.
     """
 
     batch: int = 0
@@ -48,6 +49,8 @@ class LogState:
     raw: Mapping[str, Any] | None = None
     first_ends: Mapping[int, int] | None = None
     complete: bool = False
+    idle: bool = False
+    began_ms: int = 0
 
     @property
     def knows_first_ends(self) -> bool:
@@ -75,6 +78,11 @@ class LogState:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
         return min((s.stream_ms for s in self.partitions.values() if s.stream_ms is not None), default=None)
 
+    @property
+    def record_at_ms(self) -> int:
+        """The commit time of the last record; 0: there is none."""
+        return max((s.record_at_ms for s in self.partitions.values()), default=0)
+
     def next_commit_ms(self, now_ms: int) -> int:
         """The next commit's `ingested_at`: strictly increasing whatever the machine's clock does."""
         return max(now_ms, self.ingested_at_ms + 1)
@@ -82,8 +90,9 @@ class LogState:
     def after(self, ingested_at_ms: int, rows: Iterable[LastRow]) -> LogState:
         """The state after a commit whose partitions end in these rows."""
         partitions = dict(self.partitions)
-        highest = self.highest_event_ms
+        highest, idle = self.highest_event_ms, self.idle
         for row in rows:
+            idle &= row.offset is None
             before = partitions.get(row.partition, PartitionState(0))
             partitions[row.partition] = replace(
                 before,
@@ -101,6 +110,8 @@ class LogState:
             ingested_at_ms=ingested_at_ms,
             highest_event_ms=highest,
             partitions=partitions,
+            idle=idle,
+            began_ms=self.began_ms or ingested_at_ms,
             seed=None if self.seed is None or self.seed.is_read_by(next_offsets) else self.seed,
         )
 
@@ -117,6 +128,7 @@ class LogState:
             "raw": self.raw,
             "first_ends": None if ends is None else {str(p): end for p, end in ends.items()},
             "complete": self.complete or None,
+            "idle": self.idle or None,
         }
         found = asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
         often = {name: of for name, of in found.items() if name not in seldom}
@@ -138,6 +150,8 @@ class LogState:
             document.get("raw"),
             None if ends is None else {int(p): end for p, end in ends.items()},
             document.get("complete", False),
+            document.get("idle", False),
+            document["began_ms"],
         )
 
 

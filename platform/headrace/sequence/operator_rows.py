@@ -24,10 +24,19 @@ from headrace.fold.contract import (
     TOPIC,
 )
 from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
-from headrace.sequence.log_columns import COMPLETE, CONTROL, DRAIN, ERASED, RECORD, SET_LIMITS
+from headrace.sequence.log_columns import (
+    BUSY,
+    COMPLETE,
+    CONTROL,
+    DRAIN,
+    ERASED,
+    IDLE,
+    RECORD,
+    SET_LIMITS,
+)
 
 REFUSED = "__refused"  # true where a `where` is not
-HEEDED = (DRAIN, SET_LIMITS, COMPLETE)  # the actions of control rows that operators heed
+HEEDED = (DRAIN, SET_LIMITS, COMPLETE, IDLE, BUSY)  # the actions of control rows that operators heed
 MOMENT = pa.timestamp("us", "UTC")
 # Columns of the log by which a row's fate is told, beside its position and times.
 RAW_COLUMNS = pa.schema(

@@ -79,15 +79,13 @@ class LogStream(SharedLog):
         tick_every_ms: int,
         promises: bool = False,
         own: Collection[str] = (),
-        beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
 
         The log looks for deadlines of wall-clock time (see `Sequencer`) four times per trigger, and commits at most once
         per trigger for them. `promises`: while no record comes, the log records once per trigger how far it is settled,
-        for nodes that read several logs in one order. `own`: the nodes of this pipeline that read the topic. `beside_ms`:
-        as the sequencer takes it.
+        for nodes that read several logs in one order. `own`: the nodes of this pipeline that read the topic.
         """
         super().__init__(Asked(longest_wait_ms, tuple(dict.fromkeys(wall_waits)), promises))
         self.name, self.topic = topic.name, topic
@@ -97,7 +95,7 @@ class LogStream(SharedLog):
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self.trigger_ms, self._tick_every_ms = trigger_ms, tick_every_ms
-        self._beside_ms, self._names = beside_ms, frozenset(own)
+        self._names = frozenset(own)
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
@@ -127,7 +125,6 @@ class LogStream(SharedLog):
             longest_wait_ms=self.asked.longest_wait_ms,
             wall_waits=self.asked.wall_waits,
             calm_ms=self.trigger_ms,
-            beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
         )
         note_description(self._lake, self.topic)  # the log has taken it
@@ -318,10 +315,15 @@ class LogStream(SharedLog):
         if position != sequencer.state.next_offsets:
             self._record(partial(sequencer.pass_over, position), stop)
 
-    def _caught_up(self) -> frozenset[int]:
-        position = self._position()
-        ends = self._kafka.ends(position)
-        return frozenset(p for p, end in ends.items() if position[p] >= end)
+    def _caught_up(self) -> frozenset[int] | None:
+        """The partitions read to Kafka's end; None: one that the log does not know has records."""
+        position, partitions = self._position(), self._kafka.partitions()
+        ends = self._kafka.ends(partitions)
+        unknown = [p for p in partitions if p not in position]
+        first = self._kafka.earliest(unknown) if unknown else {}
+        if any(ends[p] > first[p] for p in unknown):
+            return None
+        return frozenset(p for p, offset in position.items() if offset >= ends.get(p, 0))
 
     def _position(self) -> dict[int, int]:
         """The next offset of each partition, transaction markers passed over where Spark has passed over them.

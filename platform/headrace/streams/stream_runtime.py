@@ -21,7 +21,6 @@ from headrace.nodes.topics import (
     ordered_topics,
     reads,
     tick_every_ms,
-    topics_beside,
     topics_of,
     upstream_first,
     wall_waits,
@@ -100,7 +99,6 @@ class StreamRuntime:
                 tick_every_ms=tick_every_ms(topic, nodes),
                 promises=name in ordered,
                 own=own,
-                beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
                 on_step=partial(on_step, f"log/{name}"),
             )
             for name, topic in self._topics.items()
@@ -284,12 +282,6 @@ class StreamRuntime:
 
     def _written_ms(self, log: LogStream) -> int:
         return log.committed_ms() if log.writes else frontier_ms(self._spark, self._lake, log.topic)
-
-    def _highest_event_ms(self, topics: Collection[str]) -> int | None:
-        """The highest event time of those of these topics whose logs are written here."""
-        sequencers = (log.sequencer for log in self._logs if log.name in topics)
-        times = (s.state.highest_event_ms for s in sequencers if s is not None)
-        return max((ms for ms in times if ms is not None), default=None)
 
     def _logs_written(self) -> Iterator[str]:
         """The paths of the logs that are written here."""

@@ -27,7 +27,6 @@ from headrace.nodes.topics import (
     is_read,
     longest_wait_ms,
     ordered_topics,
-    topics_beside,
     topics_of,
     upstream_first,
     wall_waits,
@@ -305,15 +304,10 @@ class TestDriver:
             self._clock,
             longest_wait_ms=longest_wait_ms(topic, nodes),
             wall_waits=wall_waits(topic, nodes),
-            beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
         )
         if isinstance(topic.start, Seed):
             seed_piped(self.spark, sequencer, topic.start)
         return sequencer
-
-    def _highest_event_ms(self, topics: Collection[str]) -> int | None:
-        times = (self._sequencers[name].state.highest_event_ms for name in topics)
-        return max((ms for ms in times if ms is not None), default=None)
 
     def _reopen_runners(self) -> None:
         """Take the nodes' tables back from another writer that has finished."""

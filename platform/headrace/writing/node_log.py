@@ -2,9 +2,11 @@
 
 Law (L32): the log follows from the node's table and from the logs of its topics alone, however these were cut.
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
-- After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
+- After the records of each log commit stands a tick with the stream time after it: the node's lowest stream time L (L3),
   less how long the node waits, or has waited under a longer limit that was set. A record has the stream time after the
   commit before its own.
+- A control row says where the log becomes idle: all driving topics are, and L has reached their highest event time and how
+  long the node waits. Another one says where this is over, though no row may have left yet.
 - Before the table of a node is complete that has to be so first, there is no stream time.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
@@ -17,8 +19,8 @@ and the next process makes up for it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +47,15 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
+from headrace.nodes.reader_commits import LogCommits, read_commits, reader_times
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.operators.contract import TIMESTAMP
 from headrace.operators.registry import operator_for
-from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
-from headrace.writing.log_commits import LogCommits, closings, longest_waits, read_commits
+from headrace.writing.log_commits import longest_waits
+from headrace.writing.node_log_times import Reached, closings, idle_after, stream_times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,30 +66,6 @@ if TYPE_CHECKING:
 
 MOMENT = pa.timestamp("us", "UTC")
 GROUP_ROWS = 50_000
-
-
-@dataclass(frozen=True)
-class Reached:
-    """Where a node's log stands.
-
-    ingested_at_ms  through this commit time the node's rows are in it
-    next_offset     of the next record
-    stream_ms       the stream time; None: none yet
-    closing_ms      of each topic of the node the closing time; a topic without one is missing
-    waits_ms        the longest limit that was set for the node; 0: none was longer than the one described
-    complete_ms     of each topic that is complete the commit with which it became so, where the node waits for that
-    """
-
-    ingested_at_ms: int = 0
-    next_offset: int = 0
-    stream_ms: int | None = None
-    closing_ms: Mapping[str, int] = field(default_factory=dict)
-    waits_ms: int = 0
-    complete_ms: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """As its record has it."""
-        return {name: of for name, of in vars(self).items() if name not in ("waits_ms", "complete_ms") or of}
 
 
 def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
@@ -125,7 +105,7 @@ class NodeLog:
         table = lakes.create(self._uri, self._schema, kinds.log(SKIPPING), grows="value")
         self._writer = lakes.TableWriter(table, lakes.APPENDER, carries=[self._name])
         commit = lakes.last_commit(table, self._name)
-        self.reached = Reached() if commit is None else Reached(**commit.record["reached"])
+        self.reached = Reached() if commit is None else Reached.from_json(commit.record["reached"])
         self._promised_ms = read_promise(self._uri)
 
     @property
@@ -161,25 +141,34 @@ class NodeLog:
             each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
             for each in self._node.topics
         }
-        commits, closing_ms = closings(before.closing_ms, read)
-        if self._node.clock == WALL:
-            commits = [(at_ms, at_ms) for at_ms, _ in commits]
+        times = reader_times(before.reader, read, operator_for(self._node).driving)
         complete_ms = self._completed(before, read)
-        commits = _once_complete(commits, complete_ms, operator_for(self._node).waits.complete)
+        commits = closings(self._node, times, complete_ms)
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
-        at_ms, stream = _stream_times(before, commits, waits_ms)
+        at_ms, stream = stream_times(before, commits, waits_ms)
+        idle = idle_after(self._node, times, commits, waits_ms)
+        changed = [
+            (at, each)
+            for at, each, was in zip(at_ms, idle, [before.is_idle, *idle], strict=False)
+            if each != was
+        ]
+        decided = [(int(at), json.dumps({"action": IDLE if each else BUSY})) for at, each in changed]
         made = (
             self._records(rows, before, at_ms, stream),
             self._ticks(at_ms, stream[1:]),
-            self._limits(limits, at_ms, stream[1:]),
+            self._controls(sorted([*limits, *decided]), at_ms, stream[1:]),
         )
-        after_ms = None if stream[-1] is None else int(stream[-1])
         longest_ms = max(waits_ms, default=0)
-        raised_ms = longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms
         after = Reached(
-            upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms, raised_ms, complete_ms
+            upto_ms,
+            before.next_offset + rows.num_rows,
+            None if stream[-1] is None else int(stream[-1]),
+            times[-1][1] if times else before.reader,
+            idle[-1] if idle else before.is_idle,
+            longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms,
+            complete_ms,
         )
         return [file for file in made if file is not None], after
 
@@ -272,19 +261,19 @@ class NodeLog:
         }
         return self._written(TICK, columns, number)
 
-    def _limits(
-        self, limits: Sequence[tuple[int, str]], at_ms: np.ndarray, stream: np.ndarray
+    def _controls(
+        self, entries: Sequence[tuple[int, str]], at_ms: np.ndarray, stream: np.ndarray
     ) -> NewFile | None:
-        """Control rows; each has the stream time after its commit, as the tick beside it has."""
-        if not limits:
+        """Control rows; each has the stream time after its commit, as its tick has."""
+        if not entries:
             return None
-        set_ms = np.array([ms for ms, _ in limits], np.int64)
-        columns = self._shared(len(limits)) | {
+        set_ms = np.array([ms for ms, _ in entries], np.int64)
+        columns = self._shared(len(entries)) | {
             "ingested_at": moments(set_ms),
             "stream_time": _moments(stream[np.searchsorted(at_ms, set_ms)]),
-            "control": pa.array([said for _, said in limits], pa.string()),
+            "control": pa.array([entry for _, entry in entries], pa.string()),
         }
-        return self._written(CONTROL, columns, len(limits))
+        return self._written(CONTROL, columns, len(entries))
 
     def _shared(self, number: int) -> dict[str, pa.Array]:
         return {
@@ -301,29 +290,6 @@ class NodeLog:
         kinds = pa.repeat(pa.scalar(kind), number)
         told = {**columns, "kind": kinds}
         return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
-
-
-def _once_complete(
-    commits: Sequence[tuple[int, int | None]], complete_ms: Mapping[str, int], waits_for: Sequence[str]
-) -> list[tuple[int, int | None]]:
-    """The commits without closing times before topics are complete that a node waits for: what waits must not come late."""
-    if not waits_for:
-        return [*commits]
-    known = complete_ms.keys() >= {*waits_for}
-    from_ms = max(complete_ms.values()) if known else None
-    return [(at, ms if from_ms is not None and at >= from_ms else None) for at, ms in commits]
-
-
-def _stream_times(
-    before: Reached, commits: Sequence[tuple[int, int | None]], waits_ms: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The commit times; and the stream time before the first and after each: numbers, or None."""
-    stream: list[int | None] = [before.stream_ms]
-    for (_, closing_ms), lag_ms in zip(commits, waits_ms, strict=True):
-        behind = None if closing_ms is None else closing_ms - lag_ms
-        known = [ms for ms in (stream[-1], behind) if ms is not None]
-        stream.append(max(known, default=None))
-    return np.array([at_ms for at_ms, _ in commits], np.int64), np.array(stream, object)
 
 
 def _moments(times_ms: np.ndarray) -> pa.Array:

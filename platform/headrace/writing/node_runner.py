@@ -72,19 +72,17 @@ class NodeRunner:
         lake: Lake,
         *,
         on_step: Callable[[str], None] = lambda step: None,
-        for_sinks: bool = False,
         is_read: bool = False,
         bounds: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
         In: on_step    called with each numbered step's name; it may raise to stop there
-            for_sinks  see `operator_of`
             is_read    whether other nodes read it
             bounds     asked before each micro-batch: commit times of topics beyond which it reads nothing
         """
         self.node, self.name = node, node.required_name
-        self.operator = operator_of(node, for_sinks=for_sinks)
+        self.operator = operator_of(node)
         self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
         self._writings = writings_read(lake, node)
@@ -316,8 +314,7 @@ class NodeRunner:
             if settled <= min(done_ms.values()):
                 return None
             settled = self._portion(topics, done_ms, settled)
-            # One that began without sinks may have read a topic further than all of them are settled.
-            upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
+            upto_ms = dict.fromkeys(done_ms, settled)
         else:
             upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
         began = {"batch": batch, "after_ms": dict(progress.upto_ms)}

@@ -21,6 +21,7 @@ from headrace.description import (
     Select,
     TableChanges,
     Topic,
+    is_of_kafka,
     parse_expression,
 )
 from headrace.engine.operators import NodeOperator, operator_of
@@ -29,6 +30,7 @@ from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.operators.contract import TIMESTAMP
 from headrace.operators.registry import operator_for
+from headrace.oracle.reader_time import commits_of, times_of_reader
 from tests.laws.kernel.harness import Outcome
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.reading import Reading
@@ -161,7 +163,8 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     """What a node gave, as a log. In: read  the logs of its topics"""
     node = operator.node
     output = NodeOutput.of(node)
-    stream = _stream_times(node, read)
+    moved = _stream_times(node, read)
+    stream = [(at, ms) for at, ms, _ in moved]
     rows = _in_order(operator, found)
     before = [ms for at in rows[SEQUENCE].to_pylist() for ms in [_before(stream, at)]]
     event = rows["closed_at"] if isinstance(node, Batches) else rows[TIMESTAMP]
@@ -182,7 +185,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         "__reason": pa.nulls(number, pa.string()),
     }
     given = pa.table(columns)
-    ticks = _ticks(output, stream, given.schema)
+    ticks = _ticks(output, moved, given.schema)
     place = (output.name, 0)
     # A row that left between two commits is a commit of its own to those that read it, at which no time moves.
     between = {at: _before(stream, at) for at in rows[SEQUENCE].to_pylist()}
@@ -190,20 +193,37 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     return TopicLog(pa.concat_tables([given, ticks]).combine_chunks(), clocks)
 
 
-def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, int | None]]:
-    """The stream time after each commit of the node's topics."""
+def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, int | None, bool]]:
+    """After each commit of the node's topics the stream time of its log, and whether that is idle."""
     topics = [topic.name for topic in node.topics]
-    logs = Logs(read).of(*topics)
-    highest: int | None = None
-    found: list[tuple[int, int | None]] = []
-    for at in logs.commits():
-        clock = logs.clock(dict.fromkeys(topics, at))
-        closing = clock.closing_ms(topics)
-        waits = not clock.complete.issuperset(operator_for(node).waits.complete)
-        if closing is not None and not waits:
-            behind = closing - node.longest_wait_ms
-            highest = behind if highest is None else max(highest, behind)
-        found.append((at, highest))
+    of, driving = operator_for(node), frozenset(operator_for(node).driving)
+    history = commits_of([read[name].rows.to_pylist() for name in topics])
+    highest = {
+        topic.name: _highest_events(read[topic.name].rows, of_kafka=is_of_kafka(topic))
+        for topic in node.topics
+        if topic.name in driving
+    }
+    stream: int | None = None
+    found: list[tuple[int, int | None, bool]] = []
+    for commit, (at, times) in zip(history, times_of_reader(history, driving), strict=True):
+        complete = {name for name in topics if (ms := read[name].complete_ms) is not None and ms <= at}
+        closing = times.lowest_ms if complete.issuperset(of.waits.complete) else None
+        if closing is not None:
+            behind = closing - of.waits.stream_ms
+            stream = behind if stream is None else max(stream, behind)
+        last = [ms for name in driving for time, ms in highest[name] if time <= at]
+        nothing_waits = not last or (closing is not None and closing >= max(last) + of.waits.stream_ms)
+        found.append((at, stream, driving <= commit.idle and nothing_waits))
+    return found
+
+
+def _highest_events(rows: pa.Table, *, of_kafka: bool) -> list[tuple[int, int]]:
+    """Commit time and event time of each record that counts; of Kafka's records the highest so far."""
+    found = []
+    for row in rows.to_pylist():
+        ms = row["__stream_ms"] if of_kafka else row["__event_ms"]
+        if row["__offset"] is not None and ms is not None:
+            found.append((row[INGESTED], ms))
     return found
 
 
@@ -219,17 +239,13 @@ def _in_order(operator: NodeOperator, found: Outcome) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in (SEQUENCE, *order)]).combine_chunks()
 
 
-def _ticks(output: Topic, stream: Sequence[tuple[int, int | None]], schema: pa.Schema) -> pa.Table:
-    """One after the records of each commit."""
-    plain = [
-        {
-            INGESTED: at,
-            TOPIC: output.name,
-            "__partition": 0,
-            "__stream_ms": ms,
-            "__size_bytes": 0,
-            "__fate": "tick",
-        }
-        for at, ms in stream
-    ]
+def _ticks(output: Topic, moved: Sequence[tuple[int, int | None, bool]], schema: pa.Schema) -> pa.Table:
+    """One after the records of each commit, and a control row where the log becomes idle, or is so no more."""
+    plain, was_idle = [], False
+    for at, ms, idle in moved:
+        fates = ["tick", *([] if idle == was_idle else ["idle" if idle else "busy"])]
+        was_idle = idle
+        for fate in fates:
+            place = {INGESTED: at, TOPIC: output.name, "__partition": 0}
+            plain.append({**place, "__stream_ms": ms, "__size_bytes": 0, "__fate": fate})
     return pa.Table.from_pylist(plain, schema)

@@ -18,14 +18,14 @@ from tests.oracle.log_oracle import Arrival, Commit, Log, sequence
 
 SECOND = 1_000
 KEYS = ("a", "b", "ü", None)
-CONTROLS = ("drain", "set_limits", "control")
+CONTROLS = ("drain", "set_limits", "control", "idle")
 ROWS_MIN = 12  # of each log
 THE_END = 1 << 62  # a commit time beyond all
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control row: when it was committed, its action (`drain`, `set_limits`, `complete` or another), and its reason."""
+    """A control row: when it was committed, its action (`drain`, `set_limits`, `complete`, `idle`, `busy` or another), and its reason."""
 
     at: int
     action: str = "control"
@@ -80,7 +80,7 @@ class World:
         }
 
     def clock(self, upto: Mapping[str, int]) -> Clock:
-        """The clock once each topic has been read through a commit time."""
+        """The clock once each topic has been read through a commit time; all topics drive, and none is idle."""
         known, stream = {}, {}
         for each in self.logs:
             end = upto.get(each.topic, -1)
@@ -96,7 +96,8 @@ class World:
             for each in self.logs
             if any(c.action == "complete" and c.at <= upto.get(each.topic, -1) for c in each.controls)
         )
-        return Clock(known, stream, frozenset(complete))
+        dated = {topic for topic, _ in stream} == {*self.topics}
+        return Clock(known, stream, frozenset(complete), lowest_ms=min(stream.values()) if dated else None)
 
     @cached_property
     def everything(self) -> pa.Table:

@@ -63,7 +63,7 @@ def try_logs(work: Work) -> Done:
         nonlocal logs
         subject = data.draw(st.sampled_from(family.subjects))
         world = data.draw(family.worlds)
-        cut = data.draw(cuttings(subject.apart))
+        cut = data.draw(cuttings())
         logs += 1
         had.update(features(world))
         check(subject, world, cut)

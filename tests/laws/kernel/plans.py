@@ -30,7 +30,6 @@ class Plan:
 
     sizes        log commits of each micro-batch, in turn
     parts        in place of them: how many micro-batches there are; chance cuts the log
-    apart        whether topics are cut by themselves, instead of at one commit time
     buckets      of each micro-batch, in turn
     piece_bytes  a micro-batch of more is folded in pieces of whole log commits
     crash        the process dies in this micro-batch (of so many, counted round), once its outputs are written and its state
@@ -40,7 +39,6 @@ class Plan:
 
     sizes: tuple[int, ...] = (1000,)
     parts: int | None = None
-    apart: bool = False
     buckets: tuple[int, ...] = (1,)
     piece_bytes: int = 1 << 30
     crash: int | None = None
@@ -53,15 +51,14 @@ BUCKETS = ((1,), (2,), (1, 2), (1, 1, 2), (1, 3, 1))
 NUMBERS = 1 << 20  # of plans: most differ in their seeds alone
 
 
-def plan_of(number: int, parts: int, *, apart: bool = False) -> Plan:
+def plan_of(number: int, parts: int) -> Plan:
     """The plan of some micro-batches that a number below NUMBERS stands for; one of them is repeated after a crash."""
     digits = []
-    for base in (len(BUCKETS), len(PIECES), parts, 2):
+    for base in (len(BUCKETS), len(PIECES), parts):
         number, digit = divmod(number, base)
         digits.append(digit)
     return Plan(
         parts=parts,
-        apart=apart and bool(digits[3]),
         buckets=BUCKETS[digits[0]],
         piece_bytes=PIECES[digits[1]],
         crash=digits[2],
@@ -69,32 +66,25 @@ def plan_of(number: int, parts: int, *, apart: bool = False) -> Plan:
     )
 
 
-def plans(apart: bool = False) -> st.SearchStrategy[Plan]:
+def plans() -> st.SearchStrategy[Plan]:
     """Plans of several micro-batches."""
     numbers = st.tuples(st.integers(0, NUMBERS - 1), st.sampled_from([3, 2, 5]))
-    return numbers.map(lambda drawn: plan_of(*drawn, apart=apart))
+    return numbers.map(lambda drawn: plan_of(*drawn))
 
 
 def frontiers(world: Readable, plan: Plan) -> list[dict[str, int]]:
-    """How far each micro-batch reads each topic."""
-    cut: dict[str, list[int]] = {}
-    for place, topic in enumerate(world.topics):
-        cut[topic] = _cut(world.commits(topic if plan.apart else None), plan, place if plan.apart else 0)
-    most = max(map(len, cut.values()), default=0)
-    return [
-        {topic: ends[min(number, len(ends) - 1)] for topic, ends in cut.items() if ends}
-        for number in range(most)
-    ]
+    """How far each micro-batch reads each topic: all through one commit time."""
+    return [dict.fromkeys(world.topics, end) for end in _cut(world.commits(None), plan)]
 
 
-def _cut(commits: Sequence[int], plan: Plan, place: int) -> list[int]:
-    """The last commit of each micro-batch. In: place  of a topic that is cut by itself"""
+def _cut(commits: Sequence[int], plan: Plan) -> list[int]:
+    """The last commit of each micro-batch."""
     if plan.parts is not None and commits:
-        chance = np.random.default_rng((plan.seed, place))
+        chance = np.random.default_rng((plan.seed, 0))
         cuts = chance.choice(len(commits), min(plan.parts, len(commits)), replace=False)
         return [commits[at] for at in sorted({*cuts.tolist(), len(commits) - 1})]
     ends: list[int] = []
-    sizes, at = plan.sizes[place:] or (1,), 0
+    sizes, at = plan.sizes, 0
     while at < len(commits):
         at += sizes[len(ends) % len(sizes)]
         ends.append(commits[min(at, len(commits)) - 1])

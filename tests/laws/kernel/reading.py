@@ -7,6 +7,7 @@ table is that a column is above 0.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,8 @@ from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.fold.changes.station import MADE, Computing, Refinement
 from headrace.fold.changes.station import PASSES as PASSES_STEPS
-from headrace.fold.contract import ROW_COLUMNS, TOPIC, Times
+from headrace.fold.contract import INGESTED, ROW_COLUMNS, STREAM, TOPIC, Clock, Times
+from headrace.fold.fates import with_column
 from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits.limits_in_force import standing
 from tests.laws.kernel.logs import World
@@ -119,7 +121,7 @@ class Reading:
 
     def increment(self, after: dict[str, int], upto: dict[str, int]) -> tuple[pa.Table, Times]:
         """Rows as the first step takes them."""
-        times = self.world.times(after, upto)
+        times = seen(self.world.times(after, upto), self.log, max(after.values(), default=-1))
         before = standing(self.world.limits({}, after), self.node.name or "")
         rows = self.world.between(self._rows, after, upto)
         return rows, replace(times, limits=[*before, *self.world.limits(after, upto)])
@@ -127,7 +129,7 @@ class Reading:
     @cached_property
     def _rows(self) -> pa.Table:
         """All rows as the first step takes them, which is decided row by row."""
-        return self.operator.rows(self.feeds)
+        return self.operator.rows({name: with_floor(rows, self.log) for name, rows in self.feeds.items()})
 
     @cached_property
     def log(self) -> oracle.Log:
@@ -135,7 +137,8 @@ class Reading:
         plain = {name: rows.to_pylist() for name, rows in self.feeds.items()}
         compute, refine = (self.computed.for_oracle, self.computed.refine) if self.computed else (None, None)
         schemas = {name: rows.schema for name, rows in self.feeds.items()}
-        return oracle.Log(plain, compute=compute, refine=refine, schemas=schemas)  # type: ignore[arg-type]
+        log = oracle.Log(plain, compute=compute, refine=refine, schemas=schemas)  # type: ignore[arg-type]
+        return oracle.read_by(self.node, log)
 
     def _operator(self, changes: bool) -> NodeOperator:
         own = (*ROW_COLUMNS.names, PASSES)
@@ -178,3 +181,34 @@ class Reading:
 
 
 _KNOWN: dict[Any, NodeOperator] = {}
+
+
+def seen(times: Times, log: oracle.Log, after_ms: int) -> Times:
+    """Clocks with the stream time of the node, and the idle topics, as the oracle finds them.
+
+    In: after_ms  the commit time after which the increment begins
+    """
+    commits = [(at, clock_at(clock, log, at)) for at, clock in times.commits]
+    after = clock_at(times.after, log, max(times.after.upto_ms.values(), default=-1))
+    return replace(times, before=clock_at(times.before, log, after_ms), after=after, commits=commits)
+
+
+def clock_at(clock: Clock, log: oracle.Log, at_ms: int) -> Clock:
+    """A clock after the last commit through a commit time."""
+    place = bisect_right(log.all_commits, at_ms, key=lambda commit: commit.at_ms) - 1
+    if place < 0:
+        return clock
+    return replace(clock, idle=log.all_commits[place].idle, lowest_ms=log.commits[place][1].lowest_ms)
+
+
+def with_floor(rows: pa.Table, log: oracle.Log) -> pa.Table:
+    """Rows with the stream times that they have for the node."""
+    floors: dict[int, int | None] = {}
+    before_ms: int | None = None
+    for at_ms, times in log.commits:
+        floors[at_ms], before_ms = before_ms, times.lowest_ms
+    stream = [
+        ms if ms is None or (floor := floors[at]) is None or topic not in log.driving else max(ms, floor)
+        for at, topic, ms in zip(*(rows[name].to_pylist() for name in (INGESTED, TOPIC, STREAM)), strict=True)
+    ]
+    return with_column(rows, STREAM, pa.array(stream, pa.int64()))

@@ -70,7 +70,7 @@ def table_subjects() -> list[Subject]:
         "forgetful_of_two": ONE.merge(TWO).table("timestamp", "9 seconds").where("amount > 0"),
     }
     return [
-        Subject(f"{name}{'_changes' * changes}", node.named(name), changes, apart=not changes)
+        Subject(f"{name}{'_changes' * changes}", node.named(name), changes)
         for name, node in nodes.items()
         for changes in (False, True)
     ]
@@ -132,7 +132,7 @@ def join_subjects() -> list[Subject]:
     return [
         *(Subject(name, node.named(name), changes=True) for name, node in nodes.items()),
         Subject("outer_computed", computed.named("computed"), changes=True, computed=of_a_join("result", of_either)),
-        *(Subject(f"{n}_current", nodes[n].named(n), apart=True) for n in ("inner", "left", "outer")),
+        *(Subject(f"{n}_current", nodes[n].named(n)) for n in ("inner", "left", "outer")),
     ]  # fmt: skip
 
 

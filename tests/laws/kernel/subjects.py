@@ -20,14 +20,12 @@ class Subject:
     """A node under test.
 
     changes   whether each change of its rows is wanted, too
-    apart     whether its topics may be cut by themselves
     computed  what SQL computes of it
     """
 
     name: str
     node: Node
     changes: bool = False
-    apart: bool = False
     computed: Computed | None = None
 
     def __repr__(self) -> str:
@@ -85,7 +83,7 @@ def windowed(
     window = hr.hopping(size * SECOND, advance * SECOND)
     made = stream.group_by("key").window(window, grace=grace * SECOND).aggregate(**TOTALS[of])
     made = made.suppress(hr.until_window_closes()) if suppressed else made
-    return Subject(name, made.named(name), apart=len(made.topics) > 1)
+    return Subject(name, made.named(name))
 
 
 def window_subjects(one: Any, both: Any) -> list[Subject]:
@@ -179,7 +177,7 @@ def total_subjects(one: Any, both: Any) -> list[Subject]:
     grouped, merged = one.group_by("key"), both.group_by("key")
     return [
         *(Subject(f"totals_{n}", grouped.aggregate(**of).named("totals")) for n, of in enumerate(TOTALS)),
-        Subject("totals_of_two", merged.aggregate(**TOTALS[3]).named("totals"), apart=True),
+        Subject("totals_of_two", merged.aggregate(**TOTALS[3]).named("totals")),
         Subject("changes_of_totals", merged.aggregate(**TOTALS[0]).named("totals"), changes=True),
     ]
 

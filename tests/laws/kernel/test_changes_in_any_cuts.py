@@ -37,7 +37,7 @@ def test_in_any_cuts_sinks_get_the_same_changes_at_the_same_places(family: Famil
         whole = fold(ONE_GO).rows("changes")
         places = [repr([row[name] for name in PLACE]) for row in whole]
         assert len({*places}) == len(places), "two rows at one place"
-        for plan in data.draw(cuttings(apart=False)):
+        for plan in data.draw(cuttings()):
             assert sorted(map(repr, fold(plan).rows("changes"))) == sorted(map(repr, whole))
 
     law()

@@ -236,7 +236,7 @@ def test_clocks_are_those_that_the_engine_reads_also_where_rows_leave_between_tw
     reading = ChainedReading(last, logs)
     upto = dict.fromkeys(reading.topics, 9_000)
     _, times = reading.increment({}, upto)
-    read = times_of([*reading.feeds.values()], Clock(), upto, [])
+    read = times_of([*reading.feeds.values()], Clock(), upto, [], reading.topics)
     assert [at for at, _ in read.commits] == [1_000, 2_000, 2_500, 3_500, 4_000, 5_500, 9_000]
     assert [(at, dict(clock.stream_ms)) for at, clock in times.commits] == [
         (at, dict(clock.stream_ms)) for at, clock in read.commits

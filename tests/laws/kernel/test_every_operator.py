@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -34,13 +33,13 @@ SETTINGS = settings(
 CUTTINGS = (3, 2, 1)  # micro-batches
 
 
-def cuttings(apart: bool) -> st.SearchStrategy[list[Plan]]:
+def cuttings() -> st.SearchStrategy[list[Plan]]:
     """Three plans, one of which crashes."""
     numbers = st.tuples(*(st.integers(0, NUMBERS - 1) for _ in CUTTINGS))
     return st.tuples(numbers, st.integers(0, len(CUTTINGS) - 1)).map(
         lambda drawn: [
             replace(plan, crash=plan.crash if number == drawn[1] else None)
-            for number, plan in enumerate(map(partial(plan_of, apart=apart), drawn[0], CUTTINGS))
+            for number, plan in enumerate(map(plan_of, drawn[0], CUTTINGS))
         ]
     )
 
@@ -64,6 +63,6 @@ def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(family: Fa
     def law(data: st.DataObject) -> None:
         subject = data.draw(st.sampled_from(family.subjects))
         world = data.draw(family.worlds)
-        check(subject, world, data.draw(cuttings(subject.apart)))
+        check(subject, world, data.draw(cuttings()))
 
     law()

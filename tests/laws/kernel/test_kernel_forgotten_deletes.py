@@ -31,7 +31,7 @@ def rows(*records: tuple[str, int | None, int, int]) -> pa.Table:
 
 
 def clock(stream_ms: int) -> Clock:
-    return Clock({"positions": 100}, {("positions", 0): stream_ms})
+    return Clock({"positions": 100}, {("positions", 0): stream_ms}, lowest_ms=stream_ms)
 
 
 def test_a_record_as_old_as_a_forgotten_delete_is_late_and_a_newer_one_counts() -> None:

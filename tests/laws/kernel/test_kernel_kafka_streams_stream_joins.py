@@ -55,7 +55,8 @@ class Recorded:
             topic = record["topic"]
             if number < upto.get(topic, 0):
                 stream[topic, 0] = max(record["timestamp"], stream.get((topic, 0), 0))
-        return Clock({topic: at for topic, at in upto.items() if at}, stream)
+        lowest = min(stream.values()) if len(stream) == len(self.topics) else None
+        return Clock({topic: at for topic, at in upto.items() if at}, stream, lowest_ms=lowest)
 
     def increment(self, after: Mapping[str, int], upto: Mapping[str, int]) -> tuple[pa.Table, Times]:
         rows = self.operator.decide(

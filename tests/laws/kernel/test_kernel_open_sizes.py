@@ -77,11 +77,11 @@ def described(stream: Any, window: Any, grace: int, most: int) -> WindowedAggreg
 def open_sizes(reading: Reading, at_ms: int) -> dict[tuple[str, int], tuple[int, int]]:
     """Windows that are open after a commit, each partition's by themselves, and the bytes of their rows as JSON."""
     rows = [row for row in reading.log.plain["result"] if row["__ingested_ms"] <= at_ms]
-    clocks = [(at, times) for at, times in reading.log.commits if at <= at_ms]
+    history = [commit for commit in reading.log.all_commits if commit.at_ms <= at_ms]
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for place in {(row["__topic"], row["__partition"]) for row in rows}:
         mine = [row for row in rows if (row["__topic"], row["__partition"]) == place]
-        still = oracle.results(reading.node, oracle.Log({"result": mine}, clocks)).open
+        still = oracle.results(reading.node, oracle.Log({"result": mine}, history)).open
         if still:
             found[place] = len(still), sum(len(text_of(row).encode()) for row in still)
     return found

@@ -60,9 +60,9 @@ def folded(does: Does, *increments: Increment, folder: str = "", output: Any = "
         for at, key, event in records:
             stream["t", 0] = max(event, stream.get(("t", 0), event))
             rows.append((key, 1, at, "t", 0, offset, event, stream["t", 0], 9, None, None))
-            commits.append((at, Clock({"t": at}, dict(stream))))
+            commits.append((at, Clock({"t": at}, dict(stream), lowest_ms=stream["t", 0])))
             offset += 1
-        after = Clock({"t": upto_ms}, stream)
+        after = Clock({"t": upto_ms}, stream, lowest_ms=stream.get(("t", 0)))
         commits[-1:] = [(commits[-1][0], after)] if commits else []
         columns = zip(*rows, strict=True) if rows else [()] * 11
         full = pa.schema([*schema, *ROW_COLUMNS])
@@ -205,7 +205,7 @@ def test_a_record_is_tried_as_often_as_described() -> None:
         full = pa.schema([*schema, *ROW_COLUMNS])
         row = ("k", 1, 1, "t", 0, 0, 0, 0, 9, None, None)
         rows = pa.table([pa.array([v], f.type) for v, f in zip(row, full, strict=True)], schema=full)
-        clock = Clock({"t": 1}, {("t", 0): 0})
+        clock = Clock({"t": 1}, {("t", 0): 0}, lowest_ms=0)
         found = fold_increment(
             operator.steps, rows, Times(Clock(), clock, [(1, clock)]), StateSource(""), batch=0
         )

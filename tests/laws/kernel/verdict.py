@@ -50,10 +50,10 @@ class Verdict:
         reading, operator = self.reading, self.reading.operator
         compute = reading.computed.for_kernel if reading.computed else None
         found = run(operator.steps, reading, plan, PER_BUCKET, revised=operator.revises, compute=compute)
-        self.compare(operator, found, apart=plan.apart)
+        self.compare(operator, found)
 
-    def compare(self, operator: NodeOperator, found: Outcome, *, apart: bool = False) -> None:
-        """Compare what a fold led to. In: apart  topics were cut by themselves, so when rows were final is not told"""
+    def compare(self, operator: NodeOperator, found: Outcome) -> None:
+        """Compare what a fold led to."""
         rows = found.rows()
         if operator.revises:
             rows = [*found.current(self.node.identity).values()]
@@ -62,7 +62,7 @@ class Verdict:
             self.node, WindowedAggregate
         ):  # as a table: of all windows as of now
             wanted = [*wanted, *self.wanted.open]
-        same_rows(rows, wanted, without=("__sequence",) if apart or operator.revises else ())
+        same_rows(rows, wanted, without=("__sequence",) if operator.revises else ())
         if "changes" in found.outputs:
             self._compare_changes(found.rows("changes"))
         kernel = operator.kernel

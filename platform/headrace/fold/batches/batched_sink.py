@@ -19,7 +19,6 @@ from headrace.fold.fates import decide_by_group
 class BatchedSink:
     """Batches of each group's records by number, size and wall-clock time (L14).
 
-    ordered  True if the order across topics counts: an increment then takes all topics through one commit time
     plain    the group is declared as a single text, and is part of a batch's name as it is
     """
 
@@ -42,11 +41,6 @@ class BatchedSink:
             inputs,
             len(node.by) == 1 and declared is not None and declared.type == "STRING",
         )
-
-    @property
-    def ordered(self) -> bool:
-        """See the class."""
-        return len(self.topics) > 1
 
     @property
     def steps(self) -> tuple[Step, ...]:

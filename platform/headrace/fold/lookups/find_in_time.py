@@ -46,7 +46,6 @@ class FindInTime(Step):
     answers: Answers
     rows: pa.Schema
     frontier: Frontier
-    asking_topics: tuple[str, ...]  # those of the stream
     history_ms: int | None
     within_ms: int | None = None  # how much older than a record a version may be
     itself: bool = False  # whether of equal event times only versions further back in the log are earlier
@@ -114,7 +113,7 @@ class FindInTime(Step):
         A record that waits is not below the frontier. One to come is at most `history` below the stream time of its
         partition, which is not below the lowest of the stream's topics.
         """
-        frontier_ms, lowest = self.frontier.at(after), after.closing_ms(self.asking_topics)
+        frontier_ms, lowest = self.frontier.at(after), after.lowest_ms
         if self.history_ms is None or frontier_ms == LOWEST or lowest is None:
             return None
         return min(frontier_ms, lowest - self.history_ms)

@@ -19,10 +19,7 @@ from headrace.fold.lookups.sides import Sides
 
 @dataclass(frozen=True)
 class LookupInLog:
-    """Each record with the row that the table had at the record's place in the log (L21).
-
-    ordered  an increment takes all topics through one commit time
-    """
+    """Each record with the row that the table had at the record's place in the log (L21)."""
 
     sides: Sides
     inner: bool
@@ -30,7 +27,6 @@ class LookupInLog:
     shared: bool  # whether the stream and the table read one topic
     told_after: tuple[str, ...] = ()  # see `Lookup.told_after`
     complete: tuple[str, ...] = ()  # topics that have to be complete before any record is looked up
-    ordered = True
 
     @classmethod
     def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> LookupInLog:
@@ -61,7 +57,7 @@ class LookupInLog:
     @property
     def frontier(self) -> Frontier:
         """By which records are released that wait for a complete table."""
-        return Frontier((), complete=self.complete, by_place=True)
+        return Frontier(complete=self.complete, by_place=True)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""

@@ -21,21 +21,15 @@ from headrace.fold.lookups.sides import Sides
 
 @dataclass(frozen=True)
 class LookupInTime:
-    """Each record with the row that was valid at its event time, given when that time is past (L22).
-
-    ordered  an increment takes all topics through one commit time
-    """
+    """Each record with the row that was valid at its event time, given when that time is past (L22)."""
 
     sides: Sides
     inner: bool
-    topics: tuple[str, ...]
-    asking_topics: tuple[str, ...]
     shared: bool  # whether the stream and the table read one topic
     grace_ms: int = 0
     within_ms: int | None = None
     itself: bool = False  # see `Lookup.finds_earlier_of_its_own`
     complete: tuple[str, ...] = ()  # topics that have to be complete before any record is released
-    ordered = True
 
     @classmethod
     def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> LookupInTime:
@@ -43,8 +37,6 @@ class LookupInTime:
         return cls(
             Sides.of(node, records, versions),
             node.how == INNER,
-            tuple(topic.name for topic in node.topics),
-            tuple(topic.name for topic in node.stream.topics),
             shares_topics(node),
             node.grace_ms,
             node.prior.within_ms if node.prior else None,
@@ -61,13 +53,13 @@ class LookupInTime:
             sides.keys, sides.record, sides.values, self.frontier, sides.rows, not self.shared
         )
         times = sides.history_ms, self.within_ms
-        find = FindInTime(answers, sides.rows, self.frontier, self.asking_topics, *times, self.itself)
+        find = FindInTime(answers, sides.rows, self.frontier, *times, self.itself)
         return (CountFates(), release, find) if self.shared else (release, find)
 
     @property
     def frontier(self) -> Frontier:
         """Below which event time records are released."""
-        return Frontier(self.topics, self.grace_ms, self.complete)
+        return Frontier(self.grace_ms, self.complete)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""

@@ -37,24 +37,22 @@ HIGHEST = (1 << 63) - 1
 class Frontier:
     """Below which event time records are released, as of a clock. It does not fall.
 
-    topics    whose lowest stream time it is
-    grace_ms  how far it is behind that
+    grace_ms  how far it is behind the lowest stream time
     complete  topics that have to be complete before any record is released
     by_place  True: event times do not count, so that a complete table alone is waited for
     """
 
-    topics: tuple[str, ...]
     grace_ms: int = 0
     complete: tuple[str, ...] = ()
     by_place: bool = False
 
     def at(self, clock: Clock) -> int:
-        """The frontier in ms; LOWEST until every topic has a stream time."""
+        """The frontier in ms; LOWEST until there is a lowest stream time."""
         if not clock.complete.issuperset(self.complete):
             return LOWEST
         if self.by_place:
             return HIGHEST
-        found = clock.closing_ms(self.topics)
+        found = clock.lowest_ms
         return LOWEST if found is None else found - self.grace_ms
 
     def completed_ms(self, times: Times) -> int | None:

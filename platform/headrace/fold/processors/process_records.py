@@ -216,8 +216,11 @@ class ProcessRecords(Step):
 
     def _partition_clock(self, of: Group, times: Times) -> Moved:
         place = of.key["topic"], of.key["partition"]
-        after = [clock.stream_ms.get(place, LOWEST) for _, clock in times.commits]
-        return Moved(times.before.stream_ms.get(place, LOWEST), after)
+        before_ms, *after_ms = (
+            LOWEST if (ms := clock.partition_ms(place)) is None else ms
+            for clock in (times.before, *(clock for _, clock in times.commits))
+        )
+        return Moved(before_ms, after_ms)
 
 
 def refused_records(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:

@@ -23,12 +23,10 @@ class Processors:
     """The rows that a processor forwards (L34).
 
     packing  of its global tables; None: it reads none
-    ordered  an increment takes all topics through one commit time
     """
 
     shape: Shape
     packing: Packing | None = None
-    ordered = True
 
     @classmethod
     def of(cls, node: Processed, inputs: Mapping[str, pa.Schema], fields: AsFields) -> Processors:

@@ -101,7 +101,7 @@ def frontier_ms(clock: Clock, topics: Sequence[str]) -> int:
 
 def lowest_ms(clock: Clock, topics: Sequence[str]) -> int:
     """The stream clock of groups; LOWEST: it has not begun."""
-    found = clock.closing_ms(topics)
+    found = clock.lowest_ms
     return LOWEST if found is None else found
 
 
@@ -147,7 +147,8 @@ def _has_ended(rows: pa.Table, after: Clock, *, shape: Shape, store: StoreShape)
     over: int | np.ndarray = lowest_ms(after, shape.topics)
     if shape.by_partition:
         places = [rows[named("by", field).name].to_pylist() for field in shape.group]
-        over = np.array([after.stream_ms.get(place, LOWEST) for place in zip(*places, strict=True)], np.int64)
+        reached = [after.partition_ms(place) for place in zip(*places, strict=True)]
+        over = np.array([LOWEST if ms is None else ms for ms in reached], np.int64)
     return pc.or_(_is_deleted(rows, after), pa.array(ends <= over))
 
 

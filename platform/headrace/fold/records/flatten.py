@@ -60,7 +60,6 @@ class FlatMaps:
     columns: tuple[str, ...]
     array: str
     ordinal: str | None
-    ordered = True  # what leaves is in the order of all topics
 
     @classmethod
     def of(cls, node: FlatMapped, rows: pa.Schema) -> FlatMaps:

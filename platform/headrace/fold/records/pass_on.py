@@ -53,7 +53,6 @@ class Records:
     """The operator of a named stream."""
 
     columns: tuple[str, ...]
-    ordered = True  # what leaves is in the order of all topics
 
     @classmethod
     def of(cls, node: NamedStream) -> Records:

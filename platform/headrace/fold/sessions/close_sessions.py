@@ -14,7 +14,7 @@ Place = tuple[str, int]  # topic and partition
 
 def stream_times(clock: Clock, of: Sequence[Place]) -> np.ndarray:
     """The stream time of some partitions; NO_TIME where one has none."""
-    return np.array([clock.stream_ms.get(place, NO_TIME) for place in of], np.int64)
+    return np.array([_reached(clock, place) for place in of], np.int64)
 
 
 def closing_commits(
@@ -37,4 +37,9 @@ def closing_commits(
 
 def stream_times_along(times: Times, place: Place) -> np.ndarray:
     """The stream time of a partition after each commit; it does not fall (L3)."""
-    return np.array([clock.stream_ms.get(place, NO_TIME) for _, clock in times.commits], np.int64)
+    return np.array([_reached(clock, place) for _, clock in times.commits], np.int64)
+
+
+def _reached(clock: Clock, place: Place) -> int:
+    reached_ms = clock.partition_ms(place)
+    return NO_TIME if reached_ms is None else reached_ms

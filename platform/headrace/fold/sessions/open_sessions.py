@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
 from headrace.fold.keys import Groups, combined, group, groups_of
-from headrace.fold.segments import NO_TIME
 from headrace.fold.sessions.close_sessions import Place, stream_times
 from headrace.fold.sessions.shape import END, RECORDS, START, TIMESTAMP, Shape
 
@@ -83,11 +82,9 @@ def places_of(rows: pa.Table) -> tuple[np.ndarray, list[Place]]:
 
 def closing_range(times_before: Clock, times_after: Clock, wait_ms: int) -> tuple[int, int] | None:
     """First and last of the last events of sessions that may close between two clocks; None: none closes."""
-    moved = [
-        (times_before.stream_ms.get(place, NO_TIME), ms)
-        for place, ms in times_after.stream_ms.items()
-        if ms != times_before.stream_ms.get(place)
-    ]
+    places = [*times_after.stream_ms]
+    both = zip(*(stream_times(clock, places).tolist() for clock in (times_before, times_after)), strict=True)
+    moved = [(low, high) for low, high in both if low != high]
     if not moved:
         return None
     return min(low for low, _ in moved) - wait_ms + 1, max(high for _, high in moved) - wait_ms

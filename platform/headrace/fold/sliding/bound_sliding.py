@@ -40,7 +40,7 @@ class BoundedSliding:
         closes_ms = closing_commits(
             end_ms + self.shape.grace_ms,
             [ms for ms, _ in times.commits],
-            [clock.closing_ms(self.shape.topics) for _, clock in times.commits],
+            [clock.lowest_ms for _, clock in times.commits],
         )
         window = combined(group(windows[KEY]).codes, end_ms).codes
         return size_changes(

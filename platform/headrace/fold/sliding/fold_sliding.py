@@ -62,9 +62,8 @@ class SlidingWindows:
         """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
         assert isinstance(node.window, Described)
         by = pa.schema([inputs.field(name) for name in node.by])
-        topics = tuple(topic.name for topic in node.topics)
         aggregates = Aggregates.of(node.aggregates, inputs)
-        shape = Shape(by, node.window.difference_ms, node.grace_ms, topics, aggregates, inputs)
+        shape = Shape(by, node.window.difference_ms, node.grace_ms, aggregates, inputs)
         return cls(shape, shuts_down(node))
 
     @property
@@ -174,7 +173,7 @@ class FoldSliding(Step):
     def _closing_commits(self, closed: pa.Table, times: Times) -> pa.Array:
         """The commit time that closed each window."""
         at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-        found = [clock.closing_ms(self.shape.topics) for _, clock in times.commits]
+        found = [clock.lowest_ms for _, clock in times.commits]
         reached = np.array([NO_TIME if ms is None else ms for ms in found], np.int64)
         end_ms = closed["window_end"].cast(pa.int64()).to_numpy() // 1000
         return pa.array(at_ms[np.searchsorted(reached, end_ms + self.shape.grace_ms)])

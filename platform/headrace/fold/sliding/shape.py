@@ -27,14 +27,12 @@ class Shape:
 
     by             the group columns, with their types
     difference_ms  the length of a window
-    topics         that the node reads
     inputs         schema of the decided rows
     """
 
     by: pa.Schema
     difference_ms: int
     grace_ms: int
-    topics: tuple[str, ...]
     aggregates: Aggregates
     inputs: pa.Schema
 
@@ -77,7 +75,7 @@ class Shape:
 
     def first_open_ms(self, clock: Clock) -> int:
         """The first end of a window that is not closed at a clock."""
-        closed_ms = clock.closing_ms(self.topics)
+        closed_ms = clock.lowest_ms
         return 0 if closed_ms is None else max(0, closed_ms - self.grace_ms + 1)
 
     def is_needed(self, points_ms: np.ndarray, clock: Clock) -> np.ndarray:

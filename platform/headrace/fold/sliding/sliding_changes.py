@@ -48,7 +48,6 @@ class SlidingChanges:
     """The changes of the sliding windows of one node."""
 
     shape: Shape
-    ordered = True  # a window has records of all topics
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingChanges:

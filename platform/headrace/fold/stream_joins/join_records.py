@@ -53,7 +53,6 @@ class JoinRecords(Step):
     """
 
     sides: BothSides
-    topics: tuple[str, ...]
     scope = Scope.GROUP
 
     @property
@@ -135,7 +134,7 @@ class JoinRecords(Step):
         self, both: pa.Table, told: Candidates, matched: np.ndarray, marks: pa.Table | None, times: Times
     ) -> pa.Table:
         """The result rows of records that close without a partner."""
-        before_ms, after_ms = (_lowest(clock, self.topics) for clock in (times.before, times.after))
+        before_ms, after_ms = (_lowest(clock) for clock in (times.before, times.after))
         alone = np.isin(values(both, SIDE), self.sides.alone)
         alone &= (before_ms < told.closes_ms) & (told.closes_ms <= after_ms)
         alone[matched] = False
@@ -158,7 +157,7 @@ class JoinRecords(Step):
     def _closed_at(self, closes_ms: np.ndarray, times: Times) -> np.ndarray:
         """The first commit after which the lowest stream time has reached each of these."""
         at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-        lowest_ms = np.array([_lowest(clock, self.topics) for _, clock in times.commits], np.int64)
+        lowest_ms = np.array([_lowest(clock) for _, clock in times.commits], np.int64)
         return np.append(at_ms, LOWEST)[np.searchsorted(lowest_ms, closes_ms, "left")]
 
     def _still_open(self, kept: pa.Table, times: Times) -> pa.Table:
@@ -176,14 +175,14 @@ class JoinRecords(Step):
 
     def _closing(self, times: Times) -> tuple[int, int] | None:
         """The event times of records that close in this micro-batch; None: none can."""
-        before_ms, after_ms = (_lowest(clock, self.topics) for clock in (times.before, times.after))
+        before_ms, after_ms = (_lowest(clock) for clock in (times.before, times.after))
         if before_ms == after_ms:
             return None
         first_ms = LOWEST if before_ms == LOWEST else before_ms - max(self.sides.open_ms) + 1
         return first_ms, after_ms - min(self.sides.open_ms)
 
     def _closed(self, closes_ms: np.ndarray, clock: Clock) -> np.ndarray:
-        closed: np.ndarray = closes_ms <= _lowest(clock, self.topics)
+        closed: np.ndarray = closes_ms <= _lowest(clock)
         return closed
 
     def _is_closed(self, rows: pa.Table, after: Clock) -> pa.Array:
@@ -195,13 +194,13 @@ class JoinRecords(Step):
         return pa.array(self._closed(values(rows, EVENT) + max(self.sides.open_ms), after))
 
 
-def open_records(records: pa.Table, sides: BothSides, clock: Clock, topics: tuple[str, ...]) -> pa.Table:
+def open_records(records: pa.Table, sides: BothSides, clock: Clock) -> pa.Table:
     """How many records of each partition are open.
 
     In:  records  merged rows of the state
     Out: TOPIC, PARTITION, `records` BIGINT
     """
-    rows = records.filter(pc.greater(pc.add(records[EVENT], sides.open_of(records)), _lowest(clock, topics)))
+    rows = records.filter(pc.greater(pc.add(records[EVENT], sides.open_of(records)), _lowest(clock)))
     if sides.shared:  # a record that is on both sides is one
         rows = rows.group_by([*POSITION]).aggregate([])
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
@@ -213,9 +212,9 @@ def _final(columns: Mapping[str, pa.ChunkedArray], event_ms: np.ndarray, at_ms: 
     return pa.table({**columns, **times})
 
 
-def _lowest(clock: Clock, topics: tuple[str, ...]) -> int:
-    """The lowest stream time of all partitions; LOWEST until every topic has one."""
-    found = clock.closing_ms(topics)
+def _lowest(clock: Clock) -> int:
+    """The lowest stream time of the node; LOWEST until there is one."""
+    found = clock.lowest_ms
     return LOWEST if found is None else found
 
 

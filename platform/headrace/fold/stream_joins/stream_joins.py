@@ -19,24 +19,19 @@ from headrace.fold.stream_joins.join_records import JoinRecords, open_records
 
 @dataclass(frozen=True)
 class StreamJoins:
-    """Pairs of records of two streams, and records without a partner (L33).
-
-    ordered  an increment takes all topics through one commit time
-    """
+    """Pairs of records of two streams, and records without a partner (L33)."""
 
     sides: BothSides
-    topics: tuple[str, ...]
-    ordered = True
 
     @classmethod
     def of(cls, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> StreamJoins:
         """The operator of a node. In: the schemas of the rows of both feeds."""
-        return cls(BothSides.of(node, left, right), tuple(topic.name for topic in node.topics))
+        return cls(BothSides.of(node, left, right))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """It joins; before it counts fates, if a topic is on both sides."""
-        joins = JoinRecords(self.sides, self.topics)
+        joins = JoinRecords(self.sides)
         return (CountFates(), joins) if self.sides.shared else (joins,)
 
     def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -55,4 +50,4 @@ class StreamJoins:
 
     def open_records(self, records: pa.Table, clock: Clock) -> pa.Table:
         """The records that may still find a partner. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
-        return open_records(records, self.sides, clock, self.topics)
+        return open_records(records, self.sides, clock)

@@ -75,7 +75,7 @@ class LatestRows:
              e(r) + forget_ms <= s(r), and it is late by its own row.
         """
         if self.by_timestamp:
-            closing_ms = None if self.forget_ms is None else after.closing_ms(self.topics)
+            closing_ms = None if self.forget_ms is None else after.lowest_ms
             if self.forget_ms is None or closing_ms is None:
                 return pa.array(np.zeros(rows.num_rows, bool))
             forgotten = rows[DELETED].to_numpy() & (int64(rows[EVENT]) + self.forget_ms <= closing_ms)

@@ -62,11 +62,6 @@ class Windows:
         return cls(Shape.of(node, inputs), node.suppression is not None, shuts_down(node))
 
     @property
-    def ordered(self) -> bool:
-        """Whether all topics have to be read through one commit time: by the wall clock windows end at such times."""
-        return self.shape.wall
-
-    @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
         return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded),)

@@ -87,4 +87,4 @@ class Shape:
             return max(
                 (clock.upto_ms[topic] for topic in self.topics if topic in clock.upto_ms), default=None
             )
-        return clock.closing_ms(self.topics)
+        return clock.lowest_ms

@@ -1,0 +1,93 @@
+"""What a cut does not take with it: stream times of silent partitions, idle topics, and deadlines of the wall clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.retention import Retention
+from headrace.log.sequencer import Sequencer
+from headrace.nodes.beginning import beginning
+from headrace.observe.views import Views
+from headrace.writing.node_runner import NodeRunner
+from tests.runtime.line import Line, at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+GROUPED = READINGS.group_by("sensor_id")
+TOTALS = GROUPED.aggregate(n=hr.count()).named("totals")
+WINDOWS = (
+    GROUPED.window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("windows")
+)
+BATCHES = GROUPED.batch(collect=["value"], max_wait="1 hour").named("batches")
+
+
+def minute(line: Line, number: int, partition: int = 0, sensor: str = "s1") -> None:
+    """A commit with a record of a minute, folded."""
+    line.clock.set(line.clock.now_ms() + 60_000)
+    line.pipe(f"2024-05-01 12:{number:02}:00", sensor, partition=partition)
+    line.commit()
+    line.fold()
+
+
+def test_a_node_that_is_new_after_a_cut_knows_partitions_that_are_silent_since(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Partition 1 is at 12:01 and silent; of the rest of the log alone, windows would close at the time of partition 0."""
+    line = Line(spark, lake, TOTALS)
+    minute(line, 1, partition=1, sensor="s2")
+    minute(line, 2)
+    cut = Retention(spark, lake, [TOTALS], READINGS).run(line.clock.now_ms() + 1)
+    assert cut.rows == 1
+    line = Line(line.spark, lake, TOTALS)
+    line.clock.set(at("2024-06-01 01:00:00"))
+    assert beginning(lake, WINDOWS).stream_ms == {"readings": {"1": at("2024-05-01 12:01:00")}}
+    for number in (3, 9, 20):
+        minute(line, number)
+    new = NodeRunner(spark, WINDOWS, lake)
+    while new.advance():
+        pass
+    assert Views(spark, lake).read(WINDOWS).isEmpty(), "partition 1 may still have records of 12:02"
+    minute(line, 2, partition=1, sensor="s2")
+    minute(line, 30, partition=1, sensor="s2")
+    while new.advance():
+        pass
+    rows = {
+        (row["sensor_id"], row["window_start"].minute): row["n"]
+        for row in Views(spark, lake).read(WINDOWS).collect()
+    }
+    assert rows == {("s1", 2): 2, ("s1", 8): 1, ("s2", 2): 1}
+    assert all(day.equal for day in verify(spark, lake, WINDOWS))
+
+
+def test_a_batch_whose_first_commit_was_cut_is_due_after_a_restart(spark: SparkSession, lake: Lake) -> None:
+    line = Line(spark, lake, BATCHES)
+    minute(line, 1)
+    opened_ms = line.clock.now_ms()
+    minute(line, 2, sensor="s2")
+    Retention(spark, lake, [BATCHES], READINGS).run(line.clock.now_ms())
+    again = Sequencer(spark, READINGS, lake.log("readings"), line.clock, wall_waits=BATCHES.wall_waits)
+    line.clock.set(opened_ms + 3_600_000 - 1)
+    assert not again.deadline_passed()
+    line.clock.set(opened_ms + 3_600_000)
+    assert again.deadline_passed()
+    again.tick(frozenset())
+    runner = NodeRunner(spark, BATCHES, lake)
+    while runner.advance():
+        pass
+    closed = Views(spark, lake).read(BATCHES).select("sensor_id", "closed_by").collect()
+    assert [tuple(row) for row in closed] == [("s1", "wait")]
