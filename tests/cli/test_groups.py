@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from headrace.cli import app, commands
 from headrace.cli.groups import GROUPS
 from headrace.errors import TerminalError, TransientError
+from headrace.lake.format import require_format
 
 pytestmark = pytest.mark.fast
 HELP = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "160", "TERM": "dumb"}).output
@@ -47,6 +48,7 @@ def test_the_exit_code_says_whether_a_retry_can_help(
 
 def test_status_of_a_lake_without_tables_names_logs_and_nodes(tmp_path: Path) -> None:
     lake = f"file:{tmp_path / 'lake'}"
+    require_format(lake)
     done = CliRunner().invoke(app, ["status", "--json", "--pipeline", "assets", "--lake", lake])
     assert done.exit_code == 0, done.output
     shown = {row["asset"]: row for row in map(json.loads, done.output.splitlines())}
