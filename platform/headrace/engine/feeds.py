@@ -10,7 +10,6 @@ Law: both ways give the same rows; their fates are told in one place (`headrace.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -31,19 +30,18 @@ from headrace.description import (
     TableChanges,
     quote,
 )
+from headrace.description.expressions import parse_expression
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of, table_feed
 from headrace.description.record_metadata import HEADERS
+from headrace.engine.arrow_steps import ArrowSteps
+from headrace.engine.feed_rows import FEED, FeedRows, PackedFeeds, packed_name
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
-from headrace.fold.aggregates.kind import whole
-from headrace.fold.contract import ROW_COLUMNS, TOPIC
-from headrace.fold.records import CHAIN
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import HEADERS as LOG_HEADERS
 from headrace.sequence.log_columns import log_schema
-from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
-from headrace.sequence.replays.hops import open_chains_of
+from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.refusals import refusals_explained, refusals_of
@@ -53,95 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.description import Node
-
-FEED = "__feed"  # the number of a row's feed, where several travel together
-
-
-@dataclass(frozen=True)
-class FeedRows:
-    """The rows of one feed.
-
-    schema   as the operator takes them
-    topic    the one topic that all of them have, so that they need not carry it; None: they do
-    refused  whether a `where` is among the steps
-    chains   for each topic the header with the source chain; None: the chains do not matter
-    origins  for each topic where its log has the columns, so that a task reads the log by itself; None: SQL computes some
-    """
-
-    schema: pa.Schema
-    topic: str | None
-    refused: bool
-    origins: Mapping[str, Mapping[str, Origin]] | None
-    chains: Mapping[str, str] | None = None
-
-    @property
-    def carried(self) -> tuple[str, ...]:
-        """The columns that travel: those that SQL computes, and those by which a row's fate is told."""
-        computed = (name for name in self.schema.names if name not in (*ROW_COLUMNS.names, CHAIN))
-        raw = (name for name in RAW.values() if name != TOPIC or self.topic is None)
-        headers = (HEADERS,) if self.chains is not None else ()
-        return (*computed, *raw, *headers, *((REFUSED,) if self.refused else ()))
-
-    def of(self, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
-        """The rows, from the columns that travelled."""
-        found = dict(columns)
-        if self.topic is not None:
-            found[TOPIC] = pa.chunked_array([pa.repeat(pa.scalar(self.topic, pa.string()), rows)])
-        raw = {name: found.pop(mark) for name, mark in RAW.items()}
-        if self.chains is not None:
-            read = (found.pop(HEADERS), raw["topic"], raw["partition"], raw["offset"])
-            headers, *place = map(whole, read)
-            found[CHAIN] = pa.chunked_array([open_chains_of(headers, self.chains, *place)])
-        found |= row_columns(raw | {name: found[name] for name in (REFUSED,) if name in found}, rows)
-        arrays = [found[field.name].cast(field.type) for field in self.schema]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
-
-    def read(self, slices: Mapping[str, LogSlice]) -> pa.Table:
-        """The rows, from the logs. In: slices  of each topic."""
-        assert self.origins is not None
-        parts = []
-        for topic, columns in self.origins.items():
-            rows = slices[topic].read(columns)
-            parts.append(self.of(dict(zip(rows.column_names, rows.columns, strict=True)), rows.num_rows))
-        return pa.concat_tables(parts).combine_chunks()
-
-
-@dataclass(frozen=True)
-class PackedFeeds:
-    """How feeds travel in one frame. It goes to tasks."""
-
-    feeds: Mapping[str, FeedRows]
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of the frame."""
-        if len(self.feeds) == 1:
-            return [*next(iter(self.feeds.values())).carried]
-        feeds = enumerate(self.feeds.values())
-        return [FEED, *(_packed(number, name) for number, feed in feeds for name in feed.carried)]
-
-    def carrying(self, name: str) -> list[str]:
-        """The columns of the frame that are a column of that name in some feed."""
-        several = len(self.feeds) > 1
-        feeds = enumerate(self.feeds.values())
-        return [_packed(n, name) if several else name for n, feed in feeds if name in feed.carried]
-
-    def empty(self) -> dict[str, pa.Table]:
-        """No rows of each feed."""
-        return {name: feed.schema.empty_table() for name, feed in self.feeds.items()}
-
-    def unpacked(self, rows: pa.Table) -> dict[str, pa.Table]:
-        """The rows of each feed."""
-        rows = rows.combine_chunks()
-        if len(self.feeds) == 1:
-            ((name, feed),) = self.feeds.items()
-            return {name: feed.of({each: rows[each] for each in feed.carried}, rows.num_rows)}
-        found, number_of_row = {}, rows[FEED].to_numpy()
-        for number, (name, feed) in enumerate(self.feeds.items()):
-            own = rows.filter(pa.array(number_of_row == number))
-            columns = {each: own[_packed(number, each)] for each in feed.carried}
-            found[name] = feed.of(columns, own.num_rows)
-        return found
 
 
 class Packer:
@@ -167,7 +76,7 @@ class Packer:
     def _columns(self, number: int, feed: FeedRows) -> list[Column]:
         if len(self.packed.feeds) == 1:
             return [F.col(quote(name)) for name in feed.carried]
-        carried = (F.col(quote(name)).alias(_packed(number, name)) for name in feed.carried)
+        carried = (F.col(quote(name)).alias(packed_name(number, name)) for name in feed.carried)
         return [F.lit(number).cast("tinyint").alias(FEED), *carried]
 
 
@@ -179,9 +88,9 @@ class NodeRows:
     computed  the same for those that Spark has to compute when an increment is folded; tasks read the others by themselves
     """
 
-    def __init__(self, spark: SparkSession, node: Node) -> None:
-        """Look at what columns the steps make."""
-        self.node, self._feeds = node, feeds_of(node)
+    def __init__(self, spark: SparkSession, node: Node, *, in_arrow: bool = True) -> None:
+        """Look at what columns the steps make. In: in_arrow  whether tasks evaluate the steps that they can evaluate."""
+        self.node, self._spark, self._feeds = node, spark, feeds_of(node)
         empty = {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
@@ -194,15 +103,21 @@ class NodeRows:
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
             own = feed_schema(feed, self.columns[name])
-            origins = _origins(feed, self.columns[name])
-            rows[name] = FeedRows(own, topic, refuses(feed.stream), origins, _chain_headers(feed))
+            steps = _arrow_steps(feed, self.columns[name]) if in_arrow else {}
+            origins = _origins(feed, self.columns[name], steps)
+            rows[name] = FeedRows(own, topic, refuses(feed.stream), origins, _chain_headers(feed), steps)
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
         self._packer, self._computed_packer = Packer(self.packed), Packer(self.computed)
 
     @cached_property
+    def by_spark(self) -> NodeRows:
+        """The same rows, with all steps evaluated by Spark."""
+        return NodeRows(self._spark, self.node, in_arrow=False)
+
+    @cached_property
     def stepped(self) -> Mapping[str, Feed]:
-        """The feeds in `computed`: those that have steps or conditions."""
+        """The feeds in `computed`: those with steps or conditions that Spark has to evaluate."""
         return {name: self._feeds[name] for name in self.computed.feeds}
 
     def logs(self, spark: SparkSession, slices: Mapping[str, LogSlice]) -> dict[str, DataFrame]:
@@ -278,10 +193,13 @@ def _together(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
-def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | None:
-    """For each topic where its log has the columns of a feed; None: SQL computes some."""
+def _origins(
+    feed: Feed, columns: pa.Schema, steps: Mapping[str, ArrowSteps]
+) -> dict[str, dict[str, Origin]] | None:
+    """For each topic where its log has the columns of a feed, or those that its steps read; None: Spark computes some."""
     topics = feed.stream.topics
-    if feed.conditions or len({*topics}) < len(topics) or any(b.steps for b in feed.stream.branches):
+    stepped = {branch.topic.name for branch in feed.stream.branches if branch.steps or feed.conditions}
+    if len({*topics}) < len(topics) or not stepped <= steps.keys():
         return None
     raw = {RAW[field.name]: Origin((field.name,), field.type) for field in RAW_COLUMNS}
     if feed.chained:
@@ -289,8 +207,27 @@ def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | N
     found = {}
     for topic in topics:
         sides = {name.lower(): (side, name) for name, side in origins(topic).items()}
-        own = {field.name: Origin(sides[field.name.lower()], field.type) for field in columns}
+        read = steps[topic.name].columns if topic.name in steps else columns
+        own = {field.name: Origin(sides[field.name.lower()], field.type) for field in read}
         found[topic.name] = own | raw
+    return found
+
+
+def _arrow_steps(feed: Feed, columns: pa.Schema) -> dict[str, ArrowSteps]:
+    """For each topic with steps those that a task evaluates; a topic whose steps Spark has to evaluate is missing.
+
+    In: columns  of the feed
+    """
+    found = {}
+    for branch in feed.stream.branches:
+        if not branch.steps and not feed.conditions:
+            continue
+        wanted = {name.lower() for name in columns.names}
+        for sql in feed.conditions:
+            wanted |= {name.lower() for name in parse_expression(sql, "a condition").columns}
+        steps = ArrowSteps.of(branch.topic, branch.steps, feed.conditions, wanted)
+        if steps is not None:
+            found[branch.topic.name] = steps
     return found
 
 
@@ -299,10 +236,6 @@ def _chain_headers(feed: Feed) -> dict[str, str] | None:
     if not feed.chained:
         return None
     return {topic.name: topic.chain_header for topic in feed.stream.topics}
-
-
-def _packed(number: int, name: str) -> str:
-    return f"{number}:{name}"
 
 
 def _columns_read(node: Node, feed: str) -> Sequence[str]:

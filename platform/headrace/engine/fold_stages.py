@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from headrace.engine.bucket_tasks import BucketResult
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.exchange import exchanged, with_shared
-from headrace.engine.feeds import PackedFeeds
+from headrace.engine.feed_rows import PackedFeeds
 from headrace.engine.fold_increment import Between, Run, without_rows
 from headrace.engine.log_slices import LogSlice
 from headrace.engine.operators import rows_for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,11 @@ class BoundOperator:
     rows: NodeRows
     operator: NodeOperator
     computed: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+    @cached_property
+    def by_spark(self) -> BoundOperator:
+        """The same, with all steps evaluated by Spark."""
+        return replace(self, rows=self.rows.by_spark)
 
     @cached_property
     def fold(self) -> SparkFold:

@@ -1,7 +1,8 @@
 """Fold an increment without the records for which a step of the node raises.
 
 Law: the steps are first evaluated for all rows in one job, and only if that fails for records apart from one another. Both
-lead to the same rows (see `NodeRows.computed_frame`), so which way an increment took shows in no table.
+lead to the same rows (see `NodeRows.computed_frame`), so which way an increment took shows in no table. Steps that tasks
+evaluate raise for no row; where a value needs Spark, Spark evaluates the steps of the increment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_
 from headrace.engine.fold_increment import FoldResult, selections_of
 from headrace.engine.fold_stages import Increment
 from headrace.engine.unusable import Unusable
+from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import Selection
 from headrace.fold.contract import INGESTED, OFFSET, PARTITION, REASON, TOPIC, Times
 from headrace.fold.fates import DEAD_LETTER
@@ -55,6 +57,8 @@ def fold_usable(
     try:
         found, times = of.fold.fold(spark, told)
     except Exception as error:
+        if is_spark_needed(error):
+            return fold_usable(spark, of.by_spark, told, known)
         if raised_for_a_row(error) is None:
             raise
         _refuse_processor(error)
@@ -71,6 +75,12 @@ def fold_usable(
         _refuse_selection(of, error)
         raise
     return found, times, _with_refused(apart, found)
+
+
+def is_spark_needed(error: Exception) -> bool:
+    """True if a term met a value for which only Spark is proven: in this process, or in a task of Spark."""
+    name = SparkNeededError.__name__
+    return isinstance(error, SparkNeededError) or (isinstance(error, PythonException) and name in str(error))
 
 
 def _with_refused(apart: Apart, found: FoldResult) -> Apart:

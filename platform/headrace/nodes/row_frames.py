@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.feeds import RESULT
-from headrace.engine.feeds import PackedFeeds
+from headrace.engine.feed_rows import PackedFeeds
 from headrace.engine.operators import rows_for
 from headrace.fold.contract import PARTITION, ROW_COLUMNS, TOPIC, Clock, Times
 from headrace.fold.keys import with_keys
