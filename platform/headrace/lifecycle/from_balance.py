@@ -42,6 +42,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance
 from headrace.nodes.state_commits import state_record, state_written_by, writings_read
+from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ def _settled_rows(
     made = lakes.create(beside.table(name), bound(spark, node).result_schema, kinds.RESULTS)
     rows = read(spark, lake.table(name)).where(operator.settled(progress))
     picked = [
-        F.col(quote(sources.get(field.name, field.name))).cast(field.dataType).alias(field.name)
+        cast_by_name(F.col(quote(before)), rows.schema[before].dataType, field.dataType).alias(field.name)
         for field in spark_schema(made).fields
+        for before in [sources.get(field.name, field.name)]
     ]
     append_rows(lakes.TableWriter(made, lakes.APPENDER), rows.select(*picked), _signed(name))

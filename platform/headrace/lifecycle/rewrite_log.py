@@ -25,6 +25,7 @@ from headrace.log.filled_columns import added_with, noting
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
+from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
@@ -102,8 +103,9 @@ def with_columns(
 
     def field(of: T.StructField) -> Expr:
         name = of.name if of.name in before.names else renamed.get(of.name, of.name)
-        found = F.col("value").getField(name) if name in before.names else F.lit(added.get(of.name))
-        return found.cast(of.dataType).alias(of.name)
+        if name not in before.names:
+            return F.lit(added.get(of.name)).cast(of.dataType).alias(of.name)
+        return cast_by_name(F.col("value").getField(name), before[name].dataType, of.dataType).alias(of.name)
 
     fields = F.struct(*(field(of) for of in value.fields)) if value.fields else F.lit(None).cast(value)
     there = F.when(F.col("value").isNotNull(), fields).alias("value")

@@ -18,6 +18,7 @@ from headrace.description.since import since_ms
 from headrace.lake import small_files
 from headrace.lake.alter import set_property
 from headrace.nodes.state_commits import last_state_commit
+from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
 if TYPE_CHECKING:
@@ -95,9 +96,11 @@ def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, w
     maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[writer])
     old = read(spark, lake.table(name)).where(~is_made(node))
     columns = [
-        (F.col(quote(field.name)) if field.name in old.columns else F.lit(None))
-        .cast(field.dataType)
-        .alias(field.name)
+        cast_by_name(F.col(quote(field.name)), old.schema[field.name].dataType, field.dataType).alias(
+            field.name
+        )
+        if field.name in old.columns
+        else F.lit(None).cast(field.dataType).alias(field.name)
         for field in spark_schema(target).fields
     ]
     record = {"writer": of, **lakes.carried(target, [writer])}
