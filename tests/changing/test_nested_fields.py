@@ -31,7 +31,7 @@ LONDON = {"lat": 51.5, "lon": -0.1}
 
 
 def commit(living: Living, *records: tuple[float, str]) -> None:
-    living.commit(*((minute, sensor, LONDON) for minute, sensor in records), name="place")  # type: ignore[misc]
+    living.commit(*((minute, sensor, LONDON) for minute, sensor in records), name="place")  # type: ignore[arg-type]
 
 
 def test_each_field_goes_to_its_name_within_arrays_and_maps_too(spark: SparkSession) -> None:

@@ -10,10 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+UNDATED = ("undated", "bare")
+
 
 @dataclass(frozen=True)
 class Arrival:
-    """A record as it is delivered; `kind` is record, tombstone, dead_letter (it cannot be decoded), or another fate."""
+    """A record as it is delivered; `kind` is record, tombstone, dead_letter (it cannot be decoded), or another fate.
+
+    Of UNDATED kinds `ts` does not count: their event time is their row's stream time. Both have no value; a `bare` one comes
+    among Debezium's changes.
+    """
 
     partition: int
     key: str | None
@@ -47,7 +53,7 @@ class Log:
 
 
 def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: int) -> Log:
-    """Stream time is the highest event time so far in the partition; dead letters and replays do not count.
+    """Stream time is the highest event time so far in the partition; dead letters, replays and UNDATED ones do not count.
 
     A partition's first event time starts at the lowest stream time at the end of the previous commit. After each commit
     every partition that has been silent for `idle_timeout` ticks: up to the lowest busy one or, if all are idle, on by the
@@ -62,7 +68,7 @@ def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: 
         for arrival in commit.arrivals:
             p = arrival.partition
             log.before.append(log.stream.get(p))
-            if arrival.kind not in ("dead_letter", "replay"):
+            if arrival.kind not in ("dead_letter", "replay", *UNDATED):
                 log.stream[p] = max(t for t in (arrival.ts, log.stream.get(p, lowest)) if t is not None)
             log.rows.append((arrival, offsets[p], log.stream.get(p)))
             offsets[p] += 1

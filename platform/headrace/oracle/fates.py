@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 USED, OPEN, LATE, FILTERED = "used", "open", "late", "filtered"
 TOMBSTONE, DEAD_LETTER = "tombstone", "dead_letter"
+BARE_TOMBSTONE = "bare tombstone"  # what the log says of a record without a value among Debezium's changes
 TICK, DRAIN, SET_LIMITS, COMPLETE = "tick", "drain", "set_limits", "complete"  # of rows that are no records
 
 
@@ -32,10 +33,18 @@ def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | No
     return None if has_group and can_enter else DEAD_LETTER
 
 
-def refused_by_table(row: Row, key: Sequence[str], forget_ms: int | None = None) -> str | None:
-    """The same of a record of a table, where a tombstone counts. In: forget_ms  how long deletes are remembered."""
+def refused_by_table(
+    row: Row, key: Sequence[str], forget_ms: int | None = None, *, by_timestamp: bool = False
+) -> str | None:
+    """The same of a record of a table, where a tombstone counts.
+
+    In: forget_ms     how long deletes are remembered
+        by_timestamp  event times order the records of a key: a record without a value among Debezium's changes is none
+    """
     if row.fate not in (None, TOMBSTONE):
         return row.fate
+    if by_timestamp and row.fate == TOMBSTONE and row.reason == BARE_TOMBSTONE:
+        return TOMBSTONE
     if any(row.values[name] is None for name in key):
         return DEAD_LETTER
     too_old = forget_ms is not None and row.stream_ms is not None and row.time_ms + forget_ms <= row.stream_ms

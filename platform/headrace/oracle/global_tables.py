@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.description.feeds import table_feed
 from headrace.description.processor import KeyValueStore, ProcessorError
+from headrace.description.table import TIMESTAMP
 from headrace.oracle.fates import USED, refused_by_table
 from headrace.oracle.tables import deletes, order
 
 if TYPE_CHECKING:
-    from headrace.description import GlobalTable, Processed
+    from headrace.description import GlobalTable, Processed, Table
     from headrace.oracle.log import Log, Results, Row
 
 Before = Callable[["Row"], bool]  # whether a version stands before where user code stands
@@ -36,7 +37,7 @@ class _Rows(KeyValueStore):
         self.here, self.table = here, of.table
         self.versions: dict[Any, list[Row]] = defaultdict(list)
         for row in rows:
-            if refused_by_table(row, self.table.key) is None:
+            if _refused(self.table, row) is None:
                 self.versions[_only([row.values[name] for name in self.table.key])].append(row)
 
     def get(self, *key: Any) -> Any:
@@ -87,9 +88,13 @@ def note_fates_of_tables(node: Processed, log: Log, found: Results) -> None:
             if row.offset is None:
                 continue
             place = row.topic, row.partition, row.offset
-            fate = refused_by_table(row, table.table.key) or USED
+            fate = _refused(table.table, row) or USED
             other = found.fates.get(place, fate)
             found.fates[place] = USED if USED in (fate, other) else min(fate, other)
+
+
+def _refused(table: Table, row: Row) -> str | None:
+    return refused_by_table(row, table.key, by_timestamp=table.order_by == TIMESTAMP)
 
 
 def _value(row: Row, names: Sequence[str]) -> Any:

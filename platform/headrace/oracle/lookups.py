@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
+from headrace.description.table import TIMESTAMP
 from headrace.oracle.fates import COMPLETE, LATE, OPEN, USED, refused_by_table
 from headrace.oracle.log import Log, Results, Row, Values
-from headrace.oracle.tables import deletes, order
+from headrace.oracle.tables import deletes, event_or_before_all, order
 from headrace.oracle.values import Identity, identity, moment
 
 if TYPE_CHECKING:
@@ -71,13 +72,13 @@ def _complete_at(node: Lookup, rows: Sequence[Row]) -> int | None:
 def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int, *, waited: bool) -> Row | None:
     """The row that a record finds. In: waited  whether the commit that completes the table is the one that releases it."""
     if node.as_of == EVENT:
-        candidates = [v for v in versions if v.at_ms <= at_ms and (v.event_ms or 0) <= record.time_ms]
+        candidates = [v for v in versions if v.at_ms <= at_ms and event_or_before_all(v) <= record.time_ms]
         if node.finds_earlier_of_its_own:
             candidates = [v for v in candidates if (v.time_ms, v.place) < (record.time_ms, record.place)]
         if node.prior is not None and node.prior.within_ms is not None:
             oldest_ms = record.time_ms - node.prior.within_ms
             candidates = [version for version in candidates if version.time_ms >= oldest_ms]
-        by: Callable[[Row], object] = lambda row: (row.event_ms or 0, row.place)  # noqa: E731
+        by: Callable[[Row], object] = lambda row: (event_or_before_all(row), row.place)  # noqa: E731
     else:
         candidates = [
             version
@@ -99,7 +100,8 @@ def _is_before(node: Lookup, version: Row, record: Row) -> bool:
 def _refused(node: Lookup, row: Row) -> str | None:
     """The fate of a row of the table that no record finds. Tombstones of a stream that stands for one are no records."""
     if node.prior is None:
-        return refused_by_table(row, node.right.key)
+        by_timestamp = node.as_of == EVENT or node.right.order_by == TIMESTAMP
+        return refused_by_table(row, node.right.key, by_timestamp=by_timestamp)
     has_key = all(row.values[name] is not None for name in node.right.key)
     return row.fate or (None if has_key else FILTERED)
 

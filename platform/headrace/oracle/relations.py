@@ -17,10 +17,11 @@ from headrace.description.join import OUTER
 from headrace.description.table_changes import grows
 from headrace.oracle import windows
 from headrace.oracle.aggregates import Group, Total, usable
-from headrace.oracle.fates import LATE, USED, refused, refused_by_table
+from headrace.oracle.fates import LATE, USED, refused
 from headrace.oracle.growing_windows import changed_windows
 from headrace.oracle.log import AT_THE_END, Log, Pair, Place, Results, Row, Values
 from headrace.oracle.tables import latest, shown
+from headrace.oracle.tables import refused as refused_by_the_table
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: in
 def _fate(leaf: Relation, row: Row) -> str:
     match leaf:
         case Table():
-            return refused_by_table(row, leaf.key, leaf.forget_deletes_ms) or USED
+            return refused_by_the_table(leaf, row) or USED
         case RunningAggregate():
             return refused(row, leaf.by, leaf.aggregates) or USED
         case WindowedAggregate():

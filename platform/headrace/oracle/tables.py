@@ -22,7 +22,7 @@ def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
     """The last record of each key, if it leaves a row."""
     found: dict[Identity, Row] = {}
     for row in sorted(rows, key=lambda row: order(node, row)):
-        if refused_by_table(row, node.key, node.forget_deletes_ms) is None:
+        if refused(node, row) is None:
             key = identity(row.values[name] for name in node.key)
             found.pop(key, None)
             if not deletes(row):
@@ -32,7 +32,18 @@ def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
 
 def order(node: Table, row: Row) -> tuple[Any, ...]:
     """By what the later of two records is told."""
-    return ((row.event_ms or 0) if node.order_by == TIMESTAMP else 0, *row.place)
+    return (event_or_before_all(row) if node.order_by == TIMESTAMP else 0, *row.place)
+
+
+def event_or_before_all(row: Row) -> int:
+    """The event time of a record; a tombstone that has none comes before all."""
+    return -1 if row.event_ms is None else row.event_ms
+
+
+def refused(node: Table, row: Row) -> str | None:
+    """The fate of a record that the table does not take; None: it takes it."""
+    by_timestamp = node.order_by == TIMESTAMP
+    return refused_by_table(row, node.key, node.forget_deletes_ms, by_timestamp=by_timestamp)
 
 
 def deletes(row: Row) -> bool:

@@ -18,7 +18,7 @@ from headrace.description import RunningAggregate, Table, WindowedAggregate
 from headrace.description.suppression import EMIT_EARLY, SPILL
 from headrace.oracle import tables, windows
 from headrace.oracle.aggregates import Group
-from headrace.oracle.fates import LATE, OPEN, SET_LIMITS, TICK, USED, refused, refused_by_table
+from headrace.oracle.fates import LATE, OPEN, SET_LIMITS, TICK, TOMBSTONE, USED, refused, refused_by_table
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.values import Identity, identity, plain
 
@@ -171,6 +171,8 @@ def updates_of(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
     """The fate of a row, and the entries that it updates, one after the other."""
     of = node.updated
     fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.by, of.aggregates)
+    if fate is None and row.event_ms is None:
+        fate = TOMBSTONE  # it comes before all rows of its partition, so it deletes none
     if fate is not None:
         return fate, []
     key = identity(row.values[name] for name in node.by)

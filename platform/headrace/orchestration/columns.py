@@ -33,7 +33,7 @@ LOG_COLUMNS = (
     ),
     ("path", "STRING", "Topic and partition of each entry of the source chain, then the record's own."),
     ("replay", "BOOLEAN", "Whether the replay guard has seen it before."),
-    ("reason", "STRING", "Why it is a dead letter."),
+    ("reason", "STRING", "Why it is a dead letter, or what else is special about it."),
     ("raw_key", "BINARY", "A dead letter's key, as it came."),
     ("raw_value", "BINARY", "A dead letter's value, as it came."),
     ("control", "STRING", "What a person did: JSON."),

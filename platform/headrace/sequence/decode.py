@@ -8,6 +8,8 @@ that applies is recorded:
   malformed value, missing value field   the same; a record without a value is a tombstone and lacks nothing
   disagreement       a column of key and value has two values, neither of them null
   timestamp          null, before 1970, or more than `max_future` beyond the commit time
+A record without a value, and a deletion of Debezium that tells no time, have no event time where a topic reads event times
+from values; they are no dead letters. The sequencer gives them their row's stream time (see `sequence_records`).
 (A malformed source chain comes last, see `chains`.) Any bytes, and any int64 as a Kafka timestamp, are decided about.
 """
 
@@ -50,6 +52,7 @@ class Decoded:
 
     keys, values  structs, null where there are none; of dead letters what could be read; keys None: the topic has none
     tombstones    records without a value, and those whose value says that their key is gone
+    bare          records without a value in a topic of Debezium's changes: they delete by position only
     event_ms      of each record; `NOTHING` where there is none
     reasons       of dead letters
     asked         address and id of schemas that a registry has to be asked for; if there are any, the rest does not count
@@ -58,6 +61,7 @@ class Decoded:
     keys: pa.StructArray | None
     values: pa.StructArray
     tombstones: np.ndarray
+    bare: np.ndarray
     event_ms: np.ndarray
     reasons: Reasons
     asked: frozenset[tuple[str, int]] = frozenset()
@@ -84,9 +88,10 @@ class Decoder:
         values, tombstones = self._read_values(raw_value, reasons)
         if keys is not None:
             self._add_disagreements(keys.structs, values.structs, reasons)
-        event_ms = self._event_ms(kafka_ms, values, raw_value, reasons, at_ms)
+        event_ms = self._event_ms(kafka_ms, values.structs, tombstones, reasons, at_ms)
         asked = values.asked if keys is None else values.asked | keys.asked
-        return Decoded(keys and keys.structs, values.structs, tombstones, event_ms, reasons, asked)
+        bare = ~_marks(raw_value.is_valid()) & (values.deleted is not None)
+        return Decoded(keys and keys.structs, values.structs, tombstones, bare, event_ms, reasons, asked)
 
     def read_keys(self, raw: pa.Array) -> pa.StructArray:
         """Keys alone, of a topic that has key columns: structs, null where there is no key or it cannot be read.
@@ -131,17 +136,15 @@ class Decoder:
             reasons.add(differs, f"disagreement: {name} differs between key and value")
 
     def _event_ms(
-        self, kafka_ms: pa.Array, values: ReadPart, raw: pa.Array, reasons: Reasons, at_ms: int
+        self, kafka_ms: pa.Array, values: pa.StructArray, tombstones: np.ndarray, reasons: Reasons, at_ms: int
     ) -> np.ndarray:
-        event_ms = kafka_ms.cast(pa.int64())
-        if self._of.event_time is not None:
-            told = event_times(self._of.event_time, values.structs)
-            if values.deleted is not None:  # a row that is gone need not tell its time
-                told = pc.if_else(pa.array(values.deleted), pc.coalesce(told, event_ms), told)
-            event_ms = pc.if_else(raw.is_valid(), told, event_ms)
+        if self._of.event_time is None:
+            event_ms, may_lack = kafka_ms.cast(pa.int64()), np.zeros(len(tombstones), bool)
+        else:
+            event_ms, may_lack = event_times(self._of.event_time, values), tombstones
         absent = _marks(event_ms.is_null())
         numbers = event_ms.fill_null(0).to_numpy(zero_copy_only=False)
-        reasons.add(absent, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")
+        reasons.add(absent & ~may_lack, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")
         reasons.add(numbers < 0, "timestamp: before 1970")
         latest_ms = min(at_ms + self._of.max_future_ms, np.iinfo(np.int64).max)
         words = f"lies more than {format_duration(self._of.max_future_ms)} ahead of its ingestion"

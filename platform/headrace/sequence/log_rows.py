@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.fates import BARE_TOMBSTONE
 from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded, without
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.types import fields_of
@@ -89,10 +90,13 @@ def record_columns(
     }
     if decoded.keys is not None:
         columns["key"] = without(decoded.keys, dead)
+    if decoded.bare.any():
+        bare = pa.array(decoded.bare & ~dead)
+        columns["reason"] = pc.if_else(bare, BARE_TOMBSTONE, decoded.reasons.as_column())
     if dead.any():
         mask, nothing = pa.array(dead), pa.scalar(None, pa.binary())
         columns |= {
-            "reason": decoded.reasons.as_column(),
+            "reason": columns.get("reason", decoded.reasons.as_column()),
             "raw_key": pc.if_else(mask, raw_key, nothing),
             "raw_value": pc.if_else(mask, raw_value, nothing),
         }

@@ -7,13 +7,13 @@ commit decides: `ingested_at`, what lies too far ahead, and where a new partitio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.decode import Decoded, Decoder
+from headrace.sequence.decode import NOTHING, Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
@@ -134,16 +134,18 @@ class Sequencer:
     ) -> tuple[dict[str, pa.Array], tuple[LastRow, ...]]:
         """Columns of the log, and the last row of each partition.
 
+        Law: a record without an event time gets its row's stream time, and moves none; null while there is none.
         In: replay     which records are
             state      after the records of this commit that came before
             lowest_ms  where the stream time of a new partition starts: the lowest one before the commit
         """
         partition, offset = _places(read.records)
-        counts, stream_times = read.alive & ~replay, _stream_times(state)
-        stream_ms = assign_stream_time(partition, read.decoded.event_ms, counts, stream_times, lowest_ms)
-        columns = record_columns(
-            read.records, read.decoded, self._of.topic, at_ms, keep_raw=self._of.keep_raw
-        )
+        event_ms, stream_times = read.decoded.event_ms, _stream_times(state)
+        undated = read.alive & (event_ms == NOTHING)
+        counts = read.alive & ~replay & ~undated
+        stream_ms = assign_stream_time(partition, event_ms, counts, stream_times, lowest_ms)
+        decoded = replace(read.decoded, event_ms=np.where(undated, stream_ms, event_ms))
+        columns = record_columns(read.records, decoded, self._of.topic, at_ms, keep_raw=self._of.keep_raw)
         columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
         columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
         ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))

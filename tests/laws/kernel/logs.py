@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.fold.contract import FATE, INGESTED, OFFSET, ROW_COLUMNS, STREAM, TOPIC, Clock, Times
 from headrace.fold.fates import with_column
-from tests.oracle.log_oracle import Arrival, Commit, Log, sequence
+from tests.oracle.log_oracle import UNDATED, Arrival, Commit, Log, sequence
 
 SECOND = 1_000
 KEYS = ("a", "b", "ü", None)
@@ -162,11 +162,15 @@ def size_of(arrival: Arrival) -> int:
 def _rows(each: Sequenced) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for at, (arrival, offset, stream) in zip(each.log.ingested, each.log.rows, strict=True):
-        plain = arrival.kind == "record"
-        fate = None if plain else arrival.kind
-        reason = "malformed" if arrival.kind == "dead_letter" else None
-        key, value = (None, None) if reason else (arrival.key, arrival.value if plain else None)
-        ts = None if reason else arrival.ts
+        plain, dead, undated = (
+            arrival.kind == "record",
+            arrival.kind == "dead_letter",
+            arrival.kind in UNDATED,
+        )
+        fate = None if plain else "tombstone" if undated else arrival.kind
+        reason = "malformed" if dead else "bare tombstone" if arrival.kind == "bare" else None
+        key, value = (None, None) if dead else (arrival.key, arrival.value if plain else None)
+        ts = None if dead else stream if undated else arrival.ts
         place = (at, each.topic, arrival.partition, offset)
         found.append((key, value, *place, ts, stream, size_of(arrival), fate, reason))
     for at, partition, stream in each.log.ticks:
@@ -190,7 +194,7 @@ def _where(log: Log, control: Control) -> list[tuple[int, int | None]]:
 # One number is one arrival: Hypothesis draws few numbers fast, and a lower one is a simpler arrival. It likes low ones: the
 # kind is the lowest digit, so that these are of all kinds.
 PARTITIONS = (0, 0, 0, 1, 1, 2)
-KINDS = (*["record"] * 9, "tombstone", "dead_letter", "replay", "filtered", "erased")
+KINDS = (*["record"] * 9, "tombstone", "dead_letter", "replay", "filtered", "erased", *UNDATED)
 GRID = sorted(
     range(-40, 25), key=abs
 )  # half seconds around the event time of a commit: ties and exact ends are common

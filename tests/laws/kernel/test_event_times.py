@@ -20,7 +20,7 @@ VALUE = "at TIMESTAMP, n BIGINT, meta STRUCT<at: STRING, ms: BIGINT>"
 
 
 def decided(timestamp: str, *values: Any) -> list[int | str | None]:
-    """The event time of each value in ms, or why it has none; None is a tombstone's Kafka timestamp."""
+    """The event time of each value in ms, or why it has none; None: a tombstone, which has neither."""
     texts = [None if value is None else json.dumps(value).encode() for value in values]
     of = RecordFormat.of(hr.Topic("t", value=VALUE, timestamp=timestamp))
     kafka_ms = pa.array([1] * len(texts), pa.int64())
@@ -43,7 +43,7 @@ def test_texts_are_read_as_a_column_of_timestamps_is() -> None:
         "to_timestamp(meta.at)", *({"meta": {"at": text}} for text in texts), {"meta": None}, {}, None
     )
     noon = ms("2024-05-01T12:30:00")
-    assert found == [noon + 15_123, noon, noon, null, null, null, null, 1]
+    assert found == [noon + 15_123, noon, noon, null, null, null, null, None]
     as_column = decided("at", *({"at": text} for text in texts[:3]))
     assert found[:3] == as_column
 

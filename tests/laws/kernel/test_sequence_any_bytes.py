@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -39,6 +40,15 @@ PIECES = [
 ]
 
 
+def by_itself(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what follows from the rows before it, too."""
+    before = ["stream_time", "replay"]
+    if row["kind"] == "record" and row["tombstone"]:
+        assert row["timestamp"] == row["stream_time"]
+        before.append("timestamp")
+    return {name: value for name, value in row.items() if name not in before}
+
+
 @given(random=RANDOMS)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_any_bytes_are_decided_about_and_each_record_by_itself(random: Random) -> None:
@@ -66,8 +76,6 @@ def test_any_bytes_are_decided_about_and_each_record_by_itself(random: Random) -
         }
     )
     sequencer, guard = Sequencer(RecordFormat.of(ANY)), new_guard(ANY.replay_guard)
-    together = sequencer.sequence(table, LogState(), guard, NOW_MS).rows.drop_columns(
-        ["stream_time", "replay"]
-    )
+    together = sequencer.sequence(table, LogState(), guard, NOW_MS).rows.to_pylist()
     alone = [sequencer.sequence(table.slice(row, 1), LogState(), guard, NOW_MS).rows for row in range(size)]
-    assert pa.concat_tables(alone).drop_columns(["stream_time", "replay"]).to_pylist() == together.to_pylist()
+    assert [*map(by_itself, pa.concat_tables(alone).to_pylist())] == [*map(by_itself, together)]

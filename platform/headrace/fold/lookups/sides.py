@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import Lookup
+from headrace.description.lookup import EVENT as AS_OF_EVENT
+from headrace.description.table import TIMESTAMP
 from headrace.fold.contract import DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
 from headrace.fold.fates import FILTERED, KEPT, LATE, is_kept, with_column
 from headrace.fold.tables.decide_records import decide_records
@@ -32,6 +34,7 @@ class Sides:
     rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS; a version
                  that is ABSENT deletes its key
     is_prior     whether the table stands for a stream (see `Prior`)
+    by_timestamp  whether event times order the versions of a key
     """
 
     on: tuple[str, ...]
@@ -41,6 +44,7 @@ class Sides:
     rows: pa.Schema
     history_ms: int | None
     is_prior: bool = False
+    by_timestamp: bool = False
 
     @classmethod
     def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> Sides:
@@ -56,7 +60,9 @@ class Sides:
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
         schema = pa.schema([field.with_nullable(True) for field in fields])
         is_prior = node.prior is not None
-        return cls(node.on, table.key, node.stream.columns, table.values, schema, node.history_ms, is_prior)
+        by_timestamp = node.as_of == AS_OF_EVENT or table.order_by == TIMESTAMP
+        own = (node.on, table.key, node.stream.columns, table.values)
+        return cls(*own, schema, node.history_ms, is_prior, by_timestamp)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -72,7 +78,9 @@ class Sides:
         """
         records = self._decide_records(records)
         versions = (
-            _decide_partners(versions, self.key) if self.is_prior else decide_records(versions, self.key)
+            _decide_partners(versions, self.key)
+            if self.is_prior
+            else decide_records(versions, self.key, by_timestamp=self.by_timestamp)
         )
         asked = {name: records[name] for name in (*self.record, *ROW_COLUMNS.names)}
         asked |= {key: records[name] for name, key in zip(self.on, self.keys, strict=True)}

@@ -138,7 +138,7 @@ class Packing:
         found = [self._side(RECORD, records, records.column_names, self.by)]
         for each in self.tables:
             key = [field.name for field in each.key]
-            versions = decide_records(feeds[each.feed], key)
+            versions = decide_records(feeds[each.feed], key, by_timestamp=each.by_timestamp)
             versions = versions.rename_columns(
                 [ABSENT if name == DELETED else name for name in versions.column_names]
             )

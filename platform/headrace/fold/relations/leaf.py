@@ -12,7 +12,7 @@ from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
 from headrace.fold.contract import Needs, StateTable, Times
 from headrace.fold.keys import distinct_hashes, with_keys
-from headrace.fold.tables.decide_records import decide_records, kept_records
+from headrace.fold.tables.decide_records import kept_records
 from headrace.fold.tables.latest_rows import LatestRows
 
 
@@ -74,8 +74,8 @@ class TableLeaf(Leaf):
         return self.rows.columns
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """See `decide_records`."""
-        return decide_records(rows, self.key, self.rows.forget_ms)
+        """See `LatestRows.decide`."""
+        return self.rows.decide(rows, self.key)
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """Rows after and, of keys that are deleted, rows before of which the values are not known."""

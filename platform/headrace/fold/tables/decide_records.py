@@ -9,24 +9,34 @@ import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
-from headrace.fold.contract import DELETED, EVENT, FATE, STREAM
-from headrace.fold.fates import LATE, TOMBSTONE, dead_letters, has_fate, is_kept, with_column
+from headrace.fold.contract import DELETED, EVENT, FATE, REASON, STREAM
+from headrace.fold.fates import BARE_TOMBSTONE, LATE, TOMBSTONE, dead_letters, has_fate, is_kept, with_column
 from headrace.fold.keys import canonical
 from headrace.fold.segments import NO_TIME
 
 PASSES = "__passes"  # whether a row makes all conditions of its table true; the caller adds it where there are conditions
 
+UNDATED = -1  # EVENT of a tombstone that comes before any event time of its partition; it is lower than all
 
-def decide_records(rows: pa.Table, key: Sequence[str], forget_ms: int | None = None) -> pa.Table:
+
+def decide_records(
+    rows: pa.Table, key: Sequence[str], forget_ms: int | None = None, *, by_timestamp: bool = False
+) -> pa.Table:
     """Keep every record that has a key, tombstones too.
 
-    In:  rows       the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
-         forget_ms  how long the table remembers deletes; a record further behind the stream time of its partition, or
-                    just as far, is late. None: none is
-    Out: FATE and REASON completed; DELETED: the record's key has no row after it
+    In:  rows          the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
+         forget_ms     how long the table remembers deletes; a record further behind the stream time of its partition, or
+                       just as far, is late. None: none is
+         by_timestamp  event times order the records of a key: a BARE_TOMBSTONE is none of them
+    Out: FATE and REASON completed; DELETED: the key has no row after the record; EVENT of a tombstone without one: UNDATED
     Law: row by row.
     """
     tombstone = has_fate(rows, TOMBSTONE)
+    if by_timestamp and tombstone.any():
+        tombstone &= ~pc.equal(rows[REASON], BARE_TOMBSTONE).fill_null(False).to_numpy()
+    if tombstone.any():
+        undated = pc.and_(pa.array(tombstone), rows[EVENT].is_null())
+        rows = with_column(rows, EVENT, pc.if_else(undated, UNDATED, rows[EVENT]))
     deleted = tombstone
     if PASSES in rows.column_names:
         deleted = tombstone | ~pc.fill_null(rows[PASSES], False).to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Clock, S
 from headrace.fold.fates import with_column
 from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
+from headrace.fold.tables.decide_records import UNDATED, decide_records
 
 _MOVED = (EVENT, *PLACE)  # of a row before, those of the record that follows it
 
@@ -61,6 +63,10 @@ class LatestRows:
         internal = [field for field in INTERNAL if field.name != SIGN]
         schema = pa.schema([*columns, *KEYS, pa.field(DELETED, pa.bool_()), *internal])
         return StateTable(schema, (HASH, KEY), self.merge, expired=self.expired)
+
+    def decide(self, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+        """See `decide_records`. In: key  of the table."""
+        return decide_records(rows, key, self.forget_ms, by_timestamp=self.by_timestamp)
 
     def merge(self, rows: pa.Table) -> pa.Table:
         """The latest of the rows of each key, whichever micro-batch wrote it."""
@@ -149,11 +155,13 @@ class LatestRows:
 
 
 def _caused(rows: pa.Table, which: np.ndarray, by: np.ndarray) -> pa.Table:
-    """Rows by number, with time and place of the records that cause their change."""
-    found, causes = rows.take(pa.array(which)), rows.select(_MOVED).take(pa.array(by))
+    """Rows by number, with time and place of the records that cause their change; an UNDATED cause leaves the time."""
+    rows_before, causes = rows.take(pa.array(which)), rows.select(_MOVED).take(pa.array(by))
+    dated = pc.not_equal(causes[EVENT], UNDATED)
+    event = pc.if_else(dated, causes[EVENT], rows_before[EVENT])
     for name in _MOVED:
-        found = with_column(found, name, causes[name])
-    return found
+        rows_before = with_column(rows_before, name, event if name == EVENT else causes[name])
+    return rows_before
 
 
 def _ends(*segment: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
 from headrace.fold.fates import LATE, has_fate, tally_of
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.late_view import late_by_age
-from headrace.fold.tables.decide_records import decide_records, kept, kept_records
+from headrace.fold.tables.decide_records import kept, kept_records
 from headrace.fold.tables.latest_rows import LatestRows
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Tables:
         return (FoldTable(self.key, self.rows, changes=self.changes),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """See `decide_records`."""
-        return decide_records(rows, self.key, self.rows.forget_ms)
+        """See `LatestRows.decide`."""
+        return self.rows.decide(rows, self.key)
 
     def late(self, rows: pa.Table) -> pa.Table:
         """Records that a delete which is forgotten might have beaten, as `late_by_age` shows them."""
@@ -73,11 +73,11 @@ class FoldTable(Step):
         """The rows of the same keys, unless the latest record of a micro-batch is the latest of all."""
         if not self.rows.remembers and not self.changes:
             return {}
-        return {ROWS: Needs(distinct_hashes(kept(decide_records(rows, self.keys, self.rows.forget_ms))))}
+        return {ROWS: Needs(distinct_hashes(kept(self.rows.decide(rows, self.keys))))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
-        decided = decide_records(rows, self.keys, self.rows.forget_ms)
+        decided = self.rows.decide(rows, self.keys)
         puts = self.rows.puts(self.rows.reduced(kept_records(decided, self.keys)))
         known = state.get(ROWS, self.state[ROWS].empty())
         if not self.rows.remembers and not self.changes:

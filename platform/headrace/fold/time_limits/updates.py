@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
@@ -17,6 +18,7 @@ from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
+    FATE,
     INGESTED,
     OFFSET,
     PARTITION,
@@ -25,10 +27,10 @@ from headrace.fold.contract import (
     TOPIC,
     Clock,
 )
-from headrace.fold.fates import decide_by_group, with_column
+from headrace.fold.fates import TOMBSTONE, decide_by_group, is_kept, with_column
 from headrace.fold.merge_along import merge_along
 from headrace.fold.segments import ranges
-from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.tables.decide_records import UNDATED, decide_records
 from headrace.fold.time_limits.names import FROM, START, SUB
 from headrace.fold.windows.assign_windows import assign_windows
 from headrace.fold.windows.shape import Shape
@@ -190,8 +192,10 @@ class LatestRow(Updates):
         return (*self.values.names, DELETED)
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Every record that has a key is kept, tombstones too."""
+        """Every record that has a key is kept, tombstones too. An UNDATED one comes before all rows of its partition."""
         decided = decide_records(rows, self.by.names)
+        undated = pc.fill_null(pc.equal(decided[EVENT], UNDATED), False).to_numpy() & is_kept(decided)
+        decided = with_column(decided, FATE, pc.if_else(pa.array(undated), TOMBSTONE, decided[FATE]))
         return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
 
     def worth(
