@@ -177,7 +177,7 @@ MISFITS: dict[str, tuple[hr.Avro | hr.Protobuf | hr.JsonSchema, pa.Schema, str]]
     "a name that Avro does not take": (DERIVED, pa.schema([("a b", pa.int32())]), "column 'a b' cannot be a field of Avro"),
     "a map by numbers": (DERIVED, pa.schema([("m", pa.map_(pa.int32(), pa.int32()))]), "cannot be Avro"),
     "a column that is no field": (hr.Protobuf(ENUM), pa.schema([("x", pa.int32())]), "'x' is no field of message p.M"),
-    "a field of another type": (hr.Protobuf(ENUM), pa.schema([("n", pa.int64())]), "column 'n' is int64, and field 'n' of the message takes int32"),
+    "a field of another type": (hr.Protobuf(ENUM), pa.schema([("n", pa.float64())]), "column 'n' does not fit the message p.M: n is double, and would be read as int32"),
     "no registry for what is registered": (hr.Protobuf(ENUM, registered=True), IDS, "needs the registry"),
     "a column that is no property": (hr.JsonSchema(schema={"properties": {"id": {}}}), IDS, "column 'n' is no property"),
 }  # fmt: skip

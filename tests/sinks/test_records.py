@@ -173,5 +173,3 @@ def test_records_in_other_formats_are_read_back_and_a_row_that_does_not_fit_is_r
     assert decoded.keys is not None
     assert decoded.keys.to_pylist() == [{"s": "a"}, {"s": "b"}, {"s": "c"}]
     assert [row["problem"] is None for row in sent] == [True, False, True]
-    plain = records(frame.where("n IS NOT NULL"), ("s",), format=hr.JsonSchema()).collect()
-    assert [json.loads(row["value"]) for row in plain] == [{"s": "a", "n": 1}]

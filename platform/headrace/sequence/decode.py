@@ -160,19 +160,20 @@ def _reader(what: str, columns: Sequence[Column], encoding: Encoding | None) -> 
     fields, unknown = fields_of(columns), encoding.unknown if isinstance(encoding, JsonBytes) else None
     ddl = to_ddl([column for column in columns if column.name != unknown])
     if not isinstance(encoding, DebeziumBytes):
-        return _plain_reader(what, fields, ddl, encoding or JsonBytes())
+        return plain_reader(what, fields, ddl, encoding or JsonBytes())
     from headrace.sequence.debezium import PAYLOAD, DebeziumReader, envelope_fields, unwrapped_keys
 
     if what == "value":
-        envelopes = _plain_reader(what, envelope_fields(encoding, fields), ddl, encoding.inner)
+        envelopes = plain_reader(what, envelope_fields(encoding, fields), ddl, encoding.inner)
         return DebeziumReader(encoding, fields, envelopes).read
     if PAYLOAD in [field.name for field in fields]:
-        return _plain_reader(what, fields, ddl, encoding.inner)
-    keys = _plain_reader(what, [*fields, pa.field(PAYLOAD, pa.struct(fields))], ddl, encoding.inner)
+        return plain_reader(what, fields, ddl, encoding.inner)
+    keys = plain_reader(what, [*fields, pa.field(PAYLOAD, pa.struct(fields))], ddl, encoding.inner)
     return lambda raw, reasons: unwrapped_keys(keys(raw, reasons))
 
 
-def _plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: PlainEncoding) -> Read:
+def plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: PlainEncoding) -> Read:
+    """Reads bytes into structs of some fields. In: what, ddl  the part and what was declared, as reasons say them."""
     # The libraries of formats are loaded where there are such records.
     match encoding:
         case AvroBytes():

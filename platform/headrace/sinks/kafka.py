@@ -100,6 +100,11 @@ class KafkaSink:
                     f"{what}: {name} {a_value(given)} is no format for writing.",
                     hint="Give 'json', hr.Avro(…), hr.Protobuf(…) or hr.JsonSchema(…).",
                 )
+            if isinstance(given, JsonSchema) and given.registry is None:
+                raise DescriptionError(
+                    f"{what}: {name} hr.JsonSchema(…) has no registry, and its records begin with the id of a schema there.",
+                    hint="Give it registry=…, or write plain JSON: 'json'.",
+                )
         if self.key is not None:
             if isinstance(self.key, str) or not self.key or not all(isinstance(n, str) for n in self.key):
                 raise DescriptionError(
@@ -210,10 +215,16 @@ class KafkaSink:
             return F.when(there, as_json(names).cast("binary")), nothing
         columns = to_arrow_schema(rows.select(*map(quote, names)).schema)
         encoder = encoder_of(of, self.topic, part, columns, register=self.register)
+        whole, outcome = (
+            F.when(there, F.struct(*(F.col(quote(name)) for name in names))),
+            "content BINARY, problem STRING",
+        )
         if encoder.rows is None:
-            return F.when(there, F.concat(F.lit(encoder.prefix), as_json(names).cast("binary"))), nothing
-        encode = arrow_udf(encoder.encoded, "content BINARY, problem STRING")  # type: ignore[call-overload]
-        found = encode(F.when(there, F.struct(*(F.col(quote(name)) for name in names))))
+            check = arrow_udf(encoder.checked, outcome)  # type: ignore[call-overload]
+            found = check(whole, F.when(there, as_json(names).cast("binary")))
+        else:
+            encode = arrow_udf(encoder.encoded, outcome)  # type: ignore[call-overload]
+            found = encode(whole)
         return found["content"], found["problem"]
 
     def _key(self, rows: DataFrame, delivery: Delivery) -> tuple[Column, Column]:

@@ -74,6 +74,15 @@ class JsonSchema(Format):
 
         return narrowed(declared, list(properties), column, what, "JSON Schema")
 
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The properties of the described schema."""
+        return _resolved(self._given, self._given).get("properties") or {}
+
+    def property_type(self, name: str) -> str | None:
+        """The type of a property's column as DDL; None: the described schema has no such property. Raises: SchemaError."""
+        return _column(self.properties[name], self._given, 0) if name in self.properties else None
+
     def _schema(self, topic: str, part: str, declared: str | None) -> Mapping[str, Any] | None:
         if self.schema is not None:
             return self._given

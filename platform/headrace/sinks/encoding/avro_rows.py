@@ -11,10 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.description.arrow_types import arrow_type
 from headrace.description.formats import Avro
-from headrace.description.formats.avro_types import AvroType
+from headrace.description.formats.avro import field_type
+from headrace.description.formats.avro_types import AvroType, SchemaError, parse_schema
+from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
-from headrace.sequence.avro.columns import Mismatch, encoded_type
+from headrace.sequence.encodings import AvroBytes, KnownSchemas
+from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOGICAL = {"type": "long"}
@@ -38,9 +42,10 @@ class AvroRows:
 
     def function(self) -> Callable[[Any], bytes]:
         """See `RowEncoder`."""
-        from fastavro import parse_schema, schemaless_writer
+        from fastavro import parse_schema as parsed
+        from fastavro import schemaless_writer
 
-        schema = parse_schema(json.loads(self.schema))
+        schema = parsed(json.loads(self.schema))
 
         def encode(row: Any) -> bytes:
             out = io.BytesIO()
@@ -78,18 +83,27 @@ def _require_columns(reader: AvroType, columns: pa.Schema, what: str) -> None:
                 f"{what}: column '{column.name}' has no field in the Avro schema; its fields are {', '.join(fields)}.",
                 hint="Add the field to the schema, or leave the column out with a select.",
             )
-        try:
-            encoded_type(fields[column.name].type, column.type, column.name)
-        except Mismatch as mismatch:
-            raise TerminalError(
-                f"{what}: column '{column.name}' does not fit the Avro schema: {mismatch}.",
-                hint=f"Change its type in a step: .with_column('{column.name}', …).",
-            ) from None
     for name, field in fields.items():
         if field.default is None and name not in columns.names:
             raise TerminalError(
                 f"{what}: field '{name}' of the Avro schema has no default, and there is no such column."
             )
+
+
+def avro_trip(schema: str, columns: pa.Schema, what: str) -> RoundTrip:
+    """The way back of rows that are written with a schema.
+
+    Raises: TerminalError when the values of a column cannot come back
+    """
+    reader = parse_schema(schema)
+
+    def read(name: str) -> pa.DataType:
+        try:
+            return arrow_type(parse_type(field_type(reader, name).column(name), what))
+        except SchemaError as error:
+            raise TerminalError(f"{what}: field '{name}' cannot be written: {error}.") from None
+
+    return RoundTrip(AvroBytes(reader, None, KnownSchemas()), require_fit(columns, read, "Avro schema", what))
 
 
 def _record(of: pa.StructType, name: str, what: str) -> dict[str, Any]:

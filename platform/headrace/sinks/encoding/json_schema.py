@@ -8,8 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.description.arrow_types import arrow_type
 from headrace.description.formats import JsonSchema
+from headrace.description.formats.avro_types import SchemaError
+from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
+from headrace.sequence.encodings import JsonBytes
+from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _TYPES: tuple[tuple[Callable[[pa.DataType], bool], dict[str, Any]], ...] = (
@@ -22,24 +27,37 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], dict[str, Any]], ...] = (
 )
 
 
-def json_schema(of: JsonSchema, topic: str, part: str, columns: pa.Schema, what: str) -> str:
-    """The schema that is registered: the described one, or that of the columns.
-
-    Raises: TerminalError when a column is no property of it
-    """
+def json_schema(of: JsonSchema, topic: str, part: str, columns: pa.Schema) -> str:
+    """The schema that is registered: the described one, or that of the columns."""
     if of.schema is None:
         properties = {column.name: _type(column.type) for column in columns}
         return json.dumps(
             {"$schema": DRAFT, "title": f"{topic}-{part}", "type": "object", "properties": properties}
         )
-    given = json.loads(str(of.schema))
-    unknown = [name for name in columns.names if name not in (given.get("properties") or {})]
-    if unknown and "properties" in given:
-        raise TerminalError(
-            f"{what}: column '{unknown[0]}' is no property of the JSON Schema; these are {', '.join(given['properties'])}.",
-            hint="Add it to the schema, or leave the column out with a select.",
-        )
     return str(of.schema)
+
+
+def json_trip(of: JsonSchema, columns: pa.Schema, what: str) -> RoundTrip:
+    """The way back of rows that are JSON.
+
+    Raises: TerminalError when a column is no property of the described schema, or its values cannot come back
+    """
+    if of.schema is None:
+        return RoundTrip(JsonBytes(), columns)
+
+    def read(name: str) -> pa.DataType:
+        try:
+            found = of.property_type(name)
+        except SchemaError as error:
+            raise TerminalError(f"{what}: property '{name}' cannot be written: {error}.") from None
+        if found is None:
+            raise TerminalError(
+                f"{what}: column '{name}' is no property of the JSON Schema; these are {', '.join(of.properties)}.",
+                hint="Add it to the schema, or leave the column out with a select.",
+            )
+        return arrow_type(parse_type(found, what))
+
+    return RoundTrip(JsonBytes(), require_fit(columns, read, "JSON Schema", what))
 
 
 def _type(of: pa.DataType) -> dict[str, Any]:

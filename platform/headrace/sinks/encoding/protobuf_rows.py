@@ -1,7 +1,7 @@
 """Rows as Protobuf messages.
 
-Law: what `headrace.sequence.protobuf` reads of the bytes is the row. A null is a field that is not set, so a null in a field
-without presence is read as 0, "" or false.
+Law: what `headrace.sequence.protobuf` reads of the bytes is the row (see `round_trip`). A null is a field that is not set.
+A field without presence would be read as 0, "", false or empty, so a row with a null there is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 
 from headrace.description.arrow_types import arrow_type
-from headrace.description.ddl import quote
 from headrace.description.formats import Protobuf
 from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.protobuf_types import (
@@ -34,7 +33,9 @@ from headrace.description.formats.protobuf_types import (
 from headrace.description.formats.registry import address_of
 from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
+from headrace.sequence.encodings import ProtobufBytes
 from headrace.sinks.encoding.proto_text import proto_text
+from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
 from headrace.sinks.encoding.subjects import Reference, subject_schema
 
 Put = Callable[[Any, Any], None]  # a value into a message
@@ -50,7 +51,7 @@ class ProtobufRows:
 
     @classmethod
     def of(cls, of: Protobuf, columns: pa.Schema, what: str) -> ProtobufRows:
-        """Raises: TerminalError when a column is no field of the message, or has another type there."""
+        """Raises: TerminalError when a column is no field of the message."""
         assert isinstance(of.schema, bytes)
         message, _ = parser_of(of.schema, of.message)
         for column in columns:
@@ -61,7 +62,6 @@ class ProtobufRows:
                     f"these are {', '.join(message.fields_by_name)}.",
                     hint="Add it to the message, or leave the column out with a select.",
                 )
-            _require(field, column, what)
         return cls(of.schema, of.message, tuple(columns.names))
 
     def function(self) -> Callable[[Any], bytes]:
@@ -126,18 +126,22 @@ def _zigzag(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def _require(field: FieldDescriptor, column: pa.Field, what: str) -> None:
-    try:
-        wanted = arrow_type(parse_type(column_of(field), what))
-    except SchemaError as error:
-        raise TerminalError(f"{what}: field '{field.name}' cannot be written: {error}.") from None
-    narrower = pa.types.is_integer(column.type) and pa.types.is_integer(wanted)
-    fits = wanted == column.type or (narrower and column.type.bit_width <= wanted.bit_width)
-    if not fits and not pa.types.is_nested(wanted):
-        raise TerminalError(
-            f"{what}: column '{column.name}' is {column.type}, and field '{field.name}' of the message takes {wanted}.",
-            hint=f"Change its type in a step: .with_column({quote(column.name)!r}, …).",
-        )
+def protobuf_trip(of: Protobuf, columns: pa.Schema, what: str) -> RoundTrip:
+    """The way back of rows that are messages. In: columns  each is a field of the message.
+
+    Raises: TerminalError when the values of a column cannot come back
+    """
+    assert isinstance(of.schema, bytes)
+    message, _ = parser_of(of.schema, of.message)
+
+    def read(name: str) -> pa.DataType:
+        try:
+            return arrow_type(parse_type(column_of(message.fields_by_name[name], (message.full_name,)), what))
+        except SchemaError as error:
+            raise TerminalError(f"{what}: field '{name}' cannot be written: {error}.") from None
+
+    found = require_fit(columns, read, f"message {message.full_name}", what)
+    return RoundTrip(ProtobufBytes(of.schema, of.message, registered=False), found, json_texts=True)
 
 
 def _puts(message: Descriptor, names: Any) -> dict[str, Put]:
