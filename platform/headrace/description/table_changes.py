@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableChanges(Emitting):
-    """The changes of a table: one row for each key and log commit that changes it, appended and never revised.
+    """The changes of a table: one row for each key and log commit that changes the key's row, appended and never revised.
 
     Out: the columns of the table. A row holds what the key is worth after the commit. Where the key is gone, the other
          columns are null; for readers such a row is a tombstone, and to sinks a delete.

@@ -1,6 +1,6 @@
 """The changes of windows that records make: the windows after each log commit, compared with those before it.
 
-Law: a commit changes a window that is new under its bounds, or that holds more records. A session that has grown is gone
+Law: a commit changes a window that is new under its bounds, or whose aggregates it alters. A session that has grown is gone
 under its old bounds. A window that closes does not change.
 """
 
@@ -30,7 +30,7 @@ def changed_windows(node: TableChanges, of: WindowedAggregate, log: Log) -> Resu
         now = {(identity(row[n] for n in of.identity), row.get("__partition")): row for row in rows}
         for key in {*before, *now}:
             old, new = before.get(key), now.get(key)
-            if old and new and old["__records"] == new["__records"]:
+            if old and new and identity(old[n] for n in of.columns) == identity(new[n] for n in of.columns):
                 continue
             shown = new or {name: value for name, value in (old or {}).items() if name in of.identity}
             own = {"__deleted": new is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}

@@ -1,7 +1,7 @@
 """Tables, joins, groups and aggregates of streams: their rows after a log commit, and the changes between commits.
 
 A *version* of a row is its value and what it was made of. A row has changed if it is made of other records, even if its
-value is the same.
+value is the same. The rows of `changes()` are those changes that alter a value.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def changed_rows(node: TableChanges, log: Log) -> Results:
     found = relation(node.changed, log)
     found.rows = []
     for (_, at_ms), (before, after) in changes(node.changed, log).items():
+        if before and after and identity(before.values()) == identity(after[name] for name in before):
+            continue
         shown = after or {name: value for name, value in (before or {}).items() if name in node.identity}
         own = {"__deleted": after is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
         found.rows.append(dict.fromkeys(node.columns) | shown | own)

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.deltas import AFTER, SIGN, commits
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
 from headrace.fold.columns import moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
+from headrace.fold.encode import encode
 from headrace.fold.keys import combined, group
+from headrace.fold.segments import LOWEST
 
 RESULTS, CHANGES = "results", "changes"
 BEFORE_PREFIX = (
@@ -57,12 +61,28 @@ def changes_of(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> p
 def appended_changes(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> pa.Table:
     """Each change of each key, as rows that stay.
 
-    Out: as `latest_changes`, with INGESTED_AT (the commit); one row per key and commit
+    Out: as `latest_changes`, with INGESTED_AT (the commit); one row per key and commit that changes the key's row. TIMESTAMP
+         is the later one of the event times of the row after and of the cause
     """
     deltas = deltas.combine_chunks()
-    _, now, cause = _each_change(deltas)
+    then, now, cause = _each_change(deltas)
+    differs = _differ(deltas, then, now, values)
+    then, now, cause = then[differs], now[differs], cause[differs]
     shown = _shown(deltas, now, cause, key, values)
-    return pa.table(shown | {INGESTED_AT: moments(int64(deltas[INGESTED])[cause])})
+    event_ms = int64(deltas[EVENT])
+    times = (np.where(at == NO_ROW, LOWEST, event_ms[at]) for at in (then, now))
+    shown |= {TIMESTAMP: pa.array(np.maximum(*times)), INGESTED_AT: moments(int64(deltas[INGESTED])[cause])}
+    return pa.table(shown)
+
+
+def _differ(deltas: pa.Table, then: np.ndarray, now: np.ndarray, values: Sequence[str]) -> np.ndarray:
+    """Which changes have a row before and a row after that differ, or only one of them."""
+    differs: np.ndarray = (then == NO_ROW) | (now == NO_ROW)
+    both = np.flatnonzero(~differs)
+    for name in values:
+        before, after = (whole(deltas[name]).take(pa.array(at[both])) for at in (then, now))
+        differs[both] |= pc.not_equal(encode(before), encode(after)).to_numpy(zero_copy_only=False)
+    return differs
 
 
 def _each_change(deltas: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

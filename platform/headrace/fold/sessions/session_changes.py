@@ -1,8 +1,8 @@
 """The changes of session windows: commit by commit what a session is worth, and which sessions are there no more.
 
 Law (L31): a session is told by its group, its first and its last event. A log commit changes it if records of the commit
-have joined it. So a session that grows is gone under its old bounds, and there under its new ones. A session that closes
-does not change. The place of a change is that of the group's last record in the commit.
+have joined it and alter an aggregate. So a session that grows is gone under its old bounds, and there under its new ones. A
+session that closes does not change. The place of a change is that of the group's last record in the commit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from headrace.fold.sessions.each_commit import each_commit
 from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions, judged
 from headrace.fold.sessions.mark_raises import MarkRaises
 from headrace.fold.sessions.open_sessions import OPEN, results
-from headrace.fold.sessions.shape import END, RECORDS, START, TIMESTAMP, Shape
+from headrace.fold.sessions.shape import END, RECORDS, START, Shape
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -113,8 +113,8 @@ class FoldSessionChanges(Step):
         rows = results(changed, self.shape)
         key = (*self.shape.by.names, *BOUNDS)
         values = [field.name for field in self.shape.aggregates.results]
-        columns = {name: rows[name] for name in (*key, *values, TOPIC, PARTITION)} | {EVENT: rows[TIMESTAMP]}
-        columns |= {name: changed[name] for name in (SIGN, INGESTED, OFFSET)}
+        columns = {name: rows[name] for name in (*key, *values, TOPIC, PARTITION)}
+        columns |= {name: changed[name] for name in (SIGN, EVENT, INGESTED, OFFSET)}
         # Sessions of one group in two partitions stand alone, also if their bounds are the same.
         return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
 
@@ -123,7 +123,8 @@ def _changed(then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
     """The changes from some sessions to others by records, which are of one log commit for each group.
 
     In:  sessions as the state has them; mine: the records
-    Out: the sessions that are gone, and those that are there, with SIGN and the place of the group's last record
+    Out: the sessions that are gone, and those that are there, with SIGN, the place of the group's last record, and EVENT:
+         the end of the session or, of one that is gone, of the session that holds its records now
     """
     both = pa.concat_tables([then, now])
     session = combined(group(both[KEY]).codes, int64(both[START]), int64(both[END]))
@@ -140,5 +141,30 @@ def _changed(then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
     of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
     offset = highest_by(of_mine, len(keys), int64(mine[OFFSET], NO_ROW))[of_row]
     at_ms = highest_by(of_mine, len(keys), int64(mine[INGESTED]))[of_row]
-    places = {SIGN: pa.array(signs), INGESTED: pa.array(at_ms), OFFSET: pa.array(offset)}
+    event_ms = np.concatenate([_ends_now(both, gone, then.num_rows), int64(both[END])[there]])
+    places = {
+        SIGN: pa.array(signs),
+        EVENT: pa.array(event_ms),
+        INGESTED: pa.array(at_ms),
+        OFFSET: pa.array(offset),
+    }
     return pa.table({name: rows[name] for name in rows.column_names} | places)
+
+
+def _ends_now(both: pa.Table, gone: np.ndarray, before: int) -> np.ndarray:
+    """For each session that is gone the end of the one that holds its records now.
+
+    In: both  the sessions before and after, `before` of them before; gone: numbers of sessions before
+    """
+    numbers = np.concatenate([np.arange(before, both.num_rows), gone])
+    is_now = np.arange(len(numbers)) < both.num_rows - before
+    codes, start_ms = group(both[KEY]).codes[numbers], int64(both[START])[numbers]
+    order = np.lexsort((~is_now, start_ms, codes))
+    last = np.maximum.accumulate(np.where(is_now[order], np.arange(len(order)), -1)) if len(order) else order
+    holder = np.empty(len(order), np.int64)
+    holder[order] = order[np.maximum(last, 0)]
+    mine = np.flatnonzero(~is_now)
+    end_ms = int64(both[END])[numbers]
+    held = codes[holder[mine]] == codes[mine]
+    ends: np.ndarray = np.where(held, np.maximum(end_ms[holder[mine]], end_ms[mine]), end_ms[mine])
+    return ends

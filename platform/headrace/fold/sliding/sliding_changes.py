@@ -1,8 +1,8 @@
 """The changes of sliding windows: what a window is worth after each log commit whose records entered it, or made it.
 
-Law (L31): records only ever make windows and enter them, so no window goes. A log commit changes a window if one of its
-records enters it, or if it makes the window of records before it. A window that closes does not change. The place of a
-change is that of the group's last record in the commit.
+Law (L31): records only ever make windows and enter them, so no window goes. A log commit changes a window if it makes the
+window, or if one of its records enters the window and alters an aggregate. A window that closes does not change. The place
+of a change is that of the group's last record in the commit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.collect import RESULTS, appended_changes
 from headrace.fold.changes.deltas import AFTER, SIGN
 from headrace.fold.changes.ordering import PLACE, last_of_each, places
@@ -29,6 +31,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
+from headrace.fold.encode import encode
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import BEFORE
@@ -101,8 +104,22 @@ class FoldSlidingChanges(Step):
     def _changed(self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
         """The windows that records change, after each commit."""
         shown, at_ms = windows_after_commits(kept, self._held(kept, state), self.shape, times.before)
-        changed = at_ms != BEFORE
+        changed = (at_ms != BEFORE) & self._differ(shown, at_ms)
         return self._shown(shown.filter(pa.array(changed)), at_ms[changed], kept)
+
+    def _differ(self, windows: pa.Table, at_ms: np.ndarray) -> np.ndarray:
+        """Which windows are not worth what they were worth after the commit before."""
+        window = combined(group(windows[KEY]).codes, int64(windows[START].cast(pa.int64()))).codes
+        order = np.lexsort((at_ms, window))
+        same = window[order][1:] == window[order][:-1]
+        for field in self.shape.aggregates.results:
+            worth = encode(whole(windows[field.name]).take(pa.array(order)))
+            same &= pc.equal(worth.slice(1), worth.slice(0, max(len(worth) - 1, 0))).to_numpy(
+                zero_copy_only=False
+            )
+        differs = np.ones(len(order), bool)
+        differs[order[1:]] = ~same
+        return differs
 
     def _held(self, kept: pa.Table, state: Mapping[str, pa.Table]) -> pa.Table:
         """The points that were there before, of groups that have records now."""
