@@ -15,6 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.local.broker import Broker, BrokerFailed, create_topics
 from headrace.local.topics import TopicMismatch, add_partitions, records_in
+from headrace.spark import kafka as spark_kafka
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
+from tests.broker.harness import group_offsets
 
 pytestmark = pytest.mark.broker
 
@@ -101,6 +104,24 @@ def test_a_restart_and_a_kill_keep_the_data_and_the_port(broker: Broker) -> None
     broker.start().wait_ready()
     assert broker.bootstrap_servers == servers
     assert consume(broker, "kept", 2) == [b"1", b"2"]
+
+
+def test_a_group_that_a_killed_broker_was_not_told_of_is_told_when_it_is_back(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The admin client's request for it, timed out, aborts this process at that moment."""
+    create_topics(broker.bootstrap_servers, {"readings": 2})
+    topic = KafkaTopic("readings", KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+    topic.commit_offsets("dashboards", {0: 1, 1: 1})
+    broker.kill()
+    with monkeypatch.context() as patch:
+        patch.setattr(spark_kafka, "TIMEOUT_SECONDS", 1)
+        for offset in (2, 3):
+            with pytest.raises(BrokerUnreachableError, match="does not answer"):
+                topic.commit_offsets("dashboards", {0: offset, 1: offset})
+    broker.start().wait_ready()
+    topic.commit_offsets("dashboards", {0: 4})
+    assert group_offsets(broker, "dashboards", "readings")[0] == 4
 
 
 def test_a_taken_port_is_refused_by_its_number(broker: Broker, tmp_path: Path) -> None:

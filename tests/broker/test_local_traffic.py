@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import Broker, create_topics
+from headrace.local.broker import Broker
 from headrace.local.readings import FAR_FUTURE_MS, Sensors
 from headrace.local.topics import records_in
 from headrace.local.traffic import (
@@ -68,23 +68,18 @@ def test_a_sensor_that_falls_idle_is_silent_for_minutes() -> None:
     assert 2 * MINUTE_MS <= longest_ms <= 11 * MINUTE_MS
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with Broker(tmp_path_factory.mktemp("kafka")) as running:
-        create_topics(running.bootstrap_servers, {"past": 3, "present": 3})
-        yield running
-
-
 @pytest.mark.broker
-def test_history_and_live_traffic_reach_the_topic_in_full(broker: Broker) -> None:
-    servers = broker.bootstrap_servers
+def test_history_and_live_traffic_reach_the_topic_in_full(
+    kafka: Broker, new_topic: Callable[[int], str]
+) -> None:
+    servers, past, present = kafka.bootstrap_servers, new_topic(3), new_topic(3)
     assert (
-        produce_history(servers, "past", Sensors(), days=3, records=2_000, until_ms=NOON_MS + 3 * DAY_MS)
+        produce_history(servers, past, Sensors(), days=3, records=2_000, until_ms=NOON_MS + 3 * DAY_MS)
         == 2_000
     )
-    assert records_in(servers, "past") == 2_000
-    assert produce_live(servers, "present", Sensors(), rate=1_000, records=500) == 500
-    assert records_in(servers, "present") == 500
+    assert records_in(servers, past) == 2_000
+    assert produce_live(servers, present, Sensors(), rate=1_000, records=500) == 500
+    assert records_in(servers, present) == 500
 
 
 @pytest.mark.broker
