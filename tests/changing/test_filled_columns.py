@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,11 +11,11 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import NewFile
-from headrace.lake.alter import rewritable, set_property
+from headrace.lake.alter import rewritable
 from headrace.lake.paths import Lake
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.fill_columns import fill_commits
-from headrace.log.filled_columns import NAME, added_of, added_with, noting
+from headrace.log.filled_columns import added_of, added_with, noting
 from tests.changing.held import hold_records
 
 if TYPE_CHECKING:
@@ -42,20 +41,6 @@ def noted(tmp_path: Path, through_ms: int) -> tuple[str, Added]:
         replace_table(writer, log, record, remarks=noting(entry))
     assert added_of(log) == entry
     return uri, entry
-
-
-@pytest.mark.fast
-def test_what_an_older_version_has_noted_counts_until_the_log_is_written_again(tmp_path: Path) -> None:
-    lake = Lake(f"file:{tmp_path}")
-    hold_records(lake, READINGS, {0: range(3)})
-    log, entry = lakes.open_table(lake.log("readings")), {"place": {"value": "hall", "through_ms": COMMIT_MS}}
-    writer, record = lakes.TableWriter(log, lakes.MAINTAINER), {"writer": "rewrite/log/readings"}
-    assert added_of(log) == {}
-    set_property(writer, NAME, json.dumps(entry), record)
-    assert added_of(log) == entry
-    with rewritable(writer, record):
-        replace_table(writer, log, record, remarks=noting({}))
-    assert added_of(log) == {}
 
 
 @pytest.mark.fast

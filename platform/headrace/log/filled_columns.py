@@ -3,8 +3,7 @@
 Law: a commit that comes back into a log has the rows that it would have, had it never been away. So if the log has gained
 columns with values since, its rows hold these values, whatever its records bring (see `lifecycle.fill_columns`).
 
-A remark on the column of values says so. It comes with the commit that brings the rows: a crash leaves both, or none. Older
-versions of Headrace have set a property of the table in a commit of its own; a remark counts before it.
+A remark on the column of values says so. It comes with the commit that brings the rows: a crash leaves both, or none.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ if TYPE_CHECKING:
 
     from headrace.lake import LakeTable
 
-NAME = "headrace.added"  # of the remark, and of the property
+NAME = "headrace.added"  # of the remark
 Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that is cast, and `through_ms`
 
 
 def added_of(log: LakeTable) -> Added:
     """The columns that a log has gained with values, as its table says."""
-    found = log.remarks(COLUMN).get(NAME)
-    if found is None:
-        found = log.with_handle(lambda handle: dict(handle.metadata().configuration)).get(NAME)
-    known: Added = json.loads(found) if found else {}
+    remark = log.remarks(COLUMN).get(NAME)
+    known: Added = json.loads(remark) if remark else {}
     return known
 
 

@@ -28,7 +28,7 @@ def first_day_held(lake: Lake, topics: Iterable[str]) -> dt.date | None:
     cuts = [small_files.read_json(lake.cut(topic)) for topic in topics]
     noted = [cut["highest_event_ms"] for cut in cuts if cut is not None]
     if len(noted) < len(cuts):
-        return None  # cut by an earlier version, which did not note it
+        return None  # a cut that was broken off before it was noted
     return day_after(max((at for at in noted if at is not None), default=None))
 
 
@@ -41,6 +41,6 @@ def holds_since(lake: Lake, topic: str, since_ms: int) -> bool:
     """True if it is known that no record with an event time at or after a moment was cut off a log."""
     found = small_files.read_json(lake.cut(topic))
     if found is None:
-        return False  # cut by an earlier version, which did not note it
+        return False  # a cut that was broken off before it was noted
     highest_ms = found["highest_event_ms"]
     return highest_ms is None or highest_ms < since_ms
