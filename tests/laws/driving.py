@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 # Spark takes most of a minute for a world. The kernel's laws try hundreds of logs of the same operators without Spark.
-WORLDS = settings(max_examples=int(EXAMPLES or 2))
+WORLDS = settings(max_examples=int(EXAMPLES or 1))
 # Worlds with many nodes, in each of which hundreds of rows are compared.
 FEW = settings(max_examples=max(1, int(EXAMPLES or 1) // 4))
 

@@ -1,34 +1,19 @@
-"""Logs as plain rows for the oracle: from arrivals, or from changes with their places. Steps of streams are done in Python."""
+"""Logs as plain rows for the oracle. Steps of streams are done in Python."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace import oracle
-from headrace.description import Node, Select, Where, parse_expression
-from headrace.description.feeds import Feed, feeds_of
-from headrace.oracle.reader_time import Commit, commits_of
+from headrace.description import Node, Where
+from headrace.description.feeds import feeds_of
 from tests.oracle.log_oracle import Log
 
 Value = dict[str, Any]
 Row = dict[str, Any]
-# Commit time, topic, partition; the stream time after a row, its offset, and the action of a control row.
-Moved = tuple[int, str, int, int | None, int | None, str | None]
-
-
-@dataclass(frozen=True)
-class Change:
-    """A record of a changelog at its place in the log: commit time, topic, partition, offset. No value: a tombstone."""
-
-    at: tuple[int, str, int, int]
-    ts: int
-    key: str | None
-    value: Value | None
-    dead: bool = False
 
 
 def row_of(
@@ -68,52 +53,6 @@ def results_of_log(node: Node, log: Log) -> oracle.Results:
     return oracle.results(node, oracle.Log({"result": rows_of_log(node, log)}))
 
 
-def results_of_changes(
-    node: Node,
-    changes: Mapping[str, Sequence[Change]],
-    streams: Mapping[tuple[Any, ...], int] | None = None,
-    moved: Iterable[Moved] | None = None,
-) -> oracle.Results:
-    """What a node makes of changelogs.
-
-    In: streams  the stream time at each record, by its place; moved: after each row. None: no row waits for them
-    """
-    feeds = {name: _rows(feed, changes, streams or {}) for name, feed in feeds_of(node).items()}
-    return oracle.results(node, oracle.Log(feeds, None if moved is None else history_of(node, moved)))
-
-
-def history_of(node: Node, moved: Iterable[Moved]) -> list[Commit]:
-    """The log commits of a node's topics."""
-    topics = {topic.name for topic in node.topics}
-    rows = [
-        row_of((at, topic, partition, offset), {}, None, ms, action)
-        for at, topic, partition, ms, offset, action in moved
-        if topic in topics
-    ]
-    return commits_of([rows])
-
-
-def _rows(
-    feed: Feed, changes: Mapping[str, Sequence[Change]], streams: Mapping[tuple[Any, ...], int]
-) -> list[Row]:
-    found = []
-    for branch in feed.stream.branches:
-        (key,) = branch.topic.key_columns
-        for change in changes[branch.topic.name]:
-            fate = "dead_letter" if change.dead else "tombstone" if change.value is None else None
-            values: Value = dict.fromkeys(branch.topic.columns)
-            if not change.dead:
-                values |= {**(change.value or {}), key.name: change.key}
-            for step in branch.steps:
-                if fate is None and not holds(step, values):
-                    fate = "filtered"
-                values = selected(step, values)
-            row = row_of(change.at, values, None if change.dead else change.ts, streams.get(change.at), fate)
-            row["__passes"] = all(is_true(sql, values) for sql in feed.conditions)
-            found.append(row)
-    return found
-
-
 def holds(step: Any, values: Mapping[str, Any]) -> bool:
     """Whether a step keeps a row."""
     return not isinstance(step, Where) or is_true(step.expression, values)
@@ -130,14 +69,6 @@ def is_true(sql: str, values: Mapping[str, Any]) -> bool:
     return bool(
         {">": lambda: value > other, ">=": lambda: value >= other, "<>": lambda: value != other}[operator]()
     )
-
-
-def selected(step: Any, values: Value) -> Value:
-    """The columns after a step; a `select` only names them."""
-    if not isinstance(step, Select):
-        return values
-    read = (parse_expression(sql, "select") for sql in step.expressions)
-    return {each.name: values[each.repeats[0]] for each in read}
 
 
 def shown(value: Any) -> Any:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from headrace.testing import TestDriver
 from tests.laws import tables
-from tests.laws.driving import SideBySide, live_through
+from tests.laws.driving import WORLDS, SideBySide, live_through
 from tests.laws.worlds import RUNNING, SUBJECTS, World, is_lively, worlds
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def drivers(spark: SparkSession, object_store: ObjectStore) -> Iterator[tuple[Te
     here.close()
 
 
-@settings(max_examples=2)
+@WORLDS
 @given(world=worlds([TOPIC], NAMES).filter(is_lively))
 def test_in_any_cuts_and_through_any_crash_the_tables_are_those_of_a_local_disk(
     drivers: tuple[TestDriver, TestDriver], world: World

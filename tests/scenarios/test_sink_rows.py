@@ -14,7 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Relation
-from tests.laws.changelogs import BEGIN_MS
+from tests.laws.recorder import BEGIN_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

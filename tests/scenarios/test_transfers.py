@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from tests.laws.changelogs import BEGIN_MS, Recorder
+from tests.laws.recorder import BEGIN_MS, Recorder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

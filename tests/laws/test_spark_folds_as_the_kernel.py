@@ -1,0 +1,156 @@
+"""The law through Spark: the driver, one task and two buckets fold a log to the same rows, and these are the oracle's.
+
+One node for each way in which rows come to a kernel: one topic or several, steps that SQL computes, sides of joins, SQL
+between two steps, stateless streams, lookups, logs of nodes, processors. The kernel's own laws try thousands of logs of each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace.engine import spark_fold
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.testing.driver import STEPS
+from tests.laws.driving import SideBySide
+from tests.laws.kernel.global_table_subjects import Finds
+from tests.laws.kernel.processor_subjects import Count
+from tests.laws.recorder import BEGIN_MS, Recorder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+SECOND, CUTS, RECORDS = 1_000, 3, 20
+ALL_KEYS = 1_000  # more than there are
+T = hr.Topic("t", key="key STRING", value="value BIGINT, ref STRING", idle_timeout="5 seconds")
+U = hr.Topic("u", key="key STRING", value="value BIGINT, ref STRING", idle_timeout="5 seconds")
+TOTALS: dict[str, Any] = {"n": hr.count(), "total": hr.sum("value")}
+RENAMED = U.select("key", "value AS other")
+KNOWN = RENAMED.table()
+COUNTED = T.group_by("key").window(hr.tumbling("10 seconds"), grace="3 seconds").aggregate(**TOTALS)
+WINDOWS = COUNTED.suppress(hr.until_window_closes())
+BY_KEY = T.group_by("key").aggregate(**TOTALS)
+ROWS = "key STRING, n BIGINT, value BIGINT"
+SINKS = {name: Recorder() for name in ("totals", "table", "join")}
+
+NODES: dict[str, Any] = {
+    "windows": WINDOWS,
+    "windows of two topics": T.merge(U)
+    .group_by("key")
+    .window(hr.hopping("10 s", "5 s"), grace=0)
+    .aggregate(**TOTALS),
+    "windows of steps": T.where("value % 2 = 0")
+    .with_column("twice", "value * 2")
+    .group_by("ref")
+    .window(hr.sliding("5 seconds"), grace="3 seconds")
+    .aggregate(n=hr.count(), total=hr.sum("twice")),
+    "sessions": T.group_by().window(hr.session("3 seconds"), grace="1 second").aggregate(**TOTALS),
+    "totals": T.merge(U)
+    .group_by("ref")
+    .aggregate(**TOTALS, newest=hr.last("key"), some=hr.collect("value", 4))
+    .to(SINKS["totals"]),
+    "time limit": BY_KEY.suppress(hr.until_time_limit("4 seconds")),
+    "time limit of windows": COUNTED.suppress(hr.until_time_limit("4 seconds")),
+    "batches": T.group_by("ref").batch(max_records=3, max_wait="10 seconds", collect=["key", "value"]),
+    "batches of two topics": T.merge(U).group_by("key").batch(max_records=3, collect=["value"]),
+    "table": T.merge(U).table().where("value > 0").to(SINKS["table"]),
+    "table by timestamp": T.table("timestamp"),
+    "table of steps": T.table().with_column("text", "concat(ref, '-', value)"),
+    "join": T.table().join(KNOWN, on="ref", how="left").to(SINKS["join"]),
+    "join of sql": T.table().join(KNOWN, on="ref", select=("left.value + right.other AS sum",)),
+    "join of two keys": T.select("key", "value").table().join(KNOWN, on="key", how="outer"),
+    "join of totals": BY_KEY.join(KNOWN, on="key", how="left"),
+    "groups": T.table().join(KNOWN, on="ref").group_by("other").aggregate(**TOTALS),
+    "changes": BY_KEY.changes(),
+    "lookup": T.lookup(KNOWN, on="ref"),
+    "lookup in time": T.lookup(KNOWN, on="ref", as_of="event", how="inner"),
+    "earlier record": T.select("key", "value").join_prior(RENAMED, on="key", grace="2 seconds"),
+    "join of streams": T.select("key", "value").join(
+        RENAMED, on="key", within="4 seconds", grace="2 seconds", how="outer"
+    ),
+    "stream": T.where("value > 1").with_column("twice", "value * 2"),
+    "flat map": T.flat_map("sequence(1, value) AS number", ordinal="place"),
+    "processor": T.group_by("key").process(Count, output=ROWS, stores=[hr.value_store("count", "n BIGINT")]),
+    "processor with a table": T.group_by("key").process(
+        Finds,
+        output="key STRING, n BIGINT, found BIGINT",
+        stores=[hr.global_table("others", U.select("key", "value").table())],
+        stream_wait="3 seconds",
+        wall_wait="2 seconds",
+    ),
+    "chain": WINDOWS.named("windows").as_stream().group_by("n").batch(max_records=2, collect=["key"]),
+}
+
+
+def named() -> list[Node]:
+    return [node.named(name.replace(" ", "_")) for name, node in NODES.items()]
+
+
+@pytest.fixture(scope="module")
+def driver(spark: SparkSession) -> Iterator[TestDriver]:
+    """One random log that each node reads in cuts of its own, dying now and then; all of it is folded by the driver."""
+    driver, random = SideBySide(named(), spark), Random(5)
+    names = [*driver._nodes]
+    for name in random.sample(names, len(names) // 3):
+        driver.crash(random.choice(STEPS), name)
+    with pytest.MonkeyPatch.context() as patch:
+        spread(patch, buckets=0)
+        for cut in range(CUTS):
+            for _ in range(RECORDS):
+                pipe(driver, random, cut)
+            driver.advance_wall_clock("3 seconds")
+            last = cut == CUTS - 1
+            driver.cut(names if last else [name for name in names if random.random() < 0.7])
+    yield driver
+    driver.close()
+
+
+def pipe(driver: TestDriver, random: Random, cut: int) -> None:
+    """Send a random record: of a few keys, some out of order, some tombstones, some malformed."""
+    keys = ["a", "b", "ü"]
+    value: Any = {"value": random.choice([None, *range(5)]), "ref": random.choice([*keys, "nobody", None])}
+    driver.pipe(
+        random.choice("ttu"),
+        key=random.choice([*keys, *keys, None]),
+        value=random.choice([value] * 8 + [None, b"{"]),
+        timestamp_ms=BEGIN_MS + (9 * cut + random.randrange(-3, 4)) * SECOND,
+        partition=random.randrange(2),
+    )
+
+
+@pytest.mark.parametrize("name", [node.required_name for node in named()])
+def test_each_way_of_folding_leads_to_the_rows_of_the_oracle(
+    driver: TestDriver, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamed = rows_of(driver.read(name))
+    assert streamed, "a node without rows proves nothing"
+    for buckets in (1, 2):
+        spread(monkeypatch, buckets)
+        assert rows_of(driver.backfill(name)) == streamed, f"{buckets} buckets"
+    verdict = verify_keys(driver.spark, driver._lake, driver._nodes[name], ALL_KEYS)
+    assert verdict.equal, verdict.first_differences
+    if name in SINKS:
+        node = driver._nodes[name]
+        columns = [column for column in node.columns if column not in node.identity]
+        read = {row[node.identity[0]]: {c: row[c] for c in columns} for row in driver.read(name).collect()}
+        assert SINKS[name].table() == read
+
+
+def spread(patch: pytest.MonkeyPatch, buckets: int) -> None:
+    """Fold each increment by so many tasks; 0: by the driver."""
+    patch.setattr(spark_fold, "is_for_driver", lambda *_: not buckets)
+    patch.setattr(spark_fold, "buckets_for", lambda *_: max(1, buckets))
+
+
+def rows_of(frame: Any) -> Counter[str]:
+    return Counter(map(repr, frame.collect()))
