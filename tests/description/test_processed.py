@@ -56,7 +56,8 @@ class Untabled(hr.BatchProcessor):
 
 
 def counted(processor: Any = CountWords, **options: Any) -> Processed:
-    return LINES.group_by("word").process(processor, **{"output": OUTPUT, "stores": [COUNT], **options})
+    made = {"output": OUTPUT, "stores": [COUNT], "order": "log", **options}
+    return LINES.group_by("word").process(processor, **made)
 
 
 def test_a_processor_gives_the_columns_of_its_output_and_goes_on_as_a_stream() -> None:

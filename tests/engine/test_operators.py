@@ -66,7 +66,7 @@ NODES: list[tuple[Any, type, bool]] = [
     (ONE.lookup(TABLE, on="ref", as_of="event", complete_first=True), lookups.LookupInTime, False),
     (ONE.lookup(TABLE.where("other > 0"), on="ref", as_of="event"), lookups.LookupInTime, False),
     (ONE.join(TWO.select("id", "n AS other"), on="id", within=0, grace=0, how="outer"), stream_joins.StreamJoins, False),
-    (ONE.group_by("ref").process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000), processors.Processors, False),
+    (ONE.group_by("ref").process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000, order="log"), processors.Processors, False),
     (ONE.merge(TWO).process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000), processors.Processors, False),
     (COUNTS.suppress(LIMIT), time_limits.TimeLimit, False),
     (TUMBLING.suppress(EARLY), time_limits.TimeLimit, False),

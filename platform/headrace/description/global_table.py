@@ -86,7 +86,8 @@ def global_table(name: str, table: Relation) -> GlobalTable:
 
 def check_tables_of(node: Processed) -> None:
     """Raises: DescriptionError when the global tables of a processor do not go together with the rest of it."""
-    from headrace.description.processed import SET_APART, TIME  # it has these tables
+    from headrace.description.processed import SET_APART  # it has these tables
+    from headrace.description.processor_order import TIME
 
     names = [*(store.name for store in node.stores), *(table.name for table in node.tables)]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -98,7 +98,8 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         wall_wait: Duration | None = None,
         on_error: str = "stop",
         attempts: int = 1,
-        order: str = "log",
+        order: str | None = None,
+        grace: Duration = 0,
     ) -> Processed:
         """Run a processor of your own over the records of each group (see `hr.Processor`); its rows are a stream.
 
@@ -106,19 +107,20 @@ class GroupedStream(WaysOn, kind="grouped stream"):
                 output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)
                 stores       of `hr.key_value_store`, `hr.value_store`, `hr.window_store` and `hr.session_store`; each group
                              has its own; and of `hr.global_table`, which all groups read
-                stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
+                stream_wait  the longest interval of its timers by the stream clock; a silent log ticks so long
                 wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
                 on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what
                              it has done is undone
                 attempts     how often a record is tried before
                 order        "log": records come in the log's order; "time": by event time, each once all inputs have come
-                             so far; one that comes after its moment is processed at once, and `record.late` is true
+                             so far. A node with timers must say it if its groups come from several partitions
+                grace        with order="time", how long a record may come after records of a later time; one that comes
+                             later takes its turn among what comes now, and `record.late` is true
         Raises: DescriptionError naming what does not fit.
         """
         waits = stream_wait, wall_wait
-        return process_groups(
-            self.stream, self.by, processor, output, stores, waits, (on_error, attempts, order)
-        )
+        rest = on_error, attempts, order, duration_ms(grace, "grace")
+        return process_groups(self.stream, self.by, processor, output, stores, waits, rest)
 
 
 @dataclass(frozen=True)

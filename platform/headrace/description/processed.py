@@ -16,6 +16,7 @@ from headrace.description.grouping import grouping_columns, require_known_column
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
+from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.sink import CorrectableSink
 from headrace.description.stores import Store
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 Makes = Callable[[], Processor] | Callable[[], BatchProcessor]
 STOP, SET_APART = "stop", "dead_letter"
-LOG, TIME = "log", "time"
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,29 @@ class Processed(Emitting):
          processor       a class of `hr.Processor` or `hr.BatchProcessor`, a `functools.partial` of one, or `hr.processor(…)`
          output          columns of the rows, as DDL; of several outputs by name
          stores          of each group
-         stream_wait_ms  the longest interval of a timer by the stream clock; None: there are no such timers
+         stream_wait_ms  the longest interval of a timer by the stream clock: how long a silent log ticks; None: there are no
+                         such timers
          wall_wait_ms    the same by the wall clock
          on_error        "stop": an exception of `process` stops the node; "dead_letter": what the record has done is undone,
                          and it is a dead letter. One of a timer or of `close` always stops the node
          attempts        how often a record is tried before
-         order           "log": records come in the log's order; "time": each once the stream clock has reached its event
-                         time, by event time, topic, partition and offset. One that comes after its moment is processed in
-                         its own commit, and is marked
+         order           "log": records come in the log's order; "time": by time, see the law. None: "log", which a node with
+                         timers, or with entries that end, must say if its groups come from several partitions
          tables          that all groups read, as of the log: a record finds what the records before it leave
+         grace_ms        in the order of time, how long a record may come after records of a later time
     Out: the columns of `output`; of several the column `output` and those of all. A row is never revised.
-         Its event time is that of the record that it was forwarded for, the
-         time of the timer's clock, or the commit time of the drain
-    Law: a function of the logs alone. Each log commit calls the processor for a group in this order: timers that the commit
-         time has reached; the group's records, by topic, partition and offset; timers that the stream clock has reached;
-         `close`, if the commit has a drain. Timers of one clock go by when they were due, then by name. Each is called once
-         in a commit, however many intervals have passed. The stream clock of a group is the lowest stream time of the
-         partitions of all the stream's topics after the commit; without `by`, that of its partition. A log commit of a
-         global table's topic is one, too, and moves no stream clock.
+         Its event time is that of the record that it was forwarded for, the time at which the timer was due, or the commit
+         time of the drain
+    Law: a function of the logs alone. A record has a clock, its stream time, which is not below the group's stream clock
+         before its commit. Before a record, while the group's first timer by the stream clock is due at or before the
+         record's clock, that timer is called; then the record. At the end of a commit the same up to the group's stream
+         clock: the lowest stream time of the partitions of all the stream's topics; without `by`, that of its partition.
+         Timers go by when they are due, then by name. In a timer's method the clock is the time at which it was due. So the
+         calls between two records of a group do not depend on commits. Timers by the wall clock are called before the
+         group's records, once in a commit; `close` after all, if the commit has a drain.
+         In the order of time a record has the moment max(event time, clock - grace). Records and timers go by moments, then
+         by position, once the stream clock is beyond them by the grace. A record is late if its event time is before its
+         moment. A log commit of a global table's topic is one, too, and moves no stream clock.
     Source: Kafka Streams, Processor API (KIP-28, KIP-138).
     """
 
@@ -70,8 +75,9 @@ class Processed(Emitting):
     wall_wait_ms: int | None = None
     on_error: str = STOP
     attempts: int = 1
-    order: str = LOG
+    order: str | None = None
     tables: tuple[GlobalTable, ...] = ()
+    grace_ms: int = 0
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
@@ -92,7 +98,7 @@ class Processed(Emitting):
                     f"process: {name} 0 is no interval.", hint=f"Leave it out, or write {name}='1 second'."
                 )
         self._check_errors()
-        self._check_order()
+        object.__setattr__(self, "order", checked_order(self))
         super().__post_init__()
         for sink in self.sinks:
             if isinstance(sink, CorrectableSink) and not self.identity:
@@ -164,8 +170,8 @@ class Processed(Emitting):
 
     @property
     def longest_wait_ms(self) -> int:
-        """The longest interval of a timer by the stream clock; in the order of time a record waits for its moment, too."""
-        return max(self.stream_wait_ms or 0, int(self.order == TIME))
+        """The longest interval of a timer by the stream clock; in the order of time records wait for the grace, too."""
+        return self.grace_ms + max(self.stream_wait_ms or 0, int(self.order == TIME))
 
     @property
     def longest_wall_wait_ms(self) -> int:
@@ -203,7 +209,7 @@ class Processed(Emitting):
 
     def rules(self) -> dict[str, Any]:
         """The stream, the groups, the processor's code, the output, the stores and global tables, and the waits."""
-        in_time: dict[str, Any] = {"order": TIME} if self.order == TIME else {}
+        in_time: dict[str, Any] = {"order": TIME, "grace_ms": self.grace_ms} if self.order == TIME else {}
         read = {"tables": [table.rules() for table in self.tables]} if self.tables else {}
         return (
             in_time
@@ -236,23 +242,6 @@ class Processed(Emitting):
                 raise DescriptionError(
                     f"process: {name} is given, but {self.processor_name} can have no timers.",
                     hint="Leave it out, or write a class of hr.Processor.",
-                )
-
-    def _check_order(self) -> None:
-        if self.order not in (LOG, TIME):
-            raise DescriptionError(
-                f"process: order {a_value(self.order)} does not exist; there are {listed([LOG, TIME])}."
-            )
-        if self.order == LOG:
-            return
-        for which, words, hint in (
-            (not self.by, "a group is a partition", "Write .group_by(…) before."),
-            (self.is_vectorised, f"{self.processor_name} takes tables", "Write a class of hr.Processor."),
-            (self.on_error == SET_APART, "on_error is 'dead_letter'", "Write on_error='stop'."),
-        ):
-            if which:
-                raise DescriptionError(
-                    f"process: order is 'time', and {words}, which does not go together.", hint=hint
                 )
 
     def _check_errors(self) -> None:

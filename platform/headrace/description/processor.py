@@ -28,7 +28,7 @@ class Record(Mapping[str, Any]):
     """One record: the columns of its stream by name, and where it comes from.
 
     topic, partition, offset  its position
-    late                      in the order of time: whether it came after its moment
+    late                      in the order of time: whether its event time is before its moment
     """
 
     __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "late", "offset", "partition", "topic")
@@ -63,7 +63,7 @@ class Record(Mapping[str, Any]):
 
     @property
     def stream_time(self) -> dt.datetime | None:
-        """The highest event time of the record's partition, up to and including this record."""
+        """The highest event time of the record's partition, up to and including this record; its clock, of a node's row."""
         return None if self._stream_ms is None else moment(self._stream_ms)
 
     @property
@@ -121,9 +121,10 @@ class Context(ABC):
     @property
     @abstractmethod
     def stream_time(self) -> dt.datetime | None:
-        """The stream time: in `process` the record's, else that of the group's stream clock; None: it has none yet.
+        """The clock of the call; None: it has not begun.
 
-        With order="time", `process` sees the record's event time or, if the record came late, the stream clock.
+        In `process` it is the record's stream time; with order="time" the record's moment. In a stream timer's method it
+        is the time at which the timer was due. Elsewhere it is the group's stream clock.
         """
 
     @property
@@ -171,7 +172,7 @@ class Context(ABC):
     ) -> Timer:
         """Call a method of the processor when a clock has moved on by `interval`, and then again and again.
 
-        In:  callback  a method of the processor; it gets the clock's time
+        In:  callback  a method of the processor; it gets the time at which the timer is due
              clock     "stream": event time; "wall": commit times
              name      of the timer: a group has one of each name, and scheduling it again replaces it. None: the method's
              once      whether it is called once alone

@@ -237,7 +237,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
     ) -> Processed:
         """Run a processor of your own over the records of each partition: see `GroupedStream.process`."""
         waits = stream_wait, wall_wait
-        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts, "log"))
+        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts, None, 0))
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """Keep the latest value of every record key; a tombstone deletes its key.
@@ -306,13 +306,13 @@ def process_groups(
     output: str | Mapping[str, str],
     stores: Sequence[Store | GlobalTable],
     waits: tuple[Duration | None, Duration | None],
-    rest: tuple[str, int, str],
+    rest: tuple[str, int, str | None, int],
 ) -> Processed:
     """See `GroupedStream.process`.
 
     In: by     none: groups are partitions
         waits  by stream and wall clock
-        rest   on_error, attempts and order
+        rest   on_error, attempts, order and grace in ms
     """
     from headrace.description.global_table import GlobalTable  # its table may be made of such a node
     from headrace.description.processed import Processed  # it is such a node itself
@@ -327,4 +327,7 @@ def process_groups(
         None if wait is None else duration_ms(wait, name)
         for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
     )
-    return Processed(stream, by, processor, output, own, stream_ms, wall_ms, *rest, tables)
+    on_error, attempts, order, grace_ms = rest
+    return Processed(
+        stream, by, processor, output, own, stream_ms, wall_ms, on_error, attempts, order, tables, grace_ms
+    )

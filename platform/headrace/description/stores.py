@@ -33,9 +33,9 @@ class Store:
     kind      by what entries are found: key-value, window or session
     lives_ms  how long an entry is there, in stream time; None: until it is deleted
 
-    Law: an entry is there in a log commit if its end is beyond the stream clock of its group after the commit before.
-    Its end is `lives_ms` after the stream time at which it was put last; of windows after their start, of sessions after
-    their last time. One that was put before the clock has begun is there until it is put again, or deleted.
+    Law: a call finds an entry if and only if its end is beyond the call's stream clock. Its end is `lives_ms` after the
+    clock of the call that put it, and a later put never makes it earlier; of windows after their start, of sessions after
+    their last time. One that was put before the clock has begun is there until it is deleted.
     """
 
     name: str

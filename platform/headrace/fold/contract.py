@@ -43,6 +43,7 @@ ROW_COLUMNS = pa.schema(
         (REASON, pa.string()),  # why a record is a dead letter; of a control row that sets limits, its JSON
     ]
 )
+CLOCK = "__clock_ms"  # of an output's rows: the stream clock of what caused a row; null: it had not begun
 # Columns that the kernel adds. The hash stands in every state row, so the number of buckets may change at any time.
 KEY, HASH = "__key", "__hash"  # canonical key bytes (BINARY) and their 64-bit hash (BIGINT), see `keys`
 BATCH = "__batch"  # of state rows: the micro-batch that wrote them; the caller adds it

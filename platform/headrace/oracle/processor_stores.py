@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.description import Column
     from headrace.description.stores import Store
 
-NOT_BEGUN = float("-inf")
+NOT_BEGUN, FOR_EVER = float("-inf"), float("inf")
 
 
 @dataclass
@@ -41,18 +41,22 @@ class Group:
     """The memory of one group.
 
     ends     of entries with a time to live, by store and key; one that is missing has no end
-    over_ms  entries that end by then are gone
     """
 
     key: Mapping[str, Any]
     stores: dict[str, dict[Any, Any]] = field(default_factory=dict)
     alarms: dict[str, Alarm] = field(default_factory=dict)
-    ends: dict[tuple[str, Any], int] = field(default_factory=dict)
-    over_ms: float = NOT_BEGUN
+    ends: dict[tuple[str, Any], float] = field(default_factory=dict)
+
+    def holds(self, now: float) -> bool:
+        """Whether an entry is there at a time of the stream clock, or a timer is set."""
+        entries = ((store, key) for store, kept in self.stores.items() for key in kept)
+        is_there = any(self.ends.get(each, FOR_EVER) > now for each in entries)
+        return is_there or any(alarm.due is not None for alarm in self.alarms.values())
 
 
 class Here(Protocol):
-    """Where user code stands: in a group, at a stream time."""
+    """Where user code stands: in a group, at a time of the stream clock."""
 
     group: Group | None
     stream_ms: float
@@ -73,16 +77,27 @@ class _Kept:
     def entries(self) -> dict[Any, Any]:
         return self.group.stores.setdefault(self.store.name, {})
 
+    def is_there(self, key: Any) -> bool:
+        """Whether an entry ends beyond the clock of the call."""
+        end = self.group.ends.get((self.store.name, key), FOR_EVER)
+        return key in self.entries and end > self.here.stream_ms
+
     def read(self, key: Any) -> Any:
-        return copy.deepcopy(self.entries.get(key))
+        return copy.deepcopy(self.entries[key]) if self.is_there(key) else None
+
+    def remove(self, key: Any) -> None:
+        if self.is_there(key):
+            del self.entries[key]
 
     def write(self, key: Any, value: Any) -> None:
         if value is None:
-            self.entries.pop(key, None)
+            self.remove(key)
             return
         end = self._end(key)
-        if end is not None and end <= self.group.over_ms:
+        if end <= self.here.stream_ms:
             return
+        if key in self.entries:  # its life is not made shorter
+            end = max(end, self.group.ends.get((self.store.name, key), FOR_EVER))
         columns = self.store.value
         one = len(columns) == 1
         self.entries[key] = (
@@ -90,21 +105,20 @@ class _Kept:
             if one
             else {each.name: as_column(each, value[each.name]) for each in columns}
         )
-        self.group.ends.pop((self.store.name, key), None)
-        if end is not None:
-            self.group.ends[self.store.name, key] = end
+        self.group.ends[self.store.name, key] = end
 
     def in_order(self) -> list[tuple[Any, Any]]:
-        return [(key, copy.deepcopy(self.entries[key])) for key in sorted(self.entries)]
+        there = [key for key in sorted(self.entries) if self.is_there(key)]
+        return [(key, copy.deepcopy(self.entries[key])) for key in there]
 
-    def _end(self, key: Any) -> int | None:
+    def _end(self, key: Any) -> float:
         """When an entry ends that is put now."""
         if self.store.lives_ms is None:
-            return None
+            return FOR_EVER
         if self.store.kind != KEY_VALUE:
             last: dt.datetime = key[-1]
             return (last - EPOCH) // dt.timedelta(milliseconds=1) + self.store.lives_ms
-        return None if self.here.stream_ms == NOT_BEGUN else int(self.here.stream_ms) + self.store.lives_ms
+        return FOR_EVER if self.here.stream_ms == NOT_BEGUN else self.here.stream_ms + self.store.lives_ms
 
 
 class _Entries(_Kept, KeyValueStore):
@@ -118,7 +132,7 @@ class _Entries(_Kept, KeyValueStore):
         self.write(_only(tuple(key)), value)
 
     def delete(self, *key: Any) -> None:
-        self.entries.pop(_only(key), None)
+        self.remove(_only(key))
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         return iter(self.in_order())
@@ -138,7 +152,7 @@ class _Windows(_Kept, WindowStore):
         self.write((_only(tuple(key)), at), value)
 
     def delete(self, *key: Any, at: dt.datetime) -> None:
-        self.entries.pop((_only(key), at), None)
+        self.remove((_only(key), at))
 
     def fetch(self, *key: Any, first: dt.datetime, last: dt.datetime) -> Iterator[tuple[dt.datetime, Any]]:
         return iter(
@@ -160,7 +174,7 @@ class _Sessions(_Kept, SessionStore):
         self.write((_only(tuple(key)), start, end), value)
 
     def delete(self, *key: Any, start: dt.datetime, end: dt.datetime) -> None:
-        self.entries.pop((_only(key), start, end), None)
+        self.remove((_only(key), start, end))
 
     def find(
         self, *key: Any, first: dt.datetime, last: dt.datetime
@@ -185,16 +199,6 @@ def window_store(here: Here, store: Store) -> WindowStore:
 def session_store(here: Here, store: Store) -> SessionStore:
     """A store of the current group."""
     return _Sessions(here, store)
-
-
-def expire(stores: Sequence[Store], group: Group, over_ms: float) -> None:
-    """Let the entries go that have ended."""
-    group.over_ms = over_ms
-    for store in stores:
-        entries = group.stores.get(store.name, {})
-        for key in [*entries]:
-            if store.lives_ms is not None and group.ends.get((store.name, key), float("inf")) <= over_ms:
-                del entries[key]
 
 
 def as_column(column: Column, value: Any) -> Any:

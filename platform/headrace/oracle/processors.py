@@ -1,7 +1,10 @@
 """Processors, commit by commit and group by group: the user's class with plain dicts for stores.
 
-Law: each log commit calls the processor for a group in this order: timers that the commit time has reached; records; timers
-that the stream clock after the commit has reached; `close` if there is a drain. A timer is called once in a commit.
+Law (L34): in each log commit a group gets the timers that the commit time has reached, each once; its records, and before
+each of them the timers by the stream clock that the record's clock has reached; the timers that the group's stream clock
+after the commit has reached; and `close` if there is a drain. A timer by the stream clock is called at each of its times,
+which is its clock. In the order of time a record's clock is max(event time, clock - grace), records go by it and then by
+place, and a commit gives those below its lowest stream time less the grace.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
 from headrace.description.feeds import RESULT
 from headrace.description.outputs import OUTPUT, TO
-from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
+from headrace.description.processor_order import LOG
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
 from headrace.oracle.global_tables import Before, before_record, global_rows, note_fates_of_tables
@@ -28,7 +31,6 @@ from headrace.oracle.processor_stores import (
     Alarm,
     Group,
     as_column,
-    expire,
     key_value_store,
     session_store,
     window_store,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from headrace.description import Duration, Processed
     from headrace.description.stores import Store
 
-WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
+WALL_TIMERS, RECORDS, END, DRAINED = range(4)
 
 
 class _Context(Context):
@@ -133,8 +135,9 @@ class _Run:
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
         self.waiting: list[Row] = []
-        self.late: set[Place] = set()
+        self.moments: dict[Place, float] = {}  # of records in the order of time
         self.before = StreamTimes()  # the stream times of partitions before the current log commit
+        self.numbers: dict[Any, int] = {}  # of the rows of each call
 
     def _made(self) -> Processor:
         made = self.node.processor()
@@ -157,66 +160,72 @@ class _Run:
         context.wall_ms, self.before = at_ms, before
         context.before = lambda row: row.at_ms < at_ms
         for group in self.groups.values():
-            expire(self.node.stores, group, self.stream_clock(group, before))
-        for group in [*self.groups.values()]:
-            self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
+            self.call_wall(group, self.stream_clock(group, before))
         for row in rows:
             fate = row.fate if not self.node.by else refused(row, self.node.by)
             self.found.met(row, fate or self.come(row))
         for row in self.released(after):
-            self.take(row)
+            self.take(row, self.moments[row.place])
         context.before = lambda row: row.at_ms <= at_ms
         for group in self.groups.values():
             now = self.stream_clock(group, after)
-            self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
-        if self.node.closes and is_drained:
-            for group in self.groups.values():
-                if any(group.stores.values()) or any(
-                    alarm.due is not None for alarm in group.alarms.values()
-                ):
-                    self.enter(group, self.stream_clock(group, after))
-                    self.processor.close()
-                    self.gather(DRAINED, at_ms, at_ms)
+            self.call_stream(group, now, END)
+            if self.node.closes and is_drained and group.holds(now):
+                self.enter(group, now)
+                self.processor.close()
+                self.gather(DRAINED, at_ms)
 
     def come(self, row: Row) -> str:
         """A record has come: its fate. In the order of time it waits for its moment."""
+        own = NOT_BEGUN if row.stream_ms is None else row.stream_ms
+        clock = max(own, self.lowest(self.before)) if self.node.by else own
         if self.node.order == LOG:
-            return self.take_or_refuse(row)
+            return self.take_or_refuse(row, clock)
+        event = NOT_BEGUN if row.event_ms is None else row.event_ms
+        self.moments[row.place] = max(event, clock - self.node.grace_ms)
         self.waiting.append(row)
-        if row.time_ms <= self.lowest(self.before):
-            self.late.add(row.place)
         return USED
 
     def released(self, after: StreamTimes) -> list[Row]:
-        """The records whose moment has come, in the order of time."""
-        now = self.lowest(after)
-        mine = [row for row in self.waiting if row.time_ms <= now]
-        self.waiting = [row for row in self.waiting if row.time_ms > now]
-        return sorted(mine, key=lambda row: (row.time_ms, row.topic, row.partition, row.offset or 0))
+        """The records whose moment has passed, in the order of time."""
+        now = self.lowest(after) - self.node.grace_ms
+        passed = [row for row in self.waiting if self.moments[row.place] < now]
+        self.waiting = [row for row in self.waiting if self.moments[row.place] >= now]
+        return sorted(passed, key=lambda row: (self.moments[row.place], *row.place[1:]))
 
-    def take(self, row: Row) -> None:
-        """One record."""
+    def group_of(self, row: Row) -> Group:
+        """The group of a record."""
         own = [row.values[name] for name in self.node.by] or [row.topic, row.partition]
         key = {name: plain(value) for name, value in zip(self.node.group_names, own, strict=True)}
-        group = self.groups.setdefault(identity(own), Group(key))
-        group.over_ms = self.stream_clock(group, self.before)
-        stream_ms = NOT_BEGUN if row.stream_ms is None else row.stream_ms
+        return self.groups.setdefault(identity(own), Group(key))
+
+    def take(self, row: Row, clock: float) -> None:
+        """One record, after the timers that its clock has reached."""
         self.context.before = before_record(self.node, row)
-        self.enter(group, stream_ms if self.node.order == LOG else max(row.time_ms, self.lowest(self.before)))
+        self.call_stream(self.group_of(row), clock, RECORDS, row)
+        self.process(row, clock)
+
+    def process(self, row: Row, clock: float) -> None:
+        """One record."""
+        group = self.group_of(row)
+        self.enter(group, clock)
         for name, alarm in self.context.initial.items():
             if name not in group.alarms:
                 self.context.begin(name, alarm)
         assert row.offset is not None
         position = row.topic, row.partition, row.offset
         times_ms = row.at_ms, row.event_ms, row.stream_ms
-        self.processor.process(Record(row.values, position, times_ms, late=row.place in self.late))
-        self.gather(RECORDS, self.context.wall_ms, row.event_ms, row)
+        late = self.node.order != LOG and row.event_ms is not None and row.event_ms < clock
+        self.processor.process(Record(row.values, position, times_ms, late=late))
+        self.gather(RECORDS, row.event_ms, row)
 
-    def take_or_refuse(self, row: Row) -> str:
-        """One record, and its fate; one that raises leaves all as it was."""
+    def take_or_refuse(self, row: Row, clock: float) -> str:
+        """One record, and its fate; one that raises leaves all as it was after the timers before it."""
+        self.context.before = before_record(self.node, row)
+        self.call_stream(self.group_of(row), clock, RECORDS, row)
         before = copy.deepcopy(self.groups)
         try:
-            self.take(row)
+            self.process(row, clock)
         except Exception:
             if self.node.on_error == "stop":
                 raise
@@ -224,35 +233,61 @@ class _Run:
             return DEAD_LETTER
         return USED
 
-    def call_due(self, group: Group, clock: str, now: float, phase: int, at_ms: int, stream: float) -> None:
-        """The timers of a group that are due by a clock."""
-        due = [(a.due, name) for name, a in group.alarms.items() if a.clock == clock and a.due is not None]
-        self.enter(group, stream)
-        for due_at, name in sorted(each for each in due if each[0] <= now and now != NOT_BEGUN):
+    def call_wall(self, group: Group, stream: float) -> None:
+        """The timers that the commit time has reached, each once."""
+        at_ms = self.context.wall_ms
+        due = [(a.due, name) for name, a in group.alarms.items() if a.clock == "wall" and a.due is not None]
+        for due_at, name in sorted(each for each in due if each[0] <= at_ms):
             alarm = group.alarms[name]
-            if (alarm.due, alarm.clock) != (due_at, clock):
-                continue
-            alarm.due = None if alarm.once else _next(due_at, alarm.interval_ms, int(now))
-            getattr(self.processor, alarm.method)(moment(int(now)))
-        self.gather(phase, at_ms, None if now == NOT_BEGUN else int(now))
+            if (alarm.due, alarm.clock) == (due_at, "wall"):
+                alarm.due = None if alarm.once else _first_beyond(at_ms, due_at, alarm.interval_ms)
+                self.call(group, alarm.method, stream, (WALL_TIMERS, int(due_at)))
+
+    def call_stream(self, group: Group, upto: float, phase: int, row: Row | None = None) -> None:
+        """One after another the timer that is due first, until none is that the stream clock has reached."""
+        while upto != NOT_BEGUN:
+            due = [
+                (a.due, name) for name, a in group.alarms.items() if a.clock == "stream" and a.due is not None
+            ]
+            if not due or min(due)[0] > upto:
+                return
+            due_at, name = min(due)
+            now, alarm = (upto if due_at == NOT_BEGUN else due_at), group.alarms[name]
+            alarm.due = None if alarm.once else now + alarm.interval_ms
+            self.call(group, alarm.method, now, (phase, int(now)), row)
+
+    def call(
+        self, group: Group, method: str, stream: float, place: tuple[int, int], row: Row | None = None
+    ) -> None:
+        """One timer. In: place  the phase, and when it was due; row: the record before which it is called."""
+        phase, due_ms = place
+        self.enter(group, stream)
+        getattr(self.processor, method)(moment(due_ms))
+        self.gather(phase, due_ms, row, due_ms)
 
     def enter(self, group: Group, stream: float) -> None:
         """Stand for a group, at a time of the stream clock."""
         self.context.group, self.context.stream_ms = group, stream
 
     def stream_clock(self, group: Group, times: StreamTimes) -> float:
-        """The stream clock of a group after a log commit."""
+        """The stream clock of a group after a log commit; in the order of time it is the grace behind."""
         if not self.node.by:
             return times.get((group.key["topic"], group.key["partition"]), NOT_BEGUN)
-        return self.lowest(times)
+        return self.lowest(times) - self.node.grace_ms
 
     def lowest(self, times: StreamTimes) -> float:
         """The lowest stream time of the node, once there is one."""
         return NOT_BEGUN if times.lowest_ms is None else times.lowest_ms
 
-    def gather(self, phase: int, at_ms: int, event_ms: int | None, row: Row | None = None) -> None:
+    def gather(
+        self, phase: int, event_ms: int | None, row: Row | None = None, due_ms: int | None = None
+    ) -> None:
         """Take what was forwarded as rows."""
-        for number, values in enumerate(self.context.forwarded):
+        context = self.context
+        assert context.group is not None
+        call = context.wall_ms, phase, row and row.place, due_ms, identity([*context.group.key.values()])
+        for values in context.forwarded:
+            number = self.numbers[call] = self.numbers.get(call, -1) + 1
             self.found.rows.append(
                 {
                     **values,
@@ -260,13 +295,15 @@ class _Run:
                     "__partition": row and row.partition,
                     "__offset": row and row.offset,
                     "__phase": phase,
+                    "__due": due_ms,
                     "__number": number,
-                    "__released_at": moment(at_ms),
+                    "__released_at": moment(context.wall_ms),
                     "__timestamp": event_ms,
-                    "__sequence": at_ms,
+                    "__clock_ms": None if context.stream_ms == NOT_BEGUN else int(context.stream_ms),
+                    "__sequence": context.wall_ms,
                 }
             )
-        self.context.forwarded = []
+        context.forwarded = []
 
 
 def processed(node: Processed, log: Log) -> Results:
@@ -282,10 +319,8 @@ def processed(node: Processed, log: Log) -> Results:
     return run.found
 
 
-def _next(due: float, interval_ms: int, now_ms: int) -> int:
+def _first_beyond(now_ms: int, due: float, interval_ms: int) -> int:
     """The first of a timer's times that lies after now."""
-    if due == NOT_BEGUN:
-        return now_ms + interval_ms
     following = int(due)
     while following <= now_ms:
         following += interval_ms

@@ -94,6 +94,7 @@ def _node(
     processor: Makes, *, grouped: bool = True, on_error: str = "stop", only: Any = None, **tables: Any
 ) -> Node:
     of: Any = POSITIONS.group_by("ticker") if grouped else POSITIONS
+    order = {"order": "log"} if grouped else {}
     stores = [hr.global_table(name, table) for name, table in tables.items()]
     node: Node = of.process(
         only or processor,
@@ -102,5 +103,6 @@ def _node(
         stream_wait="3 seconds",
         wall_wait="2 seconds",
         on_error=on_error,
+        **order,
     ).named("processed")
     return node

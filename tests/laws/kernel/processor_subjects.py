@@ -215,5 +215,7 @@ def processor_subjects() -> list[Subject]:
 def made_by(
     stream: Any, processor: Makes, output: str, *stores: Store, grouped: bool = True, **waits: Any
 ) -> Any:
-    of = stream.group_by("key") if grouped else stream
-    return of.process(processor, output=output, stores=stores, **waits).named("processed")
+    if not grouped:
+        return stream.process(processor, output=output, stores=stores, **waits).named("processed")
+    grouping = stream.group_by("key")
+    return grouping.process(processor, output=output, stores=stores, order="log", **waits).named("processed")

@@ -124,11 +124,12 @@ def store_subjects() -> list[Subject]:
     for name, (processor, stores) in made.items():
         streams = {"": T.group_by("key"), "_of_two": both.group_by("key"), "_of_partitions": both}
         for scope, stream in streams.items():
-            found.append(Subject(f"{name}{scope}", _node(stream, processor, stores)))
+            order = {"order": "log"} if scope == "_of_two" else {}
+            found.append(Subject(f"{name}{scope}", _node(stream, processor, stores, **order)))
     return found
 
 
-def _node(stream: Any, processor: Makes, stores: list[Any]) -> Node:
+def _node(stream: Any, processor: Makes, stores: list[Any], **order: str) -> Node:
     node: Node = stream.process(
         processor,
         output=SAID,
@@ -136,5 +137,6 @@ def _node(stream: Any, processor: Makes, stores: list[Any]) -> Node:
         stream_wait="3 seconds",
         wall_wait="2 seconds",
         on_error="dead_letter",
+        **order,
     ).named("processed")
     return node

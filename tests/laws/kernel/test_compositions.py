@@ -105,11 +105,13 @@ def processed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
 
 def looked_up(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     """Of the table, or of the changes of a table, that another stream makes."""
-    grouped = stream.group_by("key") if draw(st.booleans()) else stream
+    is_grouped = draw(st.booleans())
+    grouped = stream.group_by("key") if is_grouped else stream
     table = draw(
         st.sampled_from([other.table(), other.group_by("key").aggregate(value=hr.max("value"), n=hr.count())])
     )
     waits: dict[str, Any] = {"stream_wait": "3 seconds", "wall_wait": "2 seconds"}
+    waits |= {"order": "log"} if is_grouped else {}
     return grouped.process(
         Finds, output="key STRING, n BIGINT, found BIGINT", stores=[hr.global_table("others", table)], **waits
     )
@@ -121,7 +123,8 @@ def summed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
         "at TIMESTAMP, key BIGINT, value BIGINT, stream TIMESTAMP",
         hr.key_value_store("sums", "k BIGINT", "n BIGINT"),
     )
-    waits: dict[str, Any] = {wait: "3 seconds"}
+    order = draw(st.sampled_from(["log", "time"]))
+    waits: dict[str, Any] = {wait: "3 seconds", "order": order}
     return stream.group_by("key").process(
         partial(Sums, "3 seconds", clock), output=output, stores=[store], **waits
     )

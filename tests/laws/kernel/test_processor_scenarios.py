@@ -72,7 +72,7 @@ def test_kip_28_adds_up_and_forwards_each_second() -> None:
     """
     stream time   0.2   0.9 | 1.3 | 1.9   3.4 | 3.9
                   a+1   b+2 | a+3 | b+1   a+5 | a+1
-    due                       1.2         2.2   (3.2, 2.2's next, is over with it)
+    due                     1.2         2.2, 3.2: before the record of 3.4
     """
     node = NUMBERS.process(
         Adds,
@@ -88,10 +88,12 @@ def test_kip_28_adds_up_and_forwards_each_second() -> None:
     }
     rows = made(node.named("sums"), timeline(pa.int64(), {"numbers": log}))
     assert [(row["at"], row["key"], row["value"]) for row in rows] == [
-        ("01.3", "a", 4),
-        ("01.3", "b", 2),
-        ("03.4", "a", 9),
-        ("03.4", "b", 3),
+        ("01.2", "a", 1),
+        ("01.2", "b", 2),
+        ("02.2", "a", 4),
+        ("02.2", "b", 3),
+        ("03.2", "a", 4),
+        ("03.2", "b", 3),
     ]
 
 
@@ -184,7 +186,7 @@ class AsOf(hr.Processor):
 def test_a_trade_has_the_price_of_its_moment_in_whatever_order_they_come() -> None:
     """
     prices   1: 10        3: 11     9: 12
-    trades      2   3   5        8            4 comes last, when the clock is at 8
+    trades      2   3   5        8            3 comes after 5, within the grace of 2; 4 comes after 8, which is too late
     """
     node = (
         PRICES.merge(TRADES)
@@ -194,17 +196,24 @@ def test_a_trade_has_the_price_of_its_moment_in_whatever_order_they_come() -> No
             output="key STRING, size BIGINT, price BIGINT",
             stores=[hr.value_store("price", "price BIGINT")],
             order="time",
+            grace="2 seconds",
         )
     )
-    prices = {3: [("x", 10, 1), ("x", 11, 3)], 5: [("x", 12, 9)]}
-    trades = {1: [("x", 2, 2), ("x", 5, 5)], 2: [("x", 3, 3)], 4: [("x", 8, 8)], 6: [("x", 4, 4)]}
+    prices = {3: [("x", 10, 1), ("x", 11, 3)], 5: [("x", 12, 9)], 7: [("x", 13, 20)]}
+    trades = {
+        1: [("x", 2, 2), ("x", 5, 5)],
+        2: [("x", 3, 3)],
+        4: [("x", 8, 8)],
+        6: [("x", 4, 4)],
+        8: [("x", 20, 20)],
+    }
     rows = made(node.named("priced"), timeline(pa.int64(), {"prices": prices, "trades": trades}))
-    assert [(row["size"], row["price"]) for row in rows] == [(2, 10), (3, 11), (5, 11), (8, 11), (4, None)]
+    assert [(row["size"], row["price"]) for row in rows] == [(2, 10), (3, 11), (5, 11), (4, None), (8, 11)]
 
 
 def test_a_record_that_waits_is_released_by_the_very_next_millisecond() -> None:
     node = PRICES.merge(TRADES).group_by("key")
-    prices, trades = {1: [("x", 10, 2.0)], 3: [("x", 11, 3.0)]}, {2: [("x", 1, 2.001)]}
+    prices, trades = {1: [("x", 10, 2.0)], 3: [("x", 11, 3.0)]}, {2: [("x", 1, 2.001)], 4: [("x", 2, 2.002)]}
     asked = node.process(
         AsOf,
         output="key STRING, size BIGINT, price BIGINT",
@@ -317,6 +326,6 @@ def test_a_batch_ends_by_number_by_time_and_by_a_drain() -> None:
     assert [(row["values"], row["at"]) for row in rows] == [
         ([1, 2, 3], "02"),
         ([7], "11"),
-        ([4, 5], "30"),
+        ([4, 5], "12"),
         ([9], "31"),
     ]

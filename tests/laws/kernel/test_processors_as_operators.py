@@ -38,11 +38,10 @@ GAP, GRACE = 2, 3  # seconds
 
 
 class Sessions(hr.Processor):
-    """Session windows of a partition's keys; a timer at each move of its stream time closes those that are over."""
+    """Session windows of a partition's keys; a timer for each end closes those that are over."""
 
     def init(self, context: hr.Context) -> None:
         self.context, self.open = context, context.session_store("open")
-        context.schedule(1, self.end)
 
     def process(self, record: hr.Record) -> None:
         time, key, now = record.timestamp, record["key"], record.stream_time
@@ -58,6 +57,8 @@ class Sessions(hr.Processor):
         for first, last, _ in met:
             self.open.delete(key, start=first, end=last)
         self.open.put(key, n, start=start, end=end)
+        over = end + dt.timedelta(seconds=GAP + GRACE)
+        self.context.schedule(over - now, self.end, name=f"{end}", once=True)
 
     def end(self, moment: dt.datetime) -> None:
         for key, start, end, n in self.open.all():
@@ -101,12 +102,12 @@ def test_counts_by_hand_are_those_of_the_aggregate(data: st.DataObject) -> None:
 @settings(SETTINGS, max_examples=60)
 @given(worlds(whole, pa.int64(), log_commits=(3, 5), controls=()), plans())
 def test_sessions_by_hand_are_those_of_the_operator(world: World, plan: Plan) -> None:
-    lives = GAP + GRACE  # so long after its last event the timer has to find a session
+    lives = GAP + GRACE + 1  # until then the timer has to find a session
     by_hand = T.process(
         Sessions,
         output="key STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT",
         stores=[hr.session_store("open", "key STRING", "n BIGINT", retention=f"{lives} seconds")],
-        stream_wait="1 second",
+        stream_wait="1 hour",
     ).named("by_hand")
     grouped = T.group_by().window(hr.session(f"{GAP} seconds"), grace=f"{GRACE} seconds")
     told = "key", "window_start", "window_end", "n", "__sequence"

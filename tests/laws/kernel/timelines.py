@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.description import Node
+from headrace.description import Node, Processed
+from headrace.description.processor_order import TIME
+from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Control, Sequenced, World
 from tests.laws.kernel.plans import ONE_GO, Plan
@@ -46,20 +49,18 @@ def made(node: Node, world: World) -> list[dict[str, Any]]:
     for plan in CUTS:
         verdict.check(plan)
     rows = run(reading.operator.steps, reading, ONE_GO).rows()
-    rows.sort(key=_place)
-    return [{name: row[name] for name in node.columns} for row in rows]
+    return [{name: row[name] for name in node.columns} for row in in_order(node, rows)]
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (
-        row["__sequence"],
-        row["__phase"],
-        row["__timestamp"] or 0,
-        row["__topic"] or "",
-        row["__offset"] or 0,
-        row["__key"],
-        row["__number"],
-    )
+def in_order(node: Node, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a processor as they stand in its log."""
+    by_time = isinstance(node, Processed) and node.order == TIME
+    return sorted(rows, key=partial(_place, PLACE_IN_TIME if by_time else PLACE_IN_COMMIT))
+
+
+def _place(order: Sequence[str], row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where a row stands in its node's log; nulls come last."""
+    return (row["__sequence"], *((row[name] is None, row[name]) for name in order))
 
 
 def _ms(seconds: float) -> int:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from headrace.description import (
@@ -45,12 +46,14 @@ class Scheduled:
     once: bool
     due_ms: int | None = None
 
-    def after(self, now_ms: int) -> int:
-        """When it is due again, once it was called at a time: the next of its intervals that is not over."""
+    def after(self, now_ms: int) -> Scheduled:
+        """The timer after a call. In: now_ms  the clock of the call; its next time lies beyond."""
         assert self.due_ms is not None
-        if self.due_ms == BEGIN:
-            return now_ms + self.interval_ms
-        return self.due_ms + ((now_ms - self.due_ms) // self.interval_ms + 1) * self.interval_ms
+        if self.once:
+            return replace(self, due_ms=None)
+        since_ms = now_ms if self.due_ms == BEGIN else self.due_ms
+        passed = max(now_ms - since_ms, 0) // self.interval_ms
+        return replace(self, due_ms=since_ms + (passed + 1) * self.interval_ms)
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Group:
     stores  by name
     timers  by name; changed: the names of those that are other ones than in the state
     before  of the timers that the current record has set those before it; None: there was none
+    queue   a heap with at least each stream timer that is set: when it is due, and its name; None: not made yet
     """
 
     number: int
@@ -70,6 +74,7 @@ class Group:
     timers: dict[str, Scheduled] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     before: dict[str, Scheduled | None] = field(default_factory=dict)
+    queue: list[tuple[int, str]] | None = None
 
     @property
     def holds(self) -> bool:
@@ -81,8 +86,29 @@ class Group:
     def set_timer(self, timer: Scheduled) -> None:
         """Set a timer, in place of the one of its name."""
         self.before.setdefault(timer.name, self.timers.get(timer.name))
-        self.timers[timer.name] = timer
+        self._put(timer)
         self.changed.add(timer.name)
+
+    def due(self, upto_ms: int) -> Scheduled | None:
+        """The stream timer that is due first, then by name, if that is at or before a time."""
+        if not self.timers:
+            return None
+        if self.queue is None:
+            self.queue = []
+            for each in [*self.timers.values()]:
+                self._put(each)
+        while self.queue and self.queue[0][0] <= upto_ms:
+            due_ms, name = self.queue[0]
+            timer = self.timers.get(name)
+            if timer is not None and timer.clock == STREAM and timer.due_ms == due_ms:
+                return timer
+            heappop(self.queue)  # it was taken back, called, or set to another time
+        return None
+
+    def _put(self, timer: Scheduled) -> None:
+        self.timers[timer.name] = timer
+        if self.queue is not None and timer.clock == STREAM and timer.due_ms is not None:
+            heappush(self.queue, (timer.due_ms, timer.name))
 
     def begin(self) -> None:
         """Changes from now on may be undone."""
@@ -94,29 +120,33 @@ class Group:
         """Take back what was done since `begin`."""
         for each in self.stores.values():
             each.undo()
-        for name, timer in self.before.items():
-            if timer is None:
+        for name, earlier in self.before.items():
+            if earlier is None:
                 del self.timers[name]
                 self.changed.discard(name)
             else:
-                self.timers[name] = timer
+                self._put(earlier)
         self.before.clear()
 
 
 class RunContext(Context):
-    """The context of one object of a processor. The engine sets `group`, `cause` and the clocks before each call."""
+    """The context of one object of a processor. The engine sets `group`, `cause` and the clocks before each call.
+
+    clock_ms  the stream clock of the call: of a record its own, of a timer when it was due; LOWEST: it has not begun
+    wall_ms   the commit time
+    """
 
     def __init__(self, shape: Shape, forwarded: Forwarded, tables: Mapping[str, GroupStore]) -> None:
         """In: tables  that all groups read."""
         self._shape, self._forwarded, self._tables = shape, forwarded, tables
         self._stores = {
-            store.name: _STORES[store.kind](store, lambda: self.stream_ms) for store in shape.stores
+            store.name: _STORES[store.kind](store, lambda: self.clock_ms) for store in shape.stores
         }
         self.processor: Processor | None = None
         self.initial: dict[str, Scheduled] = {}  # what `init` has scheduled
         self.group: Group | None = None
         self.cause: Cause | None = None
-        self.stream_ms = LOWEST  # the stream clock; in `process` the record's stream time
+        self.clock_ms = LOWEST
         self.wall_ms = 0
 
     def enter(self, group: Group) -> None:
@@ -126,7 +156,7 @@ class RunContext(Context):
             store.enter(group.stores.setdefault(name, Entries()))
 
     def expire(self, over_ms: int) -> None:
-        """Let the group's entries go that end by a time of the stream clock."""
+        """Remove the group's entries that end by a time of the stream clock, which no later call is before."""
         for store in self._stores.values():
             store.expire(over_ms)
 
@@ -139,7 +169,7 @@ class RunContext(Context):
     def stream_time(self) -> dt.datetime | None:
         """See the base class."""
         self._here("stream_time")
-        return None if self.stream_ms == LOWEST else moment(self.stream_ms)
+        return None if self.clock_ms == LOWEST else moment(self.clock_ms)
 
     @property
     def wall_time(self) -> dt.datetime:
@@ -200,8 +230,8 @@ class RunContext(Context):
         return Timer(self, timer.name)
 
     def start(self, timer: Scheduled) -> None:
-        """Set a timer of the current group from now on."""
-        now_ms = self.wall_ms if timer.clock == WALL else self.stream_ms
+        """Set a timer of the current group from the call's clock on."""
+        now_ms = self.wall_ms if timer.clock == WALL else self.clock_ms
         due_ms = BEGIN if now_ms == LOWEST else now_ms + timer.interval_ms
         self._here("schedule").set_timer(replace(timer, due_ms=due_ms))
 

@@ -13,39 +13,51 @@ from headrace.description import ProcessorError
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.wording import a_value, listed
 from headrace.fold.columns import moments
-from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.contract import CLOCK, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.values import converter, copier
+from headrace.fold.segments import LOWEST
 
-PHASE, NUMBER, RELEASED_AT, TIMESTAMP, SEQUENCE = (
+PHASE, DUE, GROUP_HASH, NUMBER, RELEASED_AT, TIMESTAMP, SEQUENCE = (
     "__phase",
+    "__due",
+    "__group_hash",
     "__number",
     "__released_at",
     "__timestamp",
     "__sequence",
 )
-WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)  # the phases of a log commit
-# Where a row stands among those of its log commit: of rows that no record has caused, positions are null.
-PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, KEY, NUMBER)
-PLACE_IN_TIME = (PHASE, TIMESTAMP, *PLACE_IN_COMMIT[1:])  # the same in the order of time
+WALL_TIMERS, RECORDS, END, DRAINED = range(4)  # the phases of a log commit
+# Where a row stands among those of its log commit. The position is that of the record, or of the record before which a timer
+# is called; at the end of a commit it is null. Nulls come last, so a record's own rows follow those of the timers before it.
+PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, DUE, GROUP_HASH, NUMBER)
+PLACE_IN_TIME = (
+    PHASE,
+    CLOCK,
+    *PLACE_IN_COMMIT[1:],
+)  # the same in the order of time: the clock is that of the call
 
 
 @dataclass
 class Cause:
-    """For what a row is forwarded.
+    """The call for which rows are forwarded.
 
     at_ms     commit time
     event_ms  event time of the rows
-    record    number of the record, or -1
+    clock_ms  stream clock of the call, and of the rows
+    record    number of the record, or of that before which a timer is called; -1: there is none
     group     number of the group
-    number    how many rows there are of this commit, phase, record and group
+    due_ms    of a timer when it was due; None: a record, or a drain
+    number    how many rows there are of this call
     """
 
     at_ms: int
     phase: int
     event_ms: int | None
+    clock_ms: int
     record: int
     group: int
+    due_ms: int | None = None
     number: int = 0
 
 
@@ -55,7 +67,7 @@ class Forwarded:
 
     shape: Shape
     columns: list[list[Any]] = field(init=False)
-    causes: list[tuple[int, int, int | None, int, int, int]] = field(default_factory=list)
+    causes: list[tuple[int, int, int | None, int, int, int, int | None, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.columns = [[] for _ in self.shape.output]
@@ -79,9 +91,8 @@ class Forwarded:
         made = [(column, convert(copied(row[name]))) for name, copied, convert, column in self._takes]
         for column, value in made:
             column.append(value)
-        self.causes.append(
-            (cause.at_ms, cause.phase, cause.event_ms, cause.record, cause.group, cause.number)
-        )
+        place = (cause.record, cause.group, cause.due_ms, cause.number)
+        self.causes.append((cause.at_ms, cause.phase, cause.event_ms, cause.clock_ms, *place))
         cause.number += 1
 
     def _of_output(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -108,11 +119,12 @@ class Forwarded:
         for column in self.columns:
             del column[rows:]
 
-    def table(self, records: pa.Table, keys: pa.Array) -> pa.Table:
-        """All rows. In: records  the rows that `Cause.record` numbers; keys: KEY of each group."""
-        at, phase, event, record, groups, number = (
-            zip(*self.causes, strict=True) if self.causes else ((),) * 6
+    def table(self, records: pa.Table, hashes: pa.ChunkedArray) -> pa.Table:
+        """All rows. In: records  the rows that `Cause.record` numbers; hashes: HASH of each group."""
+        at, phase, event, clock, record, groups, due, number = (
+            zip(*self.causes, strict=True) if self.causes else ((),) * 8
         )
+        clocks = np.array(clock, np.int64)
         which = np.array(record, np.int64)
         position = records.select([TOPIC, PARTITION, OFFSET]).take(pa.array(which, mask=which < 0))
         found = {
@@ -123,11 +135,13 @@ class Forwarded:
         return pa.table(
             found
             | {
-                KEY: keys.take(pa.array(groups, pa.int64())),
                 PHASE: pa.array(phase, pa.int32()),
+                DUE: pa.array(due, pa.int64()),
+                GROUP_HASH: hashes.take(pa.array(groups, pa.int64())),
                 NUMBER: pa.array(number, pa.int64()),
                 RELEASED_AT: moments(np.array(at, np.int64)),
                 TIMESTAMP: pa.array(event, pa.int64()),
+                CLOCK: pa.array(clocks, mask=clocks == LOWEST),
                 SEQUENCE: pa.array(at, pa.int64()),
             }
         )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from headrace.fold.contract import DELETED, EVENT, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.keys import canonical
 from headrace.fold.processors.context import Group, Scheduled
+from headrace.fold.processors.release import MOMENT
 from headrace.fold.processors.run_groups import Records
 from headrace.fold.processors.shape import Shape, StoreShape
 from headrace.fold.processors.state_tables import (
@@ -57,11 +58,12 @@ def load_groups(
 
 
 def listed_records(shape: Shape, kept: pa.Table, commit: np.ndarray, late: np.ndarray) -> Records:
-    """Records as lists. In: the number of the log commit that each is given in, and whether it came late."""
+    """Records as lists. In: rows with MOMENT; the number of the log commit that gives each; whether it came late."""
     columns, position, times = (
         [_listed(kept[name]) for name in of] for of in (shape.columns, POSITION, TIMES)
     )
-    return Records(shape.columns, columns, position, times, commit.tolist(), late.tolist())
+    moments = _listed(kept[MOMENT])
+    return Records(shape.columns, columns, position, times, moments, commit.tolist(), late.tolist())
 
 
 def _groups(

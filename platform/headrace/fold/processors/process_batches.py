@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from headrace.description.batch_processor import GROUP, RECORD
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CLOCK,
     DELETED,
     EVENT,
     HASH,
@@ -19,6 +20,7 @@ from headrace.fold.contract import (
     KEY,
     OFFSET,
     PARTITION,
+    STREAM,
     TOPIC,
     Folded,
     Times,
@@ -28,6 +30,8 @@ from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import canonical, group
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.forwarded import (
+    DUE,
+    GROUP_HASH,
     NUMBER,
     PHASE,
     POSITION_TYPES,
@@ -37,9 +41,11 @@ from headrace.fold.processors.forwarded import (
     TIMESTAMP,
 )
 from headrace.fold.processors.process_records import REFUSED, ProcessRecords, other_fates, refused_records
+from headrace.fold.processors.release import clocks_of
 from headrace.fold.processors.run_batches import BatchRunner
 from headrace.fold.processors.shape import StoreShape
 from headrace.fold.processors.state_tables import entry_columns, named, store_table
+from headrace.fold.segments import LOWEST
 
 
 @dataclass(frozen=True)
@@ -87,16 +93,21 @@ class ProcessBatches(ProcessRecords):
         first = np.searchsorted(which[order], which[order])
         number = np.empty(len(which), np.int64)
         number[order] = np.arange(len(which)) - first
-        causes = kept.select([TOPIC, PARTITION, OFFSET, KEY, EVENT, INGESTED]).take(pa.array(which))
-        at_ms = commits[np.searchsorted(commits, int64(causes[INGESTED]))]
+        names = [TOPIC, PARTITION, OFFSET, HASH, EVENT, STREAM, INGESTED]
+        causes = kept.select(names).take(pa.array(which))
+        commit, clock = clocks_of(causes, times, self.shape)
+        at_ms = commits[commit]
         more = {
             PHASE: pa.array(np.full(len(which), RECORDS, np.int32)),
+            DUE: pa.nulls(len(which), pa.int64()),
+            GROUP_HASH: causes[HASH],
+            CLOCK: pa.array(clock, mask=clock == LOWEST),
             NUMBER: pa.array(number),
             RELEASED_AT: moments(at_ms),
             TIMESTAMP: causes[EVENT],
             SEQUENCE: pa.array(at_ms),
         }
-        place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items()} | {KEY: causes[KEY]}
+        place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items()}
         return pa.table({name: given[name] for name in given.column_names if name != RECORD} | place | more)
 
     def _changes(self, store: StoreShape, runner: BatchRunner, own: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headrace.fold.contract import (
     PARTITION,
     REASON,
     TOPIC,
+    Clock,
     Folded,
     Needs,
     Scope,
@@ -42,7 +43,15 @@ from headrace.fold.processors.changed_state import ChangedState
 from headrace.fold.processors.context import Group
 from headrace.fold.processors.global_tables import Packing
 from headrace.fold.processors.load_groups import POSITION, TIMES, listed_records, load_groups
-from headrace.fold.processors.release import WAITING, Released, passed, release, waiting_table
+from headrace.fold.processors.release import (
+    WAITING,
+    Released,
+    clocks_of,
+    passed,
+    release,
+    waiting_table,
+    with_moments,
+)
 from headrace.fold.processors.run_groups import Commits, Moved, Runner
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import (
@@ -64,9 +73,10 @@ class ProcessRecords(Step):
     """Call a processor for the groups of a bucket.
 
     In:    rows of the log; `timers`, reminders, and the entries of stores
-    Out:   `results`: the columns of the output, the place of each row in its log commit, TIMESTAMP (event time),
+    Out:   `results`: the columns of the output, the place of each row in its log commit, TIMESTAMP (event time), CLOCK,
            RELEASED_AT and SEQUENCE (the commit); REFUSED, if records may be set apart: the position of each, and REASON
-    Law:   L34. State is read of groups that have records, or a timer that is due; of all groups if there is a drain.
+    Law:   L34. The step reads the state of groups that have records, or a timer that is due; of all groups if there is a
+           drain
 
     packing  of global tables, whose versions `KeepTables` shares; None: there are none
     """
@@ -87,26 +97,26 @@ class ProcessRecords(Step):
     @cached_property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """See `state_tables`; in the order of time the records that wait, too."""
-        tables, shape = tables_of(self.shape), self.shape
-        if shape.by_time is not None:
-            tables[WAITING] = waiting_table(shape.by_time, self._columns, shape.topics)
+        tables = tables_of(self.shape)
+        if self.shape.by_time is not None:
+            tables[WAITING] = waiting_table(self.shape, self._columns)
         return tables
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """Reminders of what is due; of partitions, which are few and have clocks of their own, all timers."""
         found = dict[str, Needs]()
-        passing = passed(times, self.shape.topics)
+        passing = passed(times, self.shape)
         if WAITING in self.state and passing is not None:
             found[WAITING] = Needs(times=passing)
         if self._is_drained(times):
             return found
         if self.shape.by_partition:
             return {TIMERS: Needs()} if TIMERS in self.state else {}
-        for name, time_ms, topics in (
-            (STREAM_DUE, lowest_ms, self.shape.topics),
-            (WALL_DUE, frontier_ms, self.shape.read),
+        for name, time_ms in (
+            (STREAM_DUE, self._lowest_ms),
+            (WALL_DUE, partial(frontier_ms, topics=self.shape.read)),
         ):
-            before_ms, after_ms = (time_ms(clock, topics) for clock in (times.before, times.after))
+            before_ms, after_ms = time_ms(times.before), time_ms(times.after)
             if name in self.state and before_ms < after_ms:
                 found[name] = Needs(times=(before_ms + 1, after_ms))
         return found
@@ -130,22 +140,20 @@ class ProcessRecords(Step):
         keys = pa.concat_tables([table.select([KEY, HASH]) for table in tables]).combine_chunks()
         same = group(keys[KEY])
         mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
-        order = (
-            released.order(mine)
-            if WAITING in self.state
-            else order_by_group(mine, order_of(position_columns(kept)))
-        )
+        in_time = WAITING in self.state
+        order = released.order(mine) if in_time else order_by_group(mine, order_of(position_columns(kept)))
         kept, mine = kept.take(pa.array(order)), mine[order]
         by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
-        records = listed_records(self.shape, kept, released.commit[order], released.late[order])
+        late = (released.late if in_time else np.zeros(len(order), bool))[order]
+        records = listed_records(self.shape, kept, released.commit[order], late)
         global_tables = self._tables(everything if groups else rows.slice(0, 0), kept, at_ms)
         runner = Runner(self.shape, _commits(at_ms, times), records, global_tables)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
         frontier, initial = frontier_ms(times.after, self.shape.read), frozenset(runner.initial)
-        outputs = {"results": runner.forwarded.table(kept, own[KEY].combine_chunks())}
+        outputs = {"results": runner.forwarded.table(kept, own[HASH])}
         tally = TALLY.empty_table() if self.packing and self.packing.is_shared else tally_of(rows)
         if self.shape.sets_apart:
             outputs[REFUSED] = refused_records(kept, runner.refused)
@@ -179,13 +187,13 @@ class ProcessRecords(Step):
     def _released(
         self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times
     ) -> tuple[Released, pa.Table]:
-        """The records that groups get in this increment, and those that have to wait."""
+        """The records that groups get in this increment, and those that have to wait; with MOMENT."""
+        commit, clock = clocks_of(kept, times, self.shape)
+        kept = with_moments(kept, clock, self.shape)
         if WAITING in self.state:
             waiting = state.get(WAITING, self.state[WAITING].empty())
-            return release(kept, waiting, times, self.shape.topics)
-        at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-        commit = np.searchsorted(at_ms, int64(kept[INGESTED]))
-        return Released(kept, commit, np.zeros(len(commit), bool)), kept.slice(0, 0)
+            return release((kept, commit), waiting, times, self.shape)
+        return Released(kept, commit), kept.slice(0, 0)
 
     @property
     def _columns(self) -> list[str]:
@@ -209,10 +217,10 @@ class ProcessRecords(Step):
             runner.run(each, range(ends[each.number], ends[each.number + 1]), clock)
 
     def _clock(self, times: Times) -> Moved:
-        topics = self.shape.topics
-        return Moved(
-            lowest_ms(times.before, topics), [lowest_ms(clock, topics) for _, clock in times.commits]
-        )
+        return Moved(self._lowest_ms(times.before), [self._lowest_ms(clock) for _, clock in times.commits])
+
+    def _lowest_ms(self, clock: Clock) -> int:
+        return lowest_ms(clock, self.shape.grace_ms)
 
     def _partition_clock(self, of: Group, times: Times) -> Moved:
         place = of.key["topic"], of.key["partition"]

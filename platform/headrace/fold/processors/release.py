@@ -1,8 +1,9 @@
 """The order of time: when each record is given to its group.
 
-Law (L34): a record of log commit m with the event time e is released by the first commit n, not before m, after which the
-stream clock has reached e. If it had done so after commit m-1 already, the record is late. So what waits after a commit has
-an event time beyond the clock, and what an increment releases is told by the clock before and after it.
+Law (L34): a record with event time e and clock c has the moment max(e, c - grace). Records go by their moments, then by
+their places. The first commit n after which L(n) - grace is beyond a record's moment releases it. After n every record that
+comes later has a moment at or beyond L(n) - grace. So what waits, and the whole order, do not depend on how logs were
+committed. A record is late if its event time is before its moment.
 """
 
 from __future__ import annotations
@@ -16,81 +17,111 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, Clock, StateTable, Times
+from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
 from headrace.fold.positions import order_of, position_columns
+from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import lowest_ms
+from headrace.fold.segments import HIGHEST, LOWEST
 
 WAITING = "waiting"  # the state's table of records whose moment has not come
+MOMENT = "__moment_ms"  # of records: the clock of their calls
 
 
 @dataclass(frozen=True)
 class Released:
     """Records, and when they are given to their groups.
 
-    commit  the number of the log commit that releases each
-    late    whether it came after its moment
+    records   with MOMENT
+    commit    the number of the log commit that gives each to its group
     """
 
     records: pa.Table
     commit: np.ndarray
-    late: np.ndarray
+
+    @property
+    def moment_ms(self) -> np.ndarray:
+        """The clock of each record's call; LOWEST: none has begun."""
+        return int64(self.records[MOMENT])
+
+    @property
+    def late(self) -> np.ndarray:
+        """Whether each record came after its moment, in the order of time."""
+        late: np.ndarray = int64(self.records[EVENT], null=HIGHEST) < self.moment_ms
+        return late
 
     def order(self, codes: np.ndarray) -> np.ndarray:
-        """The permutation that sorts them by group, then as they are released. In: the number of each one's group."""
+        """The permutation that sorts them by group, then by time. In: the number of each one's group."""
         anywhen = pa.repeat(pa.scalar(0, pa.int64()), self.records.num_rows)
         place = order_of(position_columns(self.records) | {"ingested_ms": anywhen})
-        return np.lexsort((place, int64(self.records[EVENT]), self.commit, codes))
+        return np.lexsort((place, self.moment_ms, codes))
 
 
-def waiting_table(rows: pa.Schema, columns: Sequence[str], topics: Sequence[str]) -> StateTable:
-    """The state's table. In: the rows' schema; the columns of a record."""
-    own = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), *(rows.field(name) for name in columns)]
+def clocks_of(rows: pa.Table, times: Times, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each row's log commit, and the row's clock: its stream time, and not below the node's own before it."""
+    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+    commit, clock = np.searchsorted(at_ms, int64(rows[INGESTED])), int64(rows[STREAM], null=LOWEST)
+    if shape.by_partition:
+        return commit, clock
+    lowest = [lowest_ms(each) for each in (times.before, *(after for _, after in times.commits))]
+    return commit, np.maximum(clock, np.array(lowest, np.int64)[commit])
 
-    return StateTable(
-        pa.schema(own), (EVENT, HASH), _as_they_are, EVENT, partial(_is_released, topics=topics)
-    )
+
+def with_moments(rows: pa.Table, clock: np.ndarray, shape: Shape) -> pa.Table:
+    """Rows with MOMENT. In: the clock of each."""
+    if shape.by_time is not None:
+        begun = np.where(clock == LOWEST, LOWEST, clock - shape.grace_ms)
+        clock = np.maximum(int64(rows[EVENT], null=LOWEST), begun)
+    return rows.append_column(MOMENT, pa.array(clock))
 
 
-def passed(times: Times, topics: Sequence[str]) -> tuple[int, int] | None:
-    """The event times that the stream clock passes in an increment: the first and the last; None: none."""
-    before, after = (lowest_ms(clock, topics) for clock in (times.before, times.after))
-    return (before + 1, after) if before < after else None
+def waiting_table(shape: Shape, columns: Sequence[str]) -> StateTable:
+    """The state's table. In: the columns of a record."""
+    assert shape.by_time is not None
+    own = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), *map(shape.by_time.field, columns)]
+    schema = pa.schema([*own, pa.field(MOMENT, pa.int64())])
+    return StateTable(schema, (MOMENT, HASH), _as_they_are, MOMENT, partial(_is_released, shape=shape))
+
+
+def passed(times: Times, shape: Shape) -> tuple[int, int] | None:
+    """The moments that the stream clock passes in an increment: the first and the last; None: none."""
+    before, after = (lowest_ms(each, shape.grace_ms) for each in (times.before, times.after))
+    return (before, after - 1) if before < after else None
 
 
 def release(
-    came: pa.Table, waiting: pa.Table, times: Times, topics: Sequence[str]
+    given: tuple[pa.Table, np.ndarray], waiting: pa.Table, times: Times, shape: Shape
 ) -> tuple[Released, pa.Table]:
-    """The records that an increment releases, of those that came or have waited; and those that have to wait.
+    """The records that an increment releases, of its own and of those that wait; and those that have to wait.
 
-    In: waiting  rows of WAITING; also such as are not released, or were before
+    In: given    the records of the increment with MOMENT, and the number of each one's log commit
+        waiting  rows of WAITING; also such as are not released, or were before
     """
-    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-    clocks = np.array([lowest_ms(clock, topics) for _, clock in times.commits], np.int64)
-    before_ms = lowest_ms(times.before, topics)
-    passing = passed(times, topics)
+    rows, own = given
+    clocks = np.array([lowest_ms(each, shape.grace_ms) for _, each in times.commits], np.int64)
+    passing = passed(times, shape)
     if passing is None:
         waiting = waiting.slice(0, 0)
     else:
-        event = waiting[EVENT]
+        moment = waiting[MOMENT]
         waiting = waiting.filter(
-            pc.and_(pc.greater_equal(event, passing[0]), pc.less_equal(event, passing[1]))
+            pc.and_(pc.greater_equal(moment, passing[0]), pc.less_equal(moment, passing[1]))
         )
-    own = np.searchsorted(at_ms, int64(came[INGESTED]))
-    event = int64(came[EVENT])
-    late = event <= np.concatenate([[before_ms], clocks])[own]
-    commit = np.maximum(np.searchsorted(clocks, event), own)  # the clock does not fall
-    waits = commit == len(at_ms)
-    released = came.filter(pa.array(~waits))
-    held = waiting.select(released.column_names).cast(released.schema)
-    return Released(
-        pa.concat_tables([released, held]),
-        np.concatenate([commit[~waits], np.searchsorted(clocks, int64(held[EVENT]))]),
-        np.concatenate([late[~waits], np.zeros(held.num_rows, bool)]),
-    ), came.filter(pa.array(waits))
+    commit = np.maximum(_first_beyond(clocks, rows), own)
+    waits = commit == len(clocks)
+    released = rows.filter(pa.array(~waits))
+    earlier = waiting.select(released.column_names).cast(released.schema)
+    commits = np.concatenate([commit[~waits], _first_beyond(clocks, earlier)])
+    return Released(pa.concat_tables([released, earlier]), commits), rows.filter(pa.array(waits))
 
 
-def _is_released(waiting: pa.Table, after: Clock, *, topics: Sequence[str]) -> pa.Array:
-    return pa.array(int64(waiting[EVENT]) <= lowest_ms(after, topics))
+def _first_beyond(clocks: np.ndarray, rows: pa.Table) -> np.ndarray:
+    """The number of the first commit whose clock is beyond the moment of each row; the clock does not fall."""
+    found: np.ndarray = np.searchsorted(clocks, int64(rows[MOMENT]), side="right")
+    return found
+
+
+def _is_released(waiting: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
+    return pa.array(int64(waiting[MOMENT]) < lowest_ms(after, shape.grace_ms))
 
 
 def _as_they_are(rows: pa.Table) -> pa.Table:

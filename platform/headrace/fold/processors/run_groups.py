@@ -8,20 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description import Processor, ProcessorError, Record
-from headrace.description.processor import STREAM, WALL, freeze, moment
+from headrace.description.processor import WALL, freeze, moment
 from headrace.description.processor_function import FunctionProcessor, RunDependentError
 from headrace.fold.processors.context import Group, RunContext, Scheduled
 from headrace.fold.processors.forwarded import (
     DRAINED,
+    END,
     RECORDS,
-    STREAM_TIMERS,
     WALL_TIMERS,
     Cause,
     Forwarded,
 )
 from headrace.fold.processors.shape import Shape
+from headrace.fold.processors.state_tables import BEGIN
 from headrace.fold.processors.tables_as_of import TablesAsOf
 from headrace.fold.segments import LOWEST
+
+CALLS_MAX = 1_000_000  # of a group's timers without a record between them, within one log commit
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Records:
     values     of columns
     position   topic, partition and offset
     times_ms   commit time, event time, stream time
+    moment_ms  the clock of each one's call; LOWEST: it has not begun
     commit     the number of the log commit that each is given in
     late       whether it came after its moment
     """
@@ -59,6 +63,7 @@ class Records:
     values: Sequence[Sequence[Any]]
     position: Sequence[Sequence[Any]]
     times_ms: Sequence[Sequence[int | None]]
+    moment_ms: Sequence[int]
     commit: Sequence[int]
     late: Sequence[bool]
 
@@ -81,7 +86,6 @@ class Runner:
         """Make the object, and call its `init`. In: tables  that all groups read."""
         self._shape, self._commits, self._records, self._tables = shape, commits, records, tables
         self.forwarded = Forwarded(shape)
-        self._before_ms = LOWEST  # the stream clock before the current log commit
         self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
         self._context = RunContext(shape, self.forwarded, tables.stores if tables else {})
         self._processor = _made(shape, self._context)
@@ -139,27 +143,31 @@ class Runner:
             yield record
 
     def _commit(self, group: Group, at: int, mine: Sequence[int], clock: Moved) -> None:
-        """One log commit, phase by phase."""
+        """One log commit: timers by the wall clock, records with the timers before them, timers at its end, and a drain."""
         context, at_ms = self._context, self._commits.at_ms[at]
         context.wall_ms = at_ms
-        context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
-        context.expire(context.stream_ms)
-        self._before_ms = context.stream_ms
+        context.clock_ms = clock.after_ms[at - 1] if at else clock.before_ms
         if self._tables:
             self._tables.before_commit(at_ms)
-        self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
+        self._call_wall_timers(group, at_ms)
         for number in mine:
             self._process(group, number, at_ms)
-        context.stream_ms = after_ms = clock.after_ms[at]
+        after_ms = clock.after_ms[at]
         if self._tables:
             self._tables.after_commit(at_ms)
-        self._call_timers(group, STREAM, after_ms, Cause(at_ms, STREAM_TIMERS, after_ms, -1, group.number))
+        self._call_stream_timers(group, after_ms, (END, -1))
+        context.clock_ms = after_ms
+        context.expire(after_ms)
         if self._shape.closes and at in self._commits.drains and group.holds:
-            context.cause = Cause(at_ms, DRAINED, at_ms, -1, group.number)
+            context.cause = Cause(at_ms, DRAINED, at_ms, after_ms, -1, group.number)
             self._call("close", group, f"the drain of {moment(at_ms)}", self._processor.close)
 
     def _process(self, group: Group, number: int, at_ms: int) -> None:
-        """One record. Only its reason is left of one that is set apart."""
+        """One record, after the timers that its clock has reached. Only its reason is left of one that is set apart."""
+        if group.timers:
+            if self._tables:
+                self._tables.at_record(number)
+            self._call_stream_timers(group, self._records.moment_ms[number], (RECORDS, number))
         for attempt in range(self._shape.attempts):
             group.begin()
             rows = len(self.forwarded.causes)
@@ -190,36 +198,71 @@ class Runner:
         context = self._context
         if self._tables:
             self._tables.at_record(number)
-        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
-        now_ms = max(event_ms or 0, self._before_ms) if self._shape.by_time is not None else stream_ms
-        context.wall_ms, context.stream_ms = at_ms, LOWEST if now_ms is None else now_ms
-        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+        event_ms, clock_ms = self._records.times_ms[1][number], self._records.moment_ms[number]
+        context.wall_ms, context.clock_ms = at_ms, clock_ms
+        context.cause = Cause(at_ms, RECORDS, event_ms, clock_ms, number, group.number)
 
     @property
     def _name(self) -> str:
         return self._shape.called
 
-    def _call_timers(self, group: Group, clock: str, now_ms: int, cause: Cause) -> None:
-        """Call the timers that a clock has reached, each once."""
+    def _call_wall_timers(self, group: Group, at_ms: int) -> None:
+        """The timers that the commit time has reached, each once; an earlier one may take them back, or set them anew."""
         due = [
             (timer.due_ms, timer.name)
             for timer in group.timers.values()
-            if timer.clock == clock and timer.due_ms is not None and timer.due_ms <= now_ms
+            if timer.clock == WALL and timer.due_ms is not None and timer.due_ms <= at_ms
         ]
-        self._context.cause = cause
         for due_ms, name in sorted(due):
             timer = group.timers[name]
-            if (
-                timer.due_ms != due_ms or timer.clock != clock
-            ):  # the one before it has taken it back, or set it anew
-                continue
-            group.set_timer(replace(timer, due_ms=None if timer.once else timer.after(now_ms)))
-            method = getattr(self._processor, timer.method, None)
-            if method is None:
-                raise ProcessorError(
-                    f"Node '{self._shape.node}': timer '{name}' calls a method {timer.method}, which does not exist."
-                )
-            self._call(timer.method, group, f"the timer '{name}' of {moment(now_ms)}", method, moment(now_ms))
+            if (timer.due_ms, timer.clock) == (due_ms, WALL):
+                self._context.cause = self._cause_of(group, due_ms, (WALL_TIMERS, -1))
+                self._call_timer(group, timer, timer.after(at_ms), due_ms)
+
+    def _call_stream_timers(self, group: Group, upto_ms: int, place: tuple[int, int]) -> None:
+        """The timers that the stream clock has reached, each at each of its times.
+
+        In:     place  the phase; and the number of the record before which they are called, or -1
+        Raises: ProcessorError beyond CALLS_MAX
+        """
+        if upto_ms == LOWEST:
+            return
+        calls = 0
+        while (timer := group.due(upto_ms)) is not None:
+            assert timer.due_ms is not None
+            due_ms = upto_ms if timer.due_ms == BEGIN else timer.due_ms
+            calls += 1
+            if calls > CALLS_MAX:
+                raise self._too_many(group, timer.name, upto_ms)
+            self._context.clock_ms = due_ms
+            self._context.cause = self._cause_of(group, due_ms, place)
+            self._call_timer(group, timer, timer.after(due_ms), due_ms)
+
+    def _cause_of(self, group: Group, due_ms: int, place: tuple[int, int]) -> Cause:
+        """The cause of a timer's rows; those of timers that are due at one time are numbered together."""
+        context, (phase, record) = self._context, place
+        last = context.cause
+        cause = Cause(context.wall_ms, phase, due_ms, context.clock_ms, record, group.number, due_ms)
+        if last is not None and replace(last, number=0, clock_ms=cause.clock_ms) == cause:
+            cause.number = last.number
+        return cause
+
+    def _call_timer(self, group: Group, timer: Scheduled, after: Scheduled, due_ms: int) -> None:
+        group.set_timer(after)
+        method = getattr(self._processor, timer.method, None)
+        if method is None:
+            raise ProcessorError(
+                f"Node '{self._shape.node}': timer '{timer.name}' calls a method {timer.method}, which does not exist."
+            )
+        where = f"the timer '{timer.name}' of {moment(due_ms)}"
+        self._call(timer.method, group, where, method, moment(due_ms))
+
+    def _too_many(self, group: Group, name: str, upto_ms: int) -> ProcessorError:
+        return ProcessorError(
+            f"Node '{self._shape.node}': timers of the group {dict(group.key)!r} were called {CALLS_MAX:,} times without "
+            f"a record between them, and more are due, such as '{name}', by {moment(upto_ms)}.",
+            hint="Schedule a longer interval, or cancel the timer while nothing happens; give the changed node a new name.",
+        )
 
     def _call(self, what: str, group: Group, where: str, call: Callable[..., None], *args: Any) -> None:
         try:

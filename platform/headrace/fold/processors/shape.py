@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.description import Column, Processed
-from headrace.description.processed import SET_APART, TIME, Makes
+from headrace.description.processed import SET_APART, Makes
 from headrace.description.processor import EPOCH
+from headrace.description.processor_order import TIME
 from headrace.description.stores import KEY_VALUE
 from headrace.description.stores import TIMES as TIMES_OF
 from headrace.fold.contract import PARTITION, TOPIC
@@ -68,6 +69,7 @@ class Shape:
     sets_apart      whether a record for which it raises is a dead letter; else it stops the node
     attempts        how often a record is tried before
     by_time         of records in the order of time the schema of the rows; None: they come in the log's order
+    grace_ms        in the order of time, how long a record may come after those that it belongs before
     """
 
     node: str
@@ -88,6 +90,7 @@ class Shape:
     sets_apart: bool
     attempts: int
     by_time: pa.Schema | None
+    grace_ms: int = 0
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -122,6 +125,7 @@ class Shape:
             node.on_error == SET_APART,
             node.attempts,
             inputs if node.order == TIME else None,
+            node.grace_ms,
         )
 
     @property

@@ -52,7 +52,7 @@ def tables_of(shape: Shape) -> dict[str, StateTable]:
     if shape.by_partition:
         return found
     if shape.stream_wait_ms is not None:
-        is_over = partial(_stream_is_over, topics=shape.topics)
+        is_over = partial(_stream_is_over, shape=shape)
         found[STREAM_DUE] = StateTable(reminder, (DUE, HASH), _once, DUE, is_over)
     if shape.wall_wait_ms is not None:
         found[WALL_DUE] = StateTable(
@@ -99,10 +99,10 @@ def frontier_ms(clock: Clock, topics: Sequence[str]) -> int:
     return max((clock.upto_ms[topic] for topic in topics if topic in clock.upto_ms), default=0)
 
 
-def lowest_ms(clock: Clock, topics: Sequence[str]) -> int:
-    """The stream clock of groups; LOWEST: it has not begun."""
+def lowest_ms(clock: Clock, grace_ms: int = 0) -> int:
+    """The stream clock of groups: the lowest stream time, less a grace; LOWEST: it has not begun."""
     found = clock.lowest_ms
-    return LOWEST if found is None else found
+    return LOWEST if found is None else found - grace_ms
 
 
 def _entries(shape: Shape, store: StoreShape) -> StateTable:
@@ -144,7 +144,7 @@ def _is_deleted(rows: pa.Table, after: Clock) -> pa.Array:
 def _has_ended(rows: pa.Table, after: Clock, *, shape: Shape, store: StoreShape) -> pa.Array:
     """Deleted entries, and those whose end the stream clock of their group has reached."""
     ends = int64(rows[ENDS], null=HIGHEST) if store.has_ttl else _ends_of_keys(rows, store)
-    over: int | np.ndarray = lowest_ms(after, shape.topics)
+    over: int | np.ndarray = lowest_ms(after, shape.grace_ms)
     if shape.by_partition:
         places = [rows[named("by", field).name].to_pylist() for field in shape.group]
         reached = [after.partition_ms(place) for place in zip(*places, strict=True)]
@@ -157,8 +157,8 @@ def _ends_of_keys(rows: pa.Table, store: StoreShape) -> np.ndarray:
     return int64(last) // 1000 + (store.lives_ms or 0)
 
 
-def _stream_is_over(rows: pa.Table, after: Clock, *, topics: Sequence[str]) -> pa.Array:
-    return pa.array(int64(rows[DUE]) <= lowest_ms(after, topics))
+def _stream_is_over(rows: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
+    return pa.array(int64(rows[DUE]) <= lowest_ms(after, shape.grace_ms))
 
 
 def _wall_is_over(rows: pa.Table, after: Clock, *, topics: Sequence[str]) -> pa.Array:

@@ -55,9 +55,9 @@ class Entries:
 class StoreOfGroup:
     """A store of the current group, whatever its keys are to user code."""
 
-    def __init__(self, shape: StoreShape, stream_ms: Callable[[], int]) -> None:
-        """In: stream_ms  tells the stream time of what is called."""
-        self._shape, self._name, self._stream_ms = shape, shape.name, stream_ms
+    def __init__(self, shape: StoreShape, clock_ms: Callable[[], int]) -> None:
+        """In: clock_ms  gives the stream clock of the current call; LOWEST: it has not begun."""
+        self._shape, self._name, self._clock_ms = shape, shape.name, clock_ms
         self._value_names = [each.name for each in shape.value]
         keys = shape.key[: len(shape.key) - shape.times]
         self._key_names = [each.name for each in keys]
@@ -67,15 +67,13 @@ class StoreOfGroup:
         )
         self._copies = [copier(each) for each in shape.value]
         self._entries: Entries | None = None
-        self._over_ms = LOWEST  # entries that end by then are gone
 
     def enter(self, entries: Entries | None) -> None:
         """Stand for another group; None: for none."""
         self._entries = entries
 
     def expire(self, over_ms: int) -> None:
-        """Let the entries go that end by a time of the stream clock."""
-        self._over_ms = over_ms
+        """Remove the entries that end by a time that no later call's clock is before."""
         entries = self._of_group
         if self._shape.lives_ms is None or over_ms < entries.soonest or over_ms == LOWEST:
             return
@@ -95,8 +93,8 @@ class StoreOfGroup:
         return self._entries
 
     def _get(self, key: Key) -> Any:
-        found = self._of_group.values.get(key)
-        return None if found is None else self._shown(found)
+        value = self._of_group.values.get(key)
+        return None if value is None or self._has_ended(key, value) else self._shown(value)
 
     def _set(self, key: Key, value: Any) -> None:
         if value is None and len(self._values) == 1:
@@ -104,18 +102,29 @@ class StoreOfGroup:
             return
         made, entries = self._converted(value), self._of_group
         if self._shape.has_ttl:
-            stream_ms = self._stream_ms()
-            made = (*made, None if stream_ms == LOWEST else stream_ms + (self._shape.lives_ms or 0))
+            made = (*made, self._end_of_put(entries.values.get(key)))
         if self._shape.lives_ms is not None:
-            end = self._end_of(key, made)
-            if end <= self._over_ms:
+            if self._has_ended(key, made):
                 return
-            entries.soonest = min(entries.soonest, end)
+            entries.soonest = min(entries.soonest, self._end_of(key, made))
         entries.set(key, made)
 
     def _remove(self, key: Key) -> None:
-        if key in self._of_group.values:
+        value = self._of_group.values.get(key)
+        if value is not None and not self._has_ended(key, value):
             self._of_group.set(key, None)
+
+    def _has_ended(self, key: Key, value: Value) -> bool:
+        """Whether an entry is over for the current call."""
+        return self._shape.lives_ms is not None and self._end_of(key, value) <= self._clock_ms()
+
+    def _end_of_put(self, before: Value | None) -> int | None:
+        """When an entry ends that is put now; a put never shortens the life of the entry before."""
+        clock_ms = self._clock_ms()
+        if clock_ms == LOWEST or (before is not None and before[-1] is None):
+            return None
+        end = clock_ms + (self._shape.lives_ms or 0)
+        return end if before is None else max(end, int(before[-1]))
 
     def _sorted(self, lowest: Key | None = None, highest: Key | None = None) -> list[tuple[Key, Any]]:
         """Keys and values in their order. In: the first and the last key; None: all."""
@@ -124,6 +133,7 @@ class StoreOfGroup:
             item
             for item in found
             if (lowest is None or lowest <= item[0]) and (highest is None or item[0] <= highest)
+            if not self._has_ended(*item)
         )
         return [(key, self._shown(value)) for key, value in sorted(some, key=_by_key)]
 

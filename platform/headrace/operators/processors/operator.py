@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.description import Processed
-from headrace.description.processed import TIME
+from headrace.description.processor_order import TIME
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
 from headrace.operators.contract import OfNode, Waits
 
