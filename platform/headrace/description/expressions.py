@@ -23,6 +23,7 @@ from headrace.errors import DescriptionError
 
 _SELECT = "SELECT "
 _SPECIAL_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
+_TIME_ALONE = re.compile(r"\s*(\d+:|T)")
 _QUANTIFIED = frozenset({"LIKE", "ILIKE", "RLIKE"})
 
 
@@ -214,8 +215,17 @@ def _refuse_special_times(tree: exp.Expr, sql: str, what: str) -> None:
     for literal in tree.find_all(exp.Literal):
         parent = literal.parent
         is_text = isinstance(parent, exp.Cast) and parent.to.this == exp.DType.TEXT
+        if isinstance(parent, exp.Cast) and _is_time(parent) and _TIME_ALONE.match(str(literal.this)):
+            raise DescriptionError(
+                f"{what}: '{literal.this}' in {sql!r} is a time without a date, so it would depend on the day.",
+                hint="Write the date, too.",
+            )
         if literal.is_string and not is_text and _SPECIAL_TIMES.fullmatch(literal.this):
             raise DescriptionError(
                 f"{what}: '{literal.this}' in {sql!r} depends on the run where a date or time is expected.",
                 hint=f"If text is meant, write CAST('{literal.this}' AS STRING).",
             )
+
+
+def _is_time(cast: exp.Cast) -> bool:
+    return cast.to.this in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPTZ)

@@ -14,6 +14,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from headrace.description.source_chain import SOURCE_CHAIN
+from headrace.description.times_of_day import without_times_of_day
 from headrace.errors import DescriptionError
 
 CHAIN, HEADERS = "record_source_chain", "__headers"
@@ -49,13 +50,13 @@ class Runnable:
 
 @lru_cache(maxsize=1024)
 def runnable(sql: str, chain_header: str = SOURCE_CHAIN) -> Runnable:
-    """An expression with its calls of these functions replaced by what they stand for.
+    """An expression with its calls of these functions replaced by what they stand for, and without times of day.
 
     In:     chain_header  the header of the topic's log that holds the source chain
     Raises: DescriptionError when one is called with other arguments than it has
     """
     if "record_" not in sql.lower():
-        return Runnable(sql, frozenset())
+        return Runnable(without_times_of_day(sql), frozenset())
     try:
         tokens = Dialect.get_or_raise("spark").tokenize(sql)
     except SqlglotError:  # the text is no SQL, which is told where it is parsed
@@ -69,7 +70,7 @@ def runnable(sql: str, chain_header: str = SOURCE_CHAIN) -> Runnable:
         functions.add(name)
         made += sql[end : token.start] + stands_for
         end = last.end + 1
-    return Runnable(made + sql[end:], frozenset(functions))
+    return Runnable(without_times_of_day(made + sql[end:]), frozenset(functions))
 
 
 def refuse_metadata(expressions: Iterable[str], what: str) -> None:

@@ -42,10 +42,11 @@ from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import HEADERS as LOG_HEADERS
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
+from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.refusals import refusals_explained, refusals_of
-from headrace.spark.row_steps import RAW, origins, refuse_generators, refuses, rows_of
+from headrace.spark.row_steps import RAW, expression_of, origins, refuse_generators, refuses, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -98,6 +99,8 @@ class NodeRows:
             with refusals_of(node):
                 frame = feed_frame(feed, empty)
             refuse_generators(frame, feed.stream)
+            if any(branch.steps for branch in feed.stream.branches) or feed.conditions:
+                refuse_day_of_run(frame, f"Node '{node.name}'")
             schema = arrow_schema(frame.schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
@@ -184,7 +187,7 @@ def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream, headers=feed.reads_headers)
     if not feed.conditions:
         return rows
-    passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
+    passes = (F.coalesce(expression_of(condition), F.lit(False)) for condition in feed.conditions)
     with refusals_explained(", ".join(f"where({condition!r})" for condition in feed.conditions)):
         return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 

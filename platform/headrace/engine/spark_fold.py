@@ -52,6 +52,7 @@ from headrace.fold.contract import Clock, Step, Times
 from headrace.spark.one_task import mapped
 from headrace.spark.refined_rows import refined
 from headrace.spark.refusals import refusals_explained
+from headrace.spark.row_steps import expression_of
 from headrace.spark.session import is_local
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _selected(part: str, selection: Selection, rows: DataFrame) -> DataFrame:
         for name, carried in side.items()
         if name.lower() not in sides
     }
-    values = (F.expr(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
+    values = (expression_of(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
     both = rows.select("*", *structs, *plain.values())
     with refusals_explained(f"join: select={[*selection.values.values()]}"):
         return both.select(*(F.col(quote(name)) for name in names), *values)

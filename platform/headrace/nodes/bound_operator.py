@@ -25,6 +25,7 @@ from headrace.fold.contract import KEY
 from headrace.fold.relations.tree import Grower, refinement_of, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
+from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
 from headrace.spark.one_task import arrow_schema, table_schema
 
@@ -170,7 +171,9 @@ def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema
     refinement = refinement_of(node, part, pa.schema([]))
     carried = pa.schema([rows.field(name).with_name(carry) for name, carry in refinement.source.items()])
     nothing = local_frame(spark, [], from_arrow_schema(carried))
-    made = arrow_schema(computed_columns({part: refinement}, nothing).schema)
+    computed = computed_columns({part: refinement}, nothing)
+    refuse_day_of_run(computed, "A step after a table")
+    made = arrow_schema(computed.schema)
     before = f"{refinement.part}:"
     return pa.schema(
         [
@@ -193,7 +196,9 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
         + [keys[place].with_name(name) for place, name in enumerate(selection.key.values())]
     )
     nothing = local_frame(spark, [], from_arrow_schema(carried))
-    made = arrow_schema(computed_columns({part: selection}, nothing).schema)
+    computed = computed_columns({part: selection}, nothing)
+    refuse_day_of_run(computed, "The select of a join")
+    made = arrow_schema(computed.schema)
     values = [made.field(f"{part}:{name}").with_name(name).with_nullable(True) for name in selection.values]
     return pa.schema([*keys, *values])
 

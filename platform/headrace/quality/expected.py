@@ -19,6 +19,7 @@ from headrace.quality.claims import Check, Claim, Finding, Outcome
 from headrace.quality.failing_rows import can_be_erased, examples, row_text
 from headrace.quality.words import counted, joined, percent, short
 from headrace.spark.lake_rows import rows_of_files, spark_schema
+from headrace.spark.row_steps import expression_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ def judge_increment(spark: SparkSession, lake: Lake, node: Node, after: int) -> 
     if not names:
         return Increment(newest)
     rows = rows_of_files(spark, uri, names, spark_schema(lakes.open_table(uri)))
-    fails = [F.count_if(~F.expr(condition)).alias(name) for name, condition in rules.items()]
+    fails = [F.count_if(~expression_of(condition)).alias(name) for name, condition in rules.items()]
     found = rows.agg(F.count(F.lit(1)).alias("__rows"), *fails).first()
     assert found is not None
     return Increment(newest, found["__rows"], {name: found[name] for name in rules if found[name]})

@@ -17,6 +17,7 @@ from headrace.nodes.topics import topics_below
 from headrace.observe.views import without_internal
 from headrace.quality.books import open_books
 from headrace.quality.words import counted, quoted
+from headrace.spark.row_steps import expression_of
 from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def failing_rows(spark: SparkSession, lake: Lake, node: Node, rows_max: int = SH
     node = found_in(lake, node)
     rows = without_internal(open_books(pinned(spark), lake, node).results)
     rules = {each.name: each.condition for each in node.expectations if each.condition is not None}
-    fails = [F.count_if(~F.expr(condition)).alias(name) for name, condition in rules.items()]
+    fails = [F.count_if(~expression_of(condition)).alias(name) for name, condition in rules.items()]
     found = rows.agg(F.count(F.lit(1)).alias("__rows"), *fails).first()
     assert found is not None
     return [
@@ -85,7 +86,9 @@ def failing_rows(spark: SparkSession, lake: Lake, node: Node, rows_max: int = SH
 def examples(rows: DataFrame, expectation: Expectation, rows_max: int = SHOWN) -> list[dict[str, Any]]:
     """Some rows that fail an expectation about single rows."""
     assert expectation.condition is not None
-    return [row.asDict() for row in rows.where(~F.expr(expectation.condition)).limit(rows_max).collect()]
+    return [
+        row.asDict() for row in rows.where(~expression_of(expectation.condition)).limit(rows_max).collect()
+    ]
 
 
 def row_text(row: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from headrace.description import Select, Where, WithColumn, parse_expression, quote
 from headrace.fold.changes.station import MADE, PASSES, Refinement
 from headrace.spark.refusals import in_words, refusals_explained
+from headrace.spark.row_steps import expression_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,4 +57,4 @@ def _applied(frame: DataFrame, step: RowStep, key: Sequence[str]) -> DataFrame:
 
 
 def _if_passes(expression: str) -> Column:
-    return F.when(F.col(_PASSES), F.expr(expression))
+    return F.when(F.col(_PASSES), expression_of(expression))

@@ -87,6 +87,11 @@ def column_of(sql: str, topic: Topic) -> Column:
     return F.expr(runnable(sql, topic.chain_header).sql)
 
 
+def expression_of(sql: str) -> Column:
+    """An expression over rows of a table, as Spark runs it."""
+    return F.expr(runnable(sql).sql)
+
+
 def applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
     """The rows of a topic after one step more.
 
