@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.spark
 
 SECOND, CUTS, RECORDS = 1_000, 3, 20
 ALL_KEYS = 1_000  # more than there are
+KEYS = ["a", "b", "ü"]
 T = hr.Topic("t", key="key STRING", value="value BIGINT, ref STRING", idle_timeout="5 seconds")
 U = hr.Topic("u", key="key STRING", value="value BIGINT, ref STRING", idle_timeout="5 seconds")
 TOTALS: dict[str, Any] = {"n": hr.count(), "total": hr.sum("value")}
@@ -108,8 +110,11 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
         for cut in range(CUTS):
             for _ in range(RECORDS):
                 pipe(driver, random, cut)
-            driver.advance_wall_clock("3 seconds")
             last = cut == CUTS - 1
+            for topic, key in product("tu", KEYS if last else ()):  # so that inner joins have rows at the end
+                value = {"value": 2, "ref": key}
+                driver.pipe(topic, key=key, value=value, timestamp_ms=BEGIN_MS + (9 * cut + 4) * SECOND)
+            driver.advance_wall_clock("3 seconds")
             driver.cut(names if last else [name for name in names if random.random() < 0.7])
     yield driver
     driver.close()
@@ -117,11 +122,10 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
 
 def pipe(driver: TestDriver, random: Random, cut: int) -> None:
     """Send a random record: of a few keys, some out of order, some tombstones, some malformed."""
-    keys = ["a", "b", "ü"]
-    value: Any = {"value": random.choice([None, *range(5)]), "ref": random.choice([*keys, "nobody", None])}
+    value: Any = {"value": random.choice([None, *range(5)]), "ref": random.choice([*KEYS, "nobody", None])}
     driver.pipe(
         random.choice("ttu"),
-        key=random.choice([*keys, *keys, None]),
+        key=random.choice([*KEYS, *KEYS, None]),
         value=random.choice([value] * 8 + [None, b"{"]),
         timestamp_ms=BEGIN_MS + (9 * cut + random.randrange(-3, 4)) * SECOND,
         partition=random.randrange(2),
