@@ -69,6 +69,20 @@ class Refuses(hr.Processor):
         self.context.forward(page=record["page"])
 
 
+class Passes(hr.Processor):
+    """Passes records on; a timer of an hour does nothing."""
+
+    def init(self, context: hr.Context) -> None:
+        self.context = context
+        context.schedule("1 hour", self.rest)
+
+    def process(self, record: hr.Record) -> None:
+        self.context.forward(customer=record["customer"], page=record["page"])
+
+    def rest(self, moment: dt.datetime) -> None:
+        """Nothing."""
+
+
 BY_HAND = (
     VISITS.group_by("customer")
     .process(
@@ -171,3 +185,23 @@ def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_
     assert fates(driver.ledger("pages")) == {"used": 2, "dead_letter": 1}
     assert [row["page"] for row in driver.backfill("pages").collect()] == ["one", "two"]
     assert verify_keys(driver.spark, driver._lake, pages, 3).equal
+
+
+def test_long_timers_of_a_processor_hold_no_window_behind_it_open(drive: Drive) -> None:
+    passes = (
+        VISITS.group_by("customer")
+        .process(Passes, output="customer STRING, page STRING", stream_wait="1 hour")
+        .named("passed")
+    )
+    counts = (
+        passes.group_by("customer")
+        .window(hr.tumbling("10 seconds"), grace="0 seconds")
+        .aggregate(n=hr.count())
+        .suppress(hr.until_window_closes())
+        .named("pages_per_window")
+    )
+    driver = drive(passes, counts)
+    for number in (1, 2, 30):
+        driver.pipe("visits", key="a", value={"page": f"{number}"}, timestamp_ms=number * SECOND)
+    driver.cut()
+    assert [row["n"] for row in driver.read("pages_per_window").collect()] == [2]

@@ -126,6 +126,11 @@ class Node(WaysOn, ABC):
         return 0
 
     @property
+    def lag_ms(self) -> int:
+        """How far stream time in the node's log is behind that of its topics: as long as the node waits."""
+        return self.longest_wait_ms
+
+    @property
     def longest_wall_wait_ms(self) -> int:
         """How long after a record's ingestion something can still wait for wall-clock time; 0: nothing ever does."""
         return 0

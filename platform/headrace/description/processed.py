@@ -174,6 +174,11 @@ class Processed(Emitting):
         return self.grace_ms + max(self.stream_wait_ms or 0, int(self.order == TIME))
 
     @property
+    def lag_ms(self) -> int:
+        """The grace alone: timers that are not called yet are due beyond the lowest stream time."""
+        return self.grace_ms
+
+    @property
     def longest_wall_wait_ms(self) -> int:
         """The longest interval of a timer by the wall clock."""
         return self.wall_wait_ms or 0

@@ -147,7 +147,8 @@ class NodeLog:
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
-        at_ms, stream = stream_times(before, commits, waits_ms)
+        spare_ms = self._node.longest_wait_ms - self._node.lag_ms
+        at_ms, stream = stream_times(before, commits, [ms - spare_ms for ms in waits_ms])
         idle = idle_after(self._node, times, commits, waits_ms)
         changed = [
             (at, each)
