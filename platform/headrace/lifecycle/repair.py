@@ -9,8 +9,9 @@ log is refused. Then a lost commit of the log comes back
 
 1. from files, if they are still in the table's folder although no version names them: as it was, row by row;
 2. else from Kafka: its records are sequenced again, from where the commit before left the log to where the next one began.
-   They get commit times between the two. Decisions of a person or of the clock in the lost commit are gone. If the log
-   became complete with it (see `Sequencer.read_first_to`), the new commit states that again.
+   They get commit times between the two. The report counts the records that Kafka has compacted away: they do not come back.
+   Decisions of a person or of the clock in the lost commit are gone. If the log became complete with it (see
+   `Sequencer.read_first_to`), the new commit states that again.
 
 No commit is put back before it is known that all can be put back. Nothing may write meanwhile: the repair holds the leases
 of the log, of its nodes and of their backfills all the time. If it is interrupted, run it again. It looks again after it has
@@ -234,7 +235,7 @@ class Repair:
             files, records = self._from_kafka(gap)
         files = fill_commits(self._spark, self._path, self._topic, files, gap.after_ms, stray=stray)
         maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
-        source = f"{records:,} records read from Kafka" if records else "from files that no version named"
+        source = "from files that no version named" if stray else _read_from_kafka(gap, records)
         what = ", ".join(gap.stretches) or "no record"
         commits = f"{gap.commits:,} commit{'s' if gap.commits > 1 else ''}"
         return Repaired(writer, f"{commits} put back ({what}), {source}")
@@ -307,6 +308,18 @@ class Repair:
             return None
         log = read(self._spark, self._path).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(at_ms)))
         return learn(guard, log.where(since_last_reset(resets_in(log))))
+
+
+def _read_from_kafka(gap: Gap, records: int) -> str:
+    """The records that came back and, in a topic that Kafka compacts, how many did not."""
+    lost = sum(last - first + 1 for first, last in gap.offsets.values()) - records
+    read = f"{records:,} record{'' if records == 1 else 's'} read from Kafka"
+    if not lost:
+        return read
+    offsets = f"{lost:,} offset{'' if lost == 1 else 's'}"
+    return (
+        f"{read}; at {offsets} Kafka has no record: it compacted the topic, or they belong to a transaction"
+    )
 
 
 def _undone(uri: str, writer: str, of: str) -> Iterator[Repaired]:
