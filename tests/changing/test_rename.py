@@ -9,14 +9,18 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.changing.rename_node import rename_node
+from headrace.changing.rename_node import rename_node, require_renamable, why_not_renamed
 from headrace.description import OtherNodeError
+from headrace.errors import TerminalError
 from headrace.lake import kinds, small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lake.writer import OvertakenError
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
 from headrace.log.clock import SystemClock
+from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.limits import limits_entry
+from headrace.nodes.node_tables import write_description
 from headrace.nodes.opening import forget_openings_but
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, found_in
@@ -24,7 +28,8 @@ from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_thi
 from headrace.nodes.state_commits import state_record
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.readers import asked_by, readers_of, register
-from tests.changing.held import COLUMNS, hold, hold_log
+from headrace.writing.requests import ask, withdraw
+from tests.changing.held import COLUMNS, hold, hold_log, hold_records
 from tests.scenarios.chained import COUNTS
 
 if TYPE_CHECKING:
@@ -49,6 +54,54 @@ def test_a_micro_batch_that_a_crash_had_interrupted_is_repeated_under_the_new_na
     assert commit is not None
     assert commit.record["progress"]["batch"] == 7
     assert small_files.read_json(lake.plan("sums")) == plan
+
+
+def test_a_delivery_that_was_broken_off_goes_on_under_its_name_before_the_node_has_another(
+    tmp_path: Path,
+) -> None:
+    """Repeated under the new name its rows would have another root, and a guard after the sink would take them again."""
+    lake, sink = Lake(f"file:{tmp_path}"), hr.KafkaSink("out")
+    sums = TOTALS.named("sums", renamed_from="totals")
+    hold(lake, TOTALS, progress=Progress(batch=7))
+    small_files.write_json(lake.plan("totals"), {"batch": 8, "after_ms": {}, "upto_ms": {"readings": 5}})
+    assert why_not_renamed(lake, sums) is None, "no sink has got anything"
+    obstacle = why_not_renamed(lake, sums.to(sink))
+    assert obstacle is not None
+    assert "a delivery of 'totals' to its sinks was broken off" in obstacle.reason
+    assert "Run the code of before" in obstacle.way_out
+    with pytest.raises(TerminalError, match="'sums' cannot go on from the tables of 'totals'"):
+        require_renamable(lake, sums.to(sink))
+    write_description(cast("Any", None), lake, TOTALS.to(sink))
+    assert why_not_renamed(lake, sums) is not None, "the sink was taken out with the same change"
+    small_files.write_json(lake.plan("totals"), {"batch": 7, "after_ms": {}, "upto_ms": {"readings": 5}})
+    assert why_not_renamed(lake, sums) is None, "the delivery is whole"
+
+
+def test_limits_that_are_asked_for_or_not_yet_read_stand_in_the_way(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    limited = TOTALS.suppress(hr.until_time_limit("5 minutes")).named("limited")
+    other = limited.named("other", renamed_from="limited")
+    hold_records(lake, READINGS, {0: range(2)})
+    hold(lake, limited, progress=Progress(batch=7, upto_ms={"readings": 1_700_000_000_000}))
+    assert why_not_renamed(lake, other) is None
+    name = ask(lake, "readings", {"node": "limited", "limits": {"limit_ms": 1}})
+    assert "limits of 'limited'" in str(why_not_renamed(lake, other))
+    withdraw(lake, "readings", name)
+    assert why_not_renamed(lake, other) is None
+    for node in ("elsewhere", "limited"):
+        assert why_not_renamed(lake, other) is None
+        entry = limits_entry(node, {"max_records": 5}, "request")
+        table = lakes.open_table(lake.log("readings"))
+        file = write_decisions(
+            lake.log("readings"),
+            table.schema,
+            "readings",
+            "control",
+            1_700_000_000_001,
+            [Decision(0, 0, entry)],
+        )
+        lakes.TableWriter(table, lakes.APPENDER).append([file], {"writer": "log/readings"})
+    assert "limits of 'limited'" in str(why_not_renamed(lake, other)), "the node has not read them"
 
 
 def test_the_former_name_is_given_up_and_the_new_one_waits_for_its_tables(tmp_path: Path) -> None:

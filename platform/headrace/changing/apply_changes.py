@@ -29,7 +29,7 @@ from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.compare_generations import Differences, compare_generations
 from headrace.changing.held_by_others import unless_others_write
 from headrace.changing.plan_changes import held_node, plan_changes
-from headrace.changing.rename_node import rename_node
+from headrace.changing.rename_node import rename_node, require_renamable
 from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
@@ -140,9 +140,11 @@ class ApplyChanges:
     def _begun(self, stack: ExitStack, on_stage: Callable[[str], None]) -> dict[str, Rebuild]:
         """The rebuilds, by node, once nodes have their new names."""
         self._rewrite_logs(on_stage)
+        described = {node.required_name: node for node in self._nodes}
         for each in self.plan.renamed:
             assert each.renamed_from is not None
             with self._alone([each.renamed_from, each.node], ask=True) as leases:
+                require_renamable(self._lake, described[each.node])
                 rename_node(self._lake, each.renamed_from, each.node, leases.values())
         self._written_again |= {*self._logs_written_again()}
         rebuilds = {}

@@ -19,7 +19,7 @@ from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
-from headrace.changing.rename_node import why_not_renamed
+from headrace.changing.rename_node import Obstacle, why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from headrace.settings.kafka import KafkaSettings
 
 NO_CHANGES = Changes()
-NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
 
 
 @dataclass(frozen=True)
@@ -136,11 +135,11 @@ class _Planner:
         """The plan for it under its former name, if it can go on from there."""
         before = node.renamed_from
         assert before is not None
-        reason = why_not_renamed(self._lake, node)
+        obstacle = why_not_renamed(self._lake, node)
         if before in {each.required_name for each in self._nodes}:
-            reason = f"'{before}' is a node of this pipeline"
-        if reason:
-            return NodePlan(node.required_name, REFUSED, reason=reason, way_out=NO_RENAME)
+            obstacle = Obstacle(f"'{before}' is a node of this pipeline")
+        if obstacle is not None:
+            return NodePlan(node.required_name, REFUSED, reason=obstacle.reason, way_out=obstacle.way_out)
         plan = self._of_node(replace(node, name=before, renamed_from=None))
         outcome = RENAMED if plan.outcome in (UNCHANGED, GOES_ON) else plan.outcome
         return replace(plan, node=node.required_name, outcome=outcome, renamed_from=before)

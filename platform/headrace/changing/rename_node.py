@@ -1,26 +1,37 @@
 """Let a node go on under another name: its tables are copied, with progress and balances.
 
 Law: a fold does not depend on the node's name, so the tables of the new name are those that a node of that name would have
-built. Two things depend on it. Limits that people have set in the log stand under the name: a rename is then refused. And
-the node's log for others has the name: it is told anew, so its readers are rebuilt. A stream that runs hands the node over,
-and does not go on under the former name.
+built. Three things depend on it. Limits that people have set or asked for stand under the name: a rename is then refused. A
+delivery that was broken off goes on under the name, by which sinks know its rows: a rename is refused until it is whole. And
+the node's log for others has the name: it is written again, so its readers are rebuilt. A stream that runs hands the node
+over, and does not go on under the former name.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from headrace import lake as lakes
+from headrace.description.limits import is_suppressed
+from headrace.engine.log_slices import LogSlice
+from headrace.errors import TerminalError
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import plain, record_of
+from headrace.lifecycle.live_limits import limits_topic
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.log.commit_row import PREFIX
 from headrace.nodes.opening import BEFORE, STATE, entries_of
-from headrace.nodes.renamed import forget_renamed, note_renamed
+from headrace.nodes.planned import planned_after
+from headrace.nodes.renamed import forget_renamed, has_to_be_renamed, note_renamed
 from headrace.nodes.state_commits import last_state_commit
+from headrace.sequence.log_columns import SET_LIMITS
 from headrace.writing.lease import require_held
+from headrace.writing.requests import SUFFIX, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,15 +41,68 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.writing.lease import Lease
 
+NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
+ALL_MS = 1 << 50  # a commit time beyond all
 
-def why_not_renamed(lake: Lake, node: Node) -> str:
-    """Why a node cannot go on from the tables of its former name; empty: it can, or does not say that it had one."""
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a node cannot have another name, and what to do."""
+
+    reason: str
+    way_out: str = NO_RENAME
+
+
+def why_not_renamed(lake: Lake, node: Node) -> Obstacle | None:
+    """Why a node cannot go on from the tables of its former name; None: it can, or does not say that it had one."""
     before = node.renamed_from
     commit = None if before is None else last_state_commit(lake, before)
-    if commit is None:
-        return ""
-    limits = commit.record.get("progress", {}).get("limits")
-    return f"limits of '{before}' were set in the log, and stand under that name" if limits else ""
+    if before is None or commit is None:
+        return None
+    progress: Mapping[str, Any] = commit.record.get("progress", {})
+    if progress.get("limits") or _has_limits_to_come(lake, node, before, progress.get("upto_ms", {})):
+        return Obstacle(f"limits of '{before}' were set in the log, and stand under that name")
+    if _has_sinks(lake, node, before) and planned_after(lake, before, commit) is not None:
+        return Obstacle(
+            f"a delivery of '{before}' to its sinks was broken off, and sinks know its rows by that name",
+            "Run the code of before until the node has written its next micro-batch, and apply again.",
+        )
+    return None
+
+
+def require_renamable(lake: Lake, node: Node) -> None:
+    """Refuse a rename whose obstacle has come up since the plan was made. The caller holds the leases of both names.
+
+    Raises: TerminalError
+    """
+    obstacle = why_not_renamed(lake, node) if has_to_be_renamed(lake, node) else None
+    if obstacle is not None:
+        raise TerminalError(
+            f"Node '{node.required_name}' cannot go on from the tables of '{node.renamed_from}': {obstacle.reason}.",
+            hint=obstacle.way_out,
+        )
+
+
+def _has_limits_to_come(lake: Lake, node: Node, before: str, upto_ms: Mapping[str, int]) -> bool:
+    """Whether limits of the former name are asked for, or stand in the log where the node has not read it."""
+    if not is_suppressed(node):
+        return False
+    topic = limits_topic(node).name
+    asked = (small_files.read_json(f"{lake.requests(topic)}/{name}{SUFFIX}") for name in pending(lake, topic))
+    if any(isinstance(each, dict) and each.get("node") == before for each in asked):
+        return True
+    if not lakes.exists(lake.log(topic)):
+        return False
+    read_ms = upto_ms.get(topic, min(upto_ms.values(), default=-1))
+    controls = LogSlice.of(lake.log(topic), read_ms, ALL_MS).controls()
+    entries = (json.loads(control) for _, control in controls if not control.startswith(PREFIX))
+    return any(entry["action"] == SET_LIMITS and entry["node"] == before for entry in entries)
+
+
+def _has_sinks(lake: Lake, node: Node, before: str) -> bool:
+    """Whether the node delivers to sinks, by its description or by the one that the lake holds."""
+    described = small_files.read_json(lake.description(before)) or {}
+    return bool(node.sinks or described.get("remarks", {}).get("sinks"))
 
 
 def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) -> None:
