@@ -208,10 +208,11 @@ def _kinds(topic: hr.Topic, sent: Sequence[Delivered]) -> dict[Position, tuple[s
                 s.offset,
                 [tuple(entry) for entry in json.loads(s.chain)] if s.chain else None,
                 (s.partition, s.offset) in dead,
+                (s.key, s.value),
             )
             for s in sent
         ]
-        replays = guard_oracle.monotone(topic.name, [arrivals])
+        replays = guard_oracle.monotone(topic.name, [arrivals]).replays
     return {
         (at := (s.partition, s.offset)): (
             "dead_letter" if at in dead else "record",

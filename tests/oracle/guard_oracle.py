@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 Entry = tuple[str, int, int] | tuple[str, int, int, int]
 Position = tuple[int, ...]
+Place = tuple[int, int]
+REMEMBERED = 8  # records of a root partition whose bytes the exact guard knows
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,36 @@ class Delivery:
     offset: int
     chain: Sequence[Entry] | None
     dead: bool = False
+    content: tuple[bytes | None, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in the guarded topic."""
+        return self.partition, self.offset
+
+    def is_confused_with(self, taken: Delivery) -> bool:
+        """Whether one chain names both, and they are not the same."""
+        same = [tuple(entry) for entry in self.chain or []] == [tuple(entry) for entry in taken.chain or []]
+        return same and self.content != taken.content
 
 
-def monotone(topic: str, commits: Iterable[Sequence[Delivery]]) -> set[tuple[int, int]]:
-    """The partition and offset of each replay: not beyond the highest (root offset, ordinals) on its path."""
-    highest: dict[tuple[tuple[str, int], ...], Position] = {}
-    replays = set()
+@dataclass(frozen=True)
+class Refused:
+    """The records that are not taken."""
+
+    replays: set[Place]
+    ambiguous: set[Place]
+
+    def add(self, record: Delivery, taken: Delivery | None) -> None:
+        """A record at a position that was taken. In: taken  the record that was taken there; None: nobody knows any more."""
+        confused = taken is not None and record.is_confused_with(taken)
+        (self.ambiguous if confused else self.replays).add(record.place)
+
+
+def monotone(topic: str, commits: Iterable[Sequence[Delivery]]) -> Refused:
+    """Replays are not beyond the highest (root offset, ordinals) on their path; ambiguous records stand at the highest."""
+    highest: dict[tuple[tuple[str, int], ...], tuple[Position, Delivery]] = {}
+    refused = Refused(set(), set())
     for commit in commits:
         for record in commit:
             if record.dead:
@@ -35,11 +61,12 @@ def monotone(topic: str, commits: Iterable[Sequence[Delivery]]) -> set[tuple[int
             path = (*((entry[0], entry[1]) for entry in chain), (topic, record.partition))
             offset = chain[0][2] if chain else record.offset
             position = (offset, *(entry[3] if len(entry) == 4 else -1 for entry in chain))
-            if path in highest and position <= highest[path]:
-                replays.add((record.partition, record.offset))
+            reached, taken = highest.get(path, ((), record))
+            if position <= reached:
+                refused.add(record, taken if position == reached else None)
             else:
-                highest[path] = position
-    return replays
+                highest[path] = position, record
+    return refused
 
 
 class ExactOracle:
@@ -48,25 +75,29 @@ class ExactOracle:
     def __init__(self, topic: str, runs_max: int) -> None:
         self.topic, self.runs_max = topic, runs_max
         self.seen: dict[tuple[str, int], set[Position]] = {}
+        self.taken: dict[tuple[str, int], list[tuple[Position, Delivery]]] = {}
         self.mark: dict[tuple[str, int], int] = {}
 
-    def take(self, commit: Sequence[Delivery]) -> set[tuple[int, int]]:
-        """The partition and offset of each replay of a commit."""
-        replays = set()
+    def take(self, commit: Sequence[Delivery]) -> Refused:
+        """The replays and the ambiguous records of a commit."""
+        refused = Refused(set(), set())
         for record in sorted(commit, key=lambda record: (record.partition, record.offset)):
             if record.dead:
                 continue
             chain = record.chain or [(self.topic, record.partition, record.offset)]
             root = (chain[0][0], chain[0][1])
             position = (chain[0][2], *(entry[3] for entry in chain if len(entry) == 4))
-            seen = self.seen.setdefault(root, set())
-            if position[0] < self.mark.get(root, 0) or position in seen:
-                replays.add((record.partition, record.offset))
+            seen, last = self.seen.setdefault(root, set()), self.taken.setdefault(root, [])
+            if position[0] < self.mark.get(root, 0):
+                refused.add(record, None)
+            elif position in seen:
+                refused.add(record, dict(last[-REMEMBERED:]).get(position))
             else:
                 seen.add(position)
+                last.append((position, record))
         for root, seen in self.seen.items():
             self._forget(root, seen)
-        return replays
+        return refused
 
     def _forget(self, root: tuple[str, int], seen: set[Position]) -> None:
         ends = sorted(position[0] for position in seen if (*position[:-1], position[-1] + 1) not in seen)

@@ -158,3 +158,41 @@ def test_a_log_that_holds_nothing_yet_has_nothing_to_judge(screws: Screws) -> No
     results = screws.check()
     assert [result.sentence for result in results.values() if not result.passed] == []
     assert "no record yet" in results["guard_is_advancing"].sentence
+
+
+@pytest.mark.parametrize("mode", ["monotone", "exact"])
+def test_outputs_of_one_input_without_ordinals_are_no_replays(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    screws = Screws(spark, tmp_path, hr.ReplayGuard(mode=mode))
+    for offset in range(50):
+        for output in (b'{"n": 1}', b'{"n": 2}'):
+            header = json.dumps([["orders", 0, offset]])
+            screws.piped.add(None, output, NOON_MS + offset, 0, {"source-chain": header})
+        if offset % 7 == 0:
+            screws.sequencer.append(screws.piped.take_here())
+    screws.sequencer.append(screws.piped.take_here())
+    results = screws.check()
+    assert screws.replays() == []
+    found = results["guard_is_advancing"]
+    assert (found.passed, found.metadata["ambiguous_chain"]) == (False, 50)
+    assert found.sentence.startswith(
+        "50 records of screws (first: partition 0 offset 1) came with the source chain of another record and with other "
+        "bytes: a service makes several outputs of one input."
+    )
+    assert "Number the outputs" in found.sentence
+    assert results["replays_below"].passed
+    log = spark.read.format("delta").load(screws.lake.log("screws"))
+    letters = log.where("kind = 'dead_letter'").select("raw_value", "reason").collect()
+    assert {bytes(row["raw_value"]) for row in letters} == {b'{"n": 2}'}
+    assert all(row["reason"].startswith("ambiguous_chain: ") for row in letters)
+
+    screws.sequencer.reset_guard("orders")
+    for offset in range(50):
+        for ordinal, output in enumerate((b'{"n": 1}', b'{"n": 2}')):
+            header = json.dumps([["orders", 0, offset, ordinal]])
+            screws.piped.add(None, output, NOON_MS + offset, 0, {"source-chain": header})
+    screws.sequencer.append(screws.piped.take_here())
+    results = screws.check()
+    assert results["guard_is_advancing"].passed, "the outputs are numbered"
+    assert screws.replays() == []

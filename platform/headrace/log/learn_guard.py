@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from headrace.log.record_task import in_chunks
 from headrace.sequence.log_columns import RECORD
 from headrace.sequence.replays.chains import Chains
+from headrace.sequence.replays.contents import Contents
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard
@@ -61,7 +62,9 @@ class LearnTask:
         guard = self.guard
         for rows in in_chunks(batches):
             if rows.num_rows:
-                _, guard = guard.judge(_chains(rows.combine_chunks()), np.ones(rows.num_rows, bool))
+                _, guard = guard.judge(
+                    _chains(rows.combine_chunks()), np.ones(rows.num_rows, bool), Contents()
+                )
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(guard.to_json())]})
 
 

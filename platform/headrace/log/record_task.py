@@ -116,7 +116,7 @@ class _Work:
         self._require_order(records, rows)
         if not rows:
             return
-        replay, self._guard = judge(read.chains, read.alive, self._guard)
+        replay, self._guard = judge(read, self._guard)
         columns, ends = self._sequencer.finish(read, replay, self._state, at_ms, self._lowest_ms)
         self._file.write(columns, rows)
         self._file.bound_numbers({name: columns[name] for name in SKIPPING})

@@ -5,19 +5,20 @@ Law: judged from one snapshot of the log, each stretch between two resets of a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT
-from headrace.log.resets import generation, resets_in, since_last_reset
+from headrace.log.resets import Reset, generation, resets_in, since_last_reset
 from headrace.quality.claims import Check, Finding, at_most, rows_unique
 from headrace.quality.ratios import below
 from headrace.quality.uniqueness import SHOWN, copies, more_than_once, totals
 from headrace.quality.words import counted, joined, moment
-from headrace.sequence.log_columns import RECORD
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
+from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -51,6 +52,25 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Ambiguous:
+    """The records since the last reset whose chain another record has, with other bytes, and the place of the first."""
+
+    records: int
+    partition: int
+    offset: int
+
+    def words(self, topic: str) -> str:
+        """The fault and its cure."""
+        return (
+            f"{counted(self.records, 'record')} of {topic} (first: partition {self.partition} offset {self.offset}) "
+            "came with the source chain of another record and with other bytes: a service makes several outputs of one "
+            f"input. They are dead letters, {AMBIGUOUS}. Number the outputs: a service gives each an ordinal, the fourth "
+            f"element of its entry in the chain. Then stop the stream, run `headrace reset-guard {topic} ROOT`, and have "
+            "them sent again."
+        )
+
+
+@dataclass(frozen=True)
 class Replays:
     """The verdicts of one log's guard; `rows` are its records with a source, `generation` how often a root was reset."""
 
@@ -59,6 +79,7 @@ class Replays:
     taken: int
     refused: int
     stretches: tuple[Stretch, ...]
+    ambiguous: Ambiguous
 
     @property
     def guard(self) -> ReplayGuard:
@@ -99,7 +120,19 @@ def read_replays(log: DataFrame, topic: Topic) -> Replays:
         if day["replay"]
     ]
     taken = sum(day["records"] for day in found if not day["replay"])
-    return Replays(topic, rows, taken, sum(s.records for s in stretches), tuple(stretches))
+    refused = sum(s.records for s in stretches)
+    return Replays(topic, rows, taken, refused, tuple(stretches), _ambiguous(log, resets))
+
+
+def _ambiguous(log: DataFrame, resets: Sequence[Reset]) -> Ambiguous:
+    """Those after the last reset: it is the end of the numbering that made them."""
+    after_ms = max((reset.ingested_at_ms for reset in resets), default=-1)
+    letters = log.where(F.col("kind") == DEAD_LETTER).where(F.startswith("reason", F.lit(AMBIGUOUS)))
+    first = F.min(F.struct("ingested_at", "partition", "offset")).alias("first")
+    current = letters.where(F.unix_millis("ingested_at") > after_ms)
+    row = current.agg(F.count(F.lit(1)).alias("records"), first).collect()[0]
+    place = row["first"] or {"partition": 0, "offset": 0}
+    return Ambiguous(row["records"], place["partition"], place["offset"])
 
 
 def no_duplicate_replay(replays: Replays) -> Check:
@@ -149,7 +182,8 @@ def replays_below(spark: SparkSession, replays: Replays, delivered: int, limit: 
 
 
 def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> Check:
-    """The check that what is refused is a replay: no root has begun anew, and nothing was refused that was never taken.
+    """The check that what is refused is a replay: no root has begun anew, no record was refused that was never taken, and no
+    chain stands for several records.
 
     In: run_max  how many records in a row may be refused although their timestamps lie beyond all that was taken
     """
@@ -163,12 +197,15 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
         (number, _number(runs, root), _number(unseen, root), _number(runs, root) + _number(unseen, root))
         for number, root in enumerate(roots)
     ]
-    frame = local_frame(spark, faults or [(0, 0, 0, 0)], FAULTS)
+    ambiguous = replays.ambiguous
+    faults.append((len(faults), 0, 0, ambiguous.records))
+    frame = local_frame(spark, faults, FAULTS)
 
     def explain(advancing: bool) -> Finding:
         facts = {
             "refused_in_a_row": sum(fault[1] for fault in faults),
             "refused_unseen": sum(fault[2] for fault in faults),
+            AMBIGUOUS: ambiguous.records,
             "limit": run_max,
         }
         if advancing:
@@ -178,7 +215,8 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
             )
         anew = [_begun_anew(topic, root, row) for root, row in runs.items()]
         lost = [_refused_unseen(topic, replays.guard, root, row) for root, row in unseen.items()]
-        return Finding(" ".join([*anew, *lost][:SHOWN]), facts)
+        unnumbered = [ambiguous.words(topic)] if ambiguous.records else []
+        return Finding(" ".join([*unnumbered, *anew, *lost][:SHOWN]), facts)
 
     return Check(name, at_most(frame, "faults", 0), explain)
 

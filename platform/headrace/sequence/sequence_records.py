@@ -7,7 +7,7 @@ commit decides: `ingested_at`, what lies too far ahead, and where a new partitio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,9 @@ from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, momen
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.replays.chains import Chains, in_headers, malformed_reason, read_chains
 from headrace.sequence.replays.chains_in_values import in_values, with_chains
+from headrace.sequence.replays.contents import Contents
 from headrace.sequence.replays.guards import Guard
+from headrace.sequence.replays.verdicts import AMBIGUOUS_REASON
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order
 
 NAMES, VALUES = "header_names", "header_values"
@@ -42,12 +44,13 @@ class Read:
     """Records that were decided about one by one, by partition and offset.
 
     records  in one chunk each: `partition`, `offset`, `key`, `value`, `timestamp`, `headers`
-    chains   None: the topic has no guard
+    chains   None: the topic has no guard; `contents`: the bytes that a guard compares
     """
 
     records: pa.Table
     decoded: Decoded
     chains: Chains | None
+    contents: Contents = field(default_factory=Contents)
 
     @property
     def alive(self) -> np.ndarray:
@@ -95,7 +98,7 @@ class Sequencer:
             at_ms    the commit's `ingested_at`
         """
         read = self.read(records, state, at_ms)
-        replay, after = judge(read.chains, read.alive, guard)
+        replay, after = judge(read, guard)
         columns, ends = self.finish(read, replay, state, at_ms, state.lowest_stream_ms())
         rows, records = rows_of(self.schema, columns, len(replay)), len(replay)
         dead_letters = records - int(read.alive.sum())
@@ -122,12 +125,13 @@ class Sequencer:
             else in_values(decoded.values, guard.path)
         )
         chains = read_chains(at, texts, self._of.topic, partition, offset)
+        contents = Contents.of(records, at, texts)
         decoded.reasons.add(chains.malformed, malformed_reason(guard.place))
         if guard.path is not None:
             alive = ~decoded.reasons.dead[at]
             headers = with_chains(headers, at[alive], texts.filter(pa.array(alive)))
             records = records.set_column(records.column_names.index("headers"), "headers", headers)
-        return Read(records, decoded, chains)
+        return Read(records, decoded, chains, contents)
 
     def finish(
         self, read: Read, replay: np.ndarray, state: LogState, at_ms: int, lowest_ms: int | None
@@ -152,11 +156,13 @@ class Sequencer:
         return columns, ends
 
 
-def judge(chains: Chains | None, alive: np.ndarray, guard: Guard | None) -> tuple[np.ndarray, Guard | None]:
-    """Which records are replays, and the guard after them. In: chains, alive  of `Read`."""
-    if guard is None or chains is None:
-        return np.zeros(len(alive), bool), guard
-    return guard.judge(chains, alive)
+def judge(read: Read, guard: Guard | None) -> tuple[np.ndarray, Guard | None]:
+    """Which records are replays, and the guard after them. Ambiguous records become dead letters."""
+    if guard is None or read.chains is None:
+        return np.zeros(read.records.num_rows, bool), guard
+    verdicts, after = guard.judge(read.chains, read.alive, read.contents)
+    read.decoded.reasons.add(verdicts.ambiguous, AMBIGUOUS_REASON)
+    return verdicts.replay, after
 
 
 def _arranged(records: pa.Table) -> pa.Table:

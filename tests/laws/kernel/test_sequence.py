@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -20,6 +21,7 @@ from headrace.sequence.log_state import LogState
 from headrace.sequence.parse import json_columns
 from headrace.sequence.replays.guards import Guard, new_guard, restored_guard
 from headrace.sequence.replays.monotone import MonotoneGuard
+from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.sequence.sequence_records import Sequenced, Sequencer
 from tests.laws.kernel.records import (
     GAPS_MAX,
@@ -81,7 +83,10 @@ def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
         found, _ = run(topic, random, commits)
     rows = {(row["partition"], row["offset"]): row for each in found for row in each.rows.to_pylist()}
     assert sorted(rows) == sorted((record.partition, record.offset) for record in records)
-    replays = verdicts(mode, commits)
+    refused = verdicts(mode, commits)
+    replays = refused.replays
+    assert {at for at, row in rows.items() if AMBIGUOUS in (row["reason"] or "")} == refused.ambiguous
+    records = [replace(r, dead=r.dead or (r.partition, r.offset) in refused.ambiguous) for r in records]
     dead = {(record.partition, record.offset) for record in records if record.dead}
     assert {at for at, row in rows.items() if row["replay"]} == replays
     assert {at for at, row in rows.items() if row["kind"] == "dead_letter"} == dead
@@ -101,10 +106,12 @@ def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
         assert place(row) == wanted_place(record, mode)
 
 
-def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> set[tuple[int, int]]:
+def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> guard_oracle.Refused:
     sent = [
         [
-            guard_oracle.Delivery(r.partition, r.offset, r.chain and [tuple(e) for e in r.chain], r.dead)
+            guard_oracle.Delivery(
+                r.partition, r.offset, r.chain and [tuple(e) for e in r.chain], r.dead, (b"k", r.value)
+            )
             for r in commit
         ]
         for commit in commits
@@ -112,7 +119,10 @@ def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> set[tuple[int, i
     if mode == "monotone":
         return guard_oracle.monotone("screws", sent)
     oracle = guard_oracle.ExactOracle("screws", GAPS_MAX)
-    return {at for commit in sent for at in oracle.take(commit)} if mode == "exact" else set()
+    found = [oracle.take(commit) for commit in sent] if mode == "exact" else []
+    return guard_oracle.Refused(
+        {at for each in found for at in each.replays}, {at for each in found for at in each.ambiguous}
+    )
 
 
 def wanted_stream_times(
@@ -221,7 +231,8 @@ def test_a_root_that_was_reset_is_judged_as_if_nothing_of_it_had_been_seen(mode:
         table_of(records[half:]), done[-1].state, after, NOW_MS + 9
     )
     of_others = [r for r in records[:half] if root_of(r) not in roots]
-    wanted = verdicts(mode, [of_others, records[half:]]) & {(r.partition, r.offset) for r in records[half:]}
+    of_rest = {(r.partition, r.offset) for r in records[half:]}
+    wanted = verdicts(mode, [of_others, records[half:]]).replays & of_rest
     rows = found.rows.to_pylist()
     assert {(row["partition"], row["offset"]) for row in rows if row["replay"]} == wanted
 

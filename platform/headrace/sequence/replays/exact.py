@@ -6,10 +6,11 @@ ordinals before the last, such as "12" or "12,0". The seen last numbers of a uni
 
 Law: L13. A record is taken if it is the first of its root position, in the order of commits and, within one, of
 (partition, offset), and its offset is not below the low-water mark of its root partition. All others are replays.
-Dead letters count nowhere.
-State: at most `gaps_max` intervals for each root partition. When there are more, those with the lowest offsets are forgotten
-and the mark is set above them: what lies below is refused, as none can tell it from a replay, and reported by a check.
-A single flat-mapped input that alone needs more intervals than that loses its rest in the same way.
+Dead letters count nowhere. A refused record is ambiguous if it has the chain of the one that was taken at its position, and
+other bytes, and if that one is among the last RECENT_MAX that were taken of the root partition before it.
+State: the digests of these, and at most `gaps_max` intervals for each root partition. When there are more, those with the
+lowest offsets are forgotten and the mark is set above them: what lies below is refused, as none can tell it from a replay,
+and reported by a check. A single flat-mapped input that alone needs more intervals than that loses its rest in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import numpy as np
 from headrace.description.replay import EXACT, MAX_GAPS
 from headrace.fold.segments import running_max
 from headrace.sequence.replays.chains import Chains
+from headrace.sequence.replays.contents import Contents
 from headrace.sequence.replays.intervals import NOWHERE, Intervals, above_the_lowest, merged
+from headrace.sequence.replays.recent import Recent, Taken
+from headrace.sequence.replays.verdicts import Verdicts
 
 Root = tuple[str, int]
 UNBOUNDED = np.iinfo(np.int64).max
@@ -35,29 +39,37 @@ class ExactGuard:
 
     marks  the low-water mark of each root partition that the guard knows; 0: nothing was forgotten
     seen   intervals of last numbers; a unit is the root's place in `marks`, the offset (-1: of the unit ""), the ordinals
+    recent the records that were taken last of each root partition
     """
 
     marks: Mapping[Root, int] = field(default_factory=dict)
     seen: Intervals = field(default_factory=Intervals.none)
     gaps_max: int = MAX_GAPS
+    recent: Mapping[Root, Recent] = field(default_factory=dict)
     mode = EXACT
 
-    def judge(self, chains: Chains, alive: np.ndarray) -> tuple[np.ndarray, ExactGuard]:
-        """Which records are replays, and the guard after them.
+    def judge(self, chains: Chains, alive: np.ndarray, contents: Contents) -> tuple[Verdicts, ExactGuard]:
+        """The verdicts about records, and the guard after them.
 
         In: chains  of all records of a commit, by partition and offset
             alive   which are no dead letters
         """
-        replay = np.zeros(len(alive), bool)
-        rows = np.flatnonzero(alive)
+        verdicts, rows = Verdicts.none(len(alive)), np.flatnonzero(alive)
         if not len(rows):
-            return replay, self
+            return verdicts, self
         marks, root = self._with_roots(chains, rows)
         unit, at = _located(chains, rows, root)
         below = chains.root_offset[rows] < np.array(list(marks.values()), np.int64)[root]
-        replay[rows] = below | _repeated(unit, at, self.seen)
+        repeated = _repeated(unit, at, self.seen)
+        taken = Taken(unit, at, ~below & ~repeated, rows, contents)
+        recent = [self.recent.get(each, ()) for each in marks]
+        other = taken.differing(recent, np.flatnonzero(repeated & ~below))
+        verdicts.replay[rows] = ~taken.marks
+        verdicts.replay[rows[other]] = False
+        verdicts.ambiguous[rows[other]] = True
         found = merged(Intervals(unit, at, at).joined(self.seen))
-        return replay, ExactGuard(marks, found, self.gaps_max).bounded(self.gaps_max)
+        last = dict(zip(marks, taken.recent_after(recent), strict=True))
+        return verdicts, ExactGuard(marks, found, self.gaps_max, last).bounded(self.gaps_max)
 
     def unbounded(self) -> ExactGuard:
         """The same guard without a bound. Chunks of one commit are judged with it; `bounded` then applies the limit."""
@@ -73,7 +85,7 @@ class ExactGuard:
         theirs = other.seen
         unit = np.column_stack([place[theirs.unit[:, 0]], theirs.unit[:, 1:]])
         seen = merged(Intervals(unit, theirs.first, theirs.last).joined(self.seen))
-        return ExactGuard(marks, seen, self.gaps_max).bounded(self.gaps_max)
+        return ExactGuard(marks, seen, self.gaps_max, {**other.recent, **self.recent}).bounded(self.gaps_max)
 
     def roots(self) -> set[Root]:
         """The root partitions that the guard knows."""
@@ -87,7 +99,8 @@ class ExactGuard:
         place[kept] = np.arange(len(kept))
         seen = self.seen.where(np.isin(self.seen.unit[:, 0], kept))
         unit = np.column_stack([place[seen.unit[:, 0]], seen.unit[:, 1:]])
-        return ExactGuard(marks, Intervals(unit, seen.first, seen.last), self.gaps_max)
+        recent = {root: last for root, last in self.recent.items() if root not in roots}
+        return ExactGuard(marks, Intervals(unit, seen.first, seen.last), self.gaps_max, recent)
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
@@ -97,16 +110,28 @@ class ExactGuard:
         ):
             name = ",".join(str(number) for number in unit[1:] if number != NOWHERE)
             units[unit[0]].setdefault(name, []).append((interval[0], interval[1]))
-        roots = [[*root, mark, of] for (root, mark), of in zip(self.marks.items(), units, strict=True)]
+        roots = [
+            [
+                *root,
+                mark,
+                of,
+                [[list(unit), last, *digests] for unit, last, digests in self.recent.get(root, ())],
+            ]
+            for (root, mark), of in zip(self.marks.items(), units, strict=True)
+        ]
         return {"mode": self.mode, "roots": roots}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], gaps_max: int) -> ExactGuard:
         """The guard that `to_json` wrote; a lower bound than then shows at the next commit."""
-        marks = {(topic, partition): mark for topic, partition, mark, _ in document["roots"]}
+        marks = {(topic, partition): mark for topic, partition, mark, *_ in document["roots"]}
+        recent = {
+            (topic, partition): tuple((tuple(unit), at, (one, two)) for unit, at, one, two in last)
+            for topic, partition, *_, last in document["roots"]
+        }
         rows = [
             ([root, *_numbers(name)], first, last)
-            for root, (*_, units) in enumerate(document["roots"])
+            for root, (*_, units, _) in enumerate(document["roots"])
             for name, intervals in units.items()
             for first, last in intervals
         ]
@@ -117,7 +142,7 @@ class ExactGuard:
             np.array([first for _, first, _ in rows], np.int64),
             np.array([last for _, _, last in rows], np.int64),
         )
-        return cls(marks, merged(seen), gaps_max)
+        return cls(marks, merged(seen), gaps_max, recent)
 
     def _with_roots(self, chains: Chains, rows: np.ndarray) -> tuple[dict[Root, int], np.ndarray]:
         """The marks, those of new roots among them, and of each record its root's place."""
@@ -146,7 +171,7 @@ class ExactGuard:
         plain = seen.unit[:, 1] == NOWHERE
         kept = np.where(plain, seen.last, seen.unit[:, 1]) >= low
         cut = Intervals(seen.unit, np.where(plain, np.maximum(seen.first, low), seen.first), seen.last)
-        return ExactGuard(marks, cut.where(kept), gaps_max)
+        return ExactGuard(marks, cut.where(kept), gaps_max, self.recent)
 
 
 def _located(chains: Chains, rows: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,40 +4,49 @@ A path is the source chain's (topic, partition) pairs and the record's own; a po
 then the ordinals in chain order, compared lexicographically. Another path has a guard of its own.
 
 Law: L13. A record is a replay unless its position lies beyond every earlier one of its path, earlier by offset: a path
-ends in one partition, so how the log was cut does not show. Dead letters advance nothing.
-State: one position for each path.
+ends in one partition, so how the log was cut does not show. A record at the highest position that has the chain of the
+record taken there, and other bytes, is ambiguous. Dead letters and ambiguous records advance nothing.
+State: for each path one position, and digests of the record that was taken there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.description.replay import MONOTONE
 from headrace.fold.segments import begins, numbered, running_max
 from headrace.sequence.replays.chains import HOP, NO_ORDINAL, Chains, root_of
+from headrace.sequence.replays.contents import UNKNOWN, Contents, Digests, differ
+from headrace.sequence.replays.verdicts import Verdicts
 
-Position = tuple[int, tuple[int, ...]]
 BEFORE_ALL = -(1 << 62)  # offsets of a seed may lie below 0
+
+
+class Mark(NamedTuple):
+    """A position on a path, and the digests of the record that was taken there."""
+
+    offset: int
+    ordinals: tuple[int, ...]
+    digests: Digests = UNKNOWN
 
 
 @dataclass(frozen=True)
 class MonotoneGuard:
     """The highest position seen on each path."""
 
-    highest: Mapping[str, Position] = field(default_factory=dict)
+    highest: Mapping[str, Mark] = field(default_factory=dict)
     mode = MONOTONE
 
-    def judge(self, chains: Chains, alive: np.ndarray) -> tuple[np.ndarray, MonotoneGuard]:
-        """Which records are replays, and the guard after them.
+    def judge(self, chains: Chains, alive: np.ndarray, contents: Contents) -> tuple[Verdicts, MonotoneGuard]:
+        """The verdicts about records, and the guard after them.
 
         In: chains  of records in the order of their offsets, partition by partition
             alive   which are no dead letters
         """
-        replay = np.zeros(len(alive), bool)
         rows = np.flatnonzero(alive)
         path = chains.path.indices.to_numpy()[rows]
         order = np.argsort(path, kind="stable")
@@ -53,14 +62,21 @@ class MonotoneGuard:
         earlier = np.empty_like(reached)
         earlier[1:] = reached[:-1]
         earlier[first] = before
-        replay[rows] = rank <= earlier
-        return replay, MonotoneGuard({**self.highest, **_highest(names, at, rank, reached, first)})
+        ordered = _Ordered(rows, first, segment, _last_taken(rank > earlier, first, segment))
+        verdicts = Verdicts.none(len(alive))
+        verdicts.replay[rows] = rank <= earlier
+        again = np.flatnonzero(rank == earlier)
+        other = again[differ(contents.digests(rows[again]), self._digests(names, ordered, again, contents))]
+        verdicts.ambiguous[rows[other]] = True
+        verdicts.replay[rows[other]] = False
+        return verdicts, MonotoneGuard({**self.highest, **_highest(names, at, ordered, contents)})
 
     def joined(self, other: MonotoneGuard) -> MonotoneGuard:
         """The guard that has seen what both have: records of other partitions may be judged elsewhere."""
         both = dict(self.highest)
-        for path, at in other.highest.items():
-            both[path] = max(at, both.get(path, at))
+        for path, mark in other.highest.items():
+            known = both.get(path, mark)
+            both[path] = mark if mark[:2] > known[:2] else known
         return MonotoneGuard(both)
 
     def roots(self) -> set[tuple[str, int]]:
@@ -75,37 +91,70 @@ class MonotoneGuard:
         """The state as a JSON document."""
         return {
             "mode": self.mode,
-            "highest": {path: [at[0], list(at[1])] for path, at in self.highest.items()},
+            "highest": {
+                path: [mark.offset, list(mark.ordinals), *mark.digests] for path, mark in self.highest.items()
+            },
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> MonotoneGuard:
         """The guard that `to_json` wrote."""
-        return cls({path: (at[0], tuple(at[1])) for path, at in document["highest"].items()})
+        marks = document["highest"].items()
+        return cls({path: Mark(at, tuple(ordinals), (one, two)) for path, (at, ordinals, one, two) in marks})
+
+    def _digests(
+        self, names: list[str], ordered: _Ordered, places: np.ndarray, contents: Contents
+    ) -> np.ndarray:
+        """The digests of the record that was taken last on the path of some records, before each."""
+        marks = [self.highest[name].digests if name in self.highest else UNKNOWN for name in names]
+        found: np.ndarray = np.array(marks, np.int64).reshape(-1, 2)[ordered.segment[places]]
+        here = ordered.taken[places] >= 0
+        found[here] = contents.digests(ordered.rows[ordered.taken[places[here]]])
+        return found
 
     def _known(self, names: list[str], width: int) -> np.ndarray:
         """For each path a row with the highest position known, before all others if there is none."""
         known = np.full((len(names), width), NO_ORDINAL, np.int64)
         for row, name in enumerate(names):
-            offset, ordinals = self.highest.get(name, (BEFORE_ALL, ()))
-            known[row, 0] = offset
-            known[row, 1 : 1 + len(ordinals)] = ordinals
+            mark = self.highest.get(name, Mark(BEFORE_ALL, ()))
+            known[row, 0] = mark.offset
+            known[row, 1 : 1 + len(mark.ordinals)] = mark.ordinals
         return known
 
 
-def _highest(
-    names: list[str], at: np.ndarray, rank: np.ndarray, reached: np.ndarray, first: np.ndarray
-) -> dict[str, Position]:
-    """The highest position of each path, if one of the records is at it."""
+@dataclass(frozen=True)
+class _Ordered:
+    """Records, path after path, each in the order of its offsets.
+
+    rows     which record stands at each place
+    first    which begin a path; `segment` numbers the paths
+    taken    the place of the last record of the path that was taken, up to and including each; -1: there is none
+    """
+
+    rows: np.ndarray
+    first: np.ndarray
+    segment: np.ndarray
+    taken: np.ndarray
+
+
+def _last_taken(taken: np.ndarray, first: np.ndarray, segment: np.ndarray) -> np.ndarray:
+    if not len(taken):
+        return np.zeros(0, np.int64)
+    last = np.maximum.accumulate(np.where(taken, np.arange(len(taken)), -1))
+    found: np.ndarray = np.where(last >= np.flatnonzero(first)[segment], last, -1)
+    return found
+
+
+def _highest(names: list[str], at: np.ndarray, ordered: _Ordered, contents: Contents) -> dict[str, Mark]:
+    """The highest position of each path on which a record was taken."""
     if not names:
         return {}
-    segment = numbered(first)
-    ends = np.append(np.flatnonzero(first)[1:], len(rank)) - 1
-    top = np.flatnonzero(rank == reached[ends][segment])
-    found: dict[int, int] = dict(zip(segment[top].tolist(), top.tolist(), strict=True))
+    last = ordered.taken[np.append(np.flatnonzero(ordered.first)[1:], len(at)) - 1]
+    moved = np.flatnonzero(last >= 0)
+    digests = map(tuple, contents.digests(ordered.rows[last[moved]]).tolist())
     return {
-        names[number]: (int(at[row, 0]), tuple(at[row, 1 : 1 + names[number].count(HOP)].tolist()))
-        for number, row in found.items()
+        names[number]: Mark(int(at[row, 0]), tuple(at[row, 1 : 1 + names[number].count(HOP)].tolist()), pair)
+        for number, row, pair in zip(moved.tolist(), last[moved].tolist(), digests, strict=True)
     }
 
 
