@@ -16,12 +16,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.sinks.postgres_session import connect, explained, session
-from headrace.sinks.postgres_tables import columns_of, listed
+from headrace.sinks.postgres_tables import columns_of
 from headrace.spark.lake_rows import read
 from headrace.spark.same_rows import rows_not_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -56,8 +56,8 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
         T.StructField(column, _spark_type(found.get(column, "text")), True) for column in delivery.identity
     ]
     schema = T.StructType(fields)
+    query = query_of(name, {column: found.get(column, "text") for column in delivery.identity})
     if found:
-        query = sql.SQL("SELECT {} FROM {}").format(listed(delivery.identity), name).as_string(None)
         held = spark.range(1, numPartitions=1).mapInArrow(_reader(dsn, query, schema, store), schema)
     else:
         held = spark.createDataFrame([], schema)
@@ -67,10 +67,27 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
     return held.unionByName(rows_not_of(refused.select("row.*").distinct(), held, delivery.identity))
 
 
+def query_of(name: sql.Composable, types: Mapping[str, str]) -> str:
+    """The query that reads columns; those of types that Spark lacks, such as `uuid` and `jsonb`, as PostgreSQL writes them.
+
+    In: types  by column, as PostgreSQL names them
+    """
+    columns = sql.SQL(", ").join(_selected(column, of) for column, of in types.items())
+    return sql.SQL("SELECT {} FROM {}").format(columns, name).as_string(None)
+
+
 def _spark_type(postgres: str) -> T.DataType:
+    return T.DataType.fromDDL(_known(postgres) or "STRING")
+
+
+def _known(postgres: str) -> str | None:
     decimal = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)
-    ddl = f"DECIMAL({decimal[1]},{decimal[2]})" if decimal else _TYPES.get(postgres, "STRING")
-    return T.DataType.fromDDL(ddl)
+    return f"DECIMAL({decimal[1]},{decimal[2]})" if decimal else _TYPES.get(postgres)
+
+
+def _selected(column: str, postgres: str) -> sql.Composable:
+    name = sql.Identifier(column)
+    return name if _known(postgres) else sql.SQL("{name}::text AS {name}").format(name=name)
 
 
 def _reader(
