@@ -7,7 +7,7 @@ ordinal), root first; None: the record has no header and is its own root.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Entry = tuple[str, int, int] | tuple[str, int, int, int]
 Position = tuple[int, ...]
@@ -24,6 +24,7 @@ class Delivery:
     chain: Sequence[Entry] | None
     dead: bool = False
     content: tuple[bytes | None, ...] = ()
+    sent: Sequence[Entry] | None = None  # the chain as it was sent, of a record that was numbered
 
     @property
     def place(self) -> Place:
@@ -32,8 +33,8 @@ class Delivery:
 
     def is_confused_with(self, taken: Delivery) -> bool:
         """Whether one chain names both, and they are not the same."""
-        same = [tuple(entry) for entry in self.chain or []] == [tuple(entry) for entry in taken.chain or []]
-        return same and self.content != taken.content
+        one, other = ([tuple(entry) for entry in each.sent or each.chain or []] for each in (self, taken))
+        return one == other and self.content != taken.content
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,26 @@ def monotone(topic: str, commits: Iterable[Sequence[Delivery]]) -> Refused:
             else:
                 highest[path] = position, record
     return refused
+
+
+def numbered(topic: str, commits: Iterable[Sequence[Delivery]]) -> list[list[Delivery]]:
+    """The same with ordinals by order: neighbours of one chain on a path count up; the first one's bytes begin again."""
+    runs: dict[tuple[tuple[str, int], ...], list[Delivery]] = {}
+    result = []
+    for commit in commits:
+        result.append(list[Delivery]())
+        for record in commit:
+            chain = record.chain or []
+            if record.dead or not chain or len(chain[-1]) == 4:
+                result[-1].append(record)
+                continue
+            path = (*((entry[0], entry[1]) for entry in chain), (topic, record.partition))
+            run = runs.get(path, [])
+            follows = bool(run) and run[0].chain == record.chain and run[0].content != record.content
+            runs[path] = [*run, record] if follows else [record]
+            last = (*chain[-1][:3], len(runs[path]) - 1)
+            result[-1].append(replace(record, chain=[*chain[:-1], last], sent=chain))
+    return result
 
 
 class ExactOracle:

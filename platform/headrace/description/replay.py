@@ -16,6 +16,8 @@ from headrace.errors import DescriptionError
 IN_VALUE = "__source-chain"  # the header in the log of a chain that stands in the value
 MONOTONE, EXACT = "monotone", "exact"
 MODES = (MONOTONE, EXACT)
+CHAIN, ORDER = "chain", "order"
+ORDINALS = (CHAIN, ORDER)
 ENTRY = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
 MAX_GAPS = 10_000  # intervals of seen positions for each root partition, in exact mode: about 200 KB of state
 
@@ -33,6 +35,9 @@ class ReplayGuard:
     lie beyond the highest seen on its path; "exact", for those that reorder: unless its root position is new on any path.
     `max_gaps`: exact mode alone: of each root partition at most so many intervals of seen positions are remembered
     (default 10,000). When there are more, the lowest are forgotten and all below them is refused and reported.
+    `ordinals`: "chain": each of several outputs of one input has an ordinal in its chain; "order": records of one chain that
+    follow one another on a path are the outputs of one input, numbered by their order. The first of them differs from the
+    others in its bytes, so a record with its bytes is the first one, sent again. Monotone mode alone.
     Raises: DescriptionError naming the value and the fix.
     """
 
@@ -40,6 +45,7 @@ class ReplayGuard:
     mode: str = MONOTONE
     max_gaps: int | None = None
     path: str | None = None
+    ordinals: str = CHAIN
 
     def __post_init__(self) -> None:
         if self.path is not None and self.header is not None:
@@ -61,6 +67,7 @@ class ReplayGuard:
             raise DescriptionError(
                 f"ReplayGuard: mode {a_value(self.mode)} does not exist; modes are {listed(MODES)}."
             )
+        self._check_ordinals()
         if self.max_gaps is None:
             return
         if self.mode != EXACT:
@@ -72,6 +79,17 @@ class ReplayGuard:
             raise DescriptionError(
                 f"ReplayGuard: max_gaps {a_value(self.max_gaps)} is not a whole number above 0.",
                 hint=f"Leave it out for {MAX_GAPS:,}.",
+            )
+
+    def _check_ordinals(self) -> None:
+        if self.ordinals not in ORDINALS:
+            raise DescriptionError(
+                f"ReplayGuard: ordinals {a_value(self.ordinals)} do not exist; there are {listed(ORDINALS)}."
+            )
+        if self.ordinals == ORDER and self.mode != MONOTONE:
+            raise DescriptionError(
+                f"ReplayGuard: ordinals 'order' numbers the records of a path in order; mode is '{self.mode}'.",
+                hint="Number the outputs in the chain, or give mode='monotone'.",
             )
 
     @property

@@ -116,7 +116,7 @@ class _Work:
         self._require_order(records, rows)
         if not rows:
             return
-        replay, self._guard = judge(read, self._guard)
+        read, replay, self._guard = judge(read, self._guard)
         columns, ends = self._sequencer.finish(read, replay, self._state, at_ms, self._lowest_ms)
         self._file.write(columns, rows)
         self._file.bound_numbers({name: columns[name] for name in SKIPPING})
@@ -165,8 +165,7 @@ class _Work:
         """The guard's report: of a monotone guard the paths that moved, of an exact guard its whole state."""
         before, guard = self._task.guard, self._guard
         if isinstance(guard, MonotoneGuard) and isinstance(before, MonotoneGuard):
-            moved = {path: at for path, at in guard.highest.items() if before.highest.get(path) != at}
-            return MonotoneGuard(moved).to_json()
+            return guard.moved_since(before).to_json()
         if isinstance(guard, ExactGuard) and isinstance(before, ExactGuard):
             return guard.bounded(before.gaps_max).to_json()
         return None

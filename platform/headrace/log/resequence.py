@@ -85,7 +85,7 @@ class Resequencer:
         guard = before.unbounded() if isinstance(before, ExactGuard) else before
         for piece in in_pieces(raw, self._compressed, UNPACKED_BYTES_MAX):
             read = self._read(piece, state, at_ms)
-            replay, guard = judge(read, guard)
+            read, replay, guard = judge(read, guard)
             columns, ends = self._sequencer.finish(read, replay, state, at_ms, lowest_ms)
             yield rows_of(self.schema, columns, len(replay))
             state = state.after(at_ms, ends)

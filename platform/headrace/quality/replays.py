@@ -65,8 +65,8 @@ class Ambiguous:
             f"{counted(self.records, 'record')} of {topic} (first: partition {self.partition} offset {self.offset}) "
             "came with the source chain of another record and with other bytes: a service makes several outputs of one "
             f"input. They are dead letters, {AMBIGUOUS}. Number the outputs: a service gives each an ordinal, the fourth "
-            f"element of its entry in the chain. Then stop the stream, run `headrace reset-guard {topic} ROOT`, and have "
-            "them sent again."
+            "element of its entry in the chain. If it cannot, give the guard ordinals='order'. Then stop the stream, run "
+            f"`headrace reset-guard {topic} ROOT`, and have them sent again."
         )
 
 

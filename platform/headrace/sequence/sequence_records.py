@@ -98,7 +98,7 @@ class Sequencer:
             at_ms    the commit's `ingested_at`
         """
         read = self.read(records, state, at_ms)
-        replay, after = judge(read, guard)
+        read, replay, after = judge(read, guard)
         columns, ends = self.finish(read, replay, state, at_ms, state.lowest_stream_ms())
         rows, records = rows_of(self.schema, columns, len(replay)), len(replay)
         dead_letters = records - int(read.alive.sum())
@@ -156,13 +156,13 @@ class Sequencer:
         return columns, ends
 
 
-def judge(read: Read, guard: Guard | None) -> tuple[np.ndarray, Guard | None]:
-    """Which records are replays, and the guard after them. Ambiguous records become dead letters."""
+def judge(read: Read, guard: Guard | None) -> tuple[Read, np.ndarray, Guard | None]:
+    """The records as the guard numbers them, which are replays, and the guard after. Ambiguous ones are dead letters."""
     if guard is None or read.chains is None:
-        return np.zeros(read.records.num_rows, bool), guard
+        return read, np.zeros(read.records.num_rows, bool), guard
     verdicts, after = guard.judge(read.chains, read.alive, read.contents)
     read.decoded.reasons.add(verdicts.ambiguous, AMBIGUOUS_REASON)
-    return verdicts.replay, after
+    return replace(read, chains=verdicts.chains), verdicts.replay, after
 
 
 def _arranged(records: pa.Table) -> pa.Table:

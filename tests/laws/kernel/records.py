@@ -18,6 +18,7 @@ PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 GUARDS = {
     "none": None,
     "monotone": hr.ReplayGuard(),
+    "ordered": hr.ReplayGuard(ordinals="order"),
     "exact": hr.ReplayGuard(mode="exact", max_gaps=GAPS_MAX),
 }
 

@@ -84,6 +84,7 @@ def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
     rows = {(row["partition"], row["offset"]): row for each in found for row in each.rows.to_pylist()}
     assert sorted(rows) == sorted((record.partition, record.offset) for record in records)
     refused = verdicts(mode, commits)
+    chains = {each.place: each.chain for commit in delivered(mode, commits) for each in commit}
     replays = refused.replays
     assert {at for at, row in rows.items() if AMBIGUOUS in (row["reason"] or "")} == refused.ambiguous
     records = [replace(r, dead=r.dead or (r.partition, r.offset) in refused.ambiguous) for r in records]
@@ -103,10 +104,11 @@ def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
         assert row["tombstone"] == (record.value is None)
         assert row["size_bytes"] == 1 + len(record.value or b"")
         assert [(h["key"], h["value"]) for h in row["headers"] or []] == (record.headers or [])
-        assert place(row) == wanted_place(record, mode)
+        chain = [list(entry) for entry in chains[record.partition, record.offset] or []]
+        assert place(row) == wanted_place(replace(record, chain=chain or None), mode)
 
 
-def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> guard_oracle.Refused:
+def delivered(mode: str, commits: Sequence[Sequence[Record]]) -> list[list[guard_oracle.Delivery]]:
     sent = [
         [
             guard_oracle.Delivery(
@@ -116,7 +118,12 @@ def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> guard_oracle.Ref
         ]
         for commit in commits
     ]
-    if mode == "monotone":
+    return guard_oracle.numbered("screws", sent) if mode == "ordered" else sent
+
+
+def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> guard_oracle.Refused:
+    sent = delivered(mode, commits)
+    if mode in ("monotone", "ordered"):
         return guard_oracle.monotone("screws", sent)
     oracle = guard_oracle.ExactOracle("screws", GAPS_MAX)
     found = [oracle.take(commit) for commit in sent] if mode == "exact" else []
@@ -186,8 +193,9 @@ def wanted_place(record: Record, mode: str) -> tuple[Any, ...]:
 
 @given(random=RANDOMS)
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_partitions_may_be_sequenced_apart(random: Random) -> None:
-    topic = hr.Topic("screws", key="id STRING", value="n INT", replay_guard=GUARDS["monotone"])
+@pytest.mark.parametrize("mode", ["monotone", "ordered"])
+def test_partitions_may_be_sequenced_apart(mode: str, random: Random) -> None:
+    topic = hr.Topic("screws", key="id STRING", value="n INT", replay_guard=GUARDS[mode])
     records = some_records(random)
     done, guard = run(topic, random, [records[: len(records) // 2]])
     assert isinstance(guard, MonotoneGuard)
@@ -211,10 +219,10 @@ def test_partitions_may_be_sequenced_apart(random: Random) -> None:
     one, two = (part.guard for part in parts)
     assert isinstance(one, MonotoneGuard)
     assert isinstance(two, MonotoneGuard)
-    assert one.joined(two) == whole.guard
+    assert guard.joined(one.moved_since(guard)).joined(two.moved_since(guard)) == whole.guard
 
 
-@pytest.mark.parametrize("mode", ["monotone", "exact"])
+@pytest.mark.parametrize("mode", ["monotone", "ordered", "exact"])
 @given(random=RANDOMS)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_a_root_that_was_reset_is_judged_as_if_nothing_of_it_had_been_seen(mode: str, random: Random) -> None:

@@ -54,7 +54,7 @@ class ExactGuard:
         In: chains  of all records of a commit, by partition and offset
             alive   which are no dead letters
         """
-        verdicts, rows = Verdicts.none(len(alive)), np.flatnonzero(alive)
+        verdicts, rows = Verdicts.none(chains), np.flatnonzero(alive)
         if not len(rows):
             return verdicts, self
         marks, root = self._with_roots(chains, rows)

@@ -21,6 +21,7 @@ from headrace.description.replay import MONOTONE
 from headrace.fold.segments import begins, numbered, running_max
 from headrace.sequence.replays.chains import HOP, NO_ORDINAL, Chains, root_of
 from headrace.sequence.replays.contents import UNKNOWN, Contents, Digests, differ
+from headrace.sequence.replays.numbering import Run, Runs, number_outputs
 from headrace.sequence.replays.verdicts import Verdicts
 
 BEFORE_ALL = -(1 << 62)  # offsets of a seed may lie below 0
@@ -36,9 +37,10 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class MonotoneGuard:
-    """The highest position seen on each path."""
+    """The highest position seen on each path; `runs`: None unless the order of records numbers them."""
 
     highest: Mapping[str, Mark] = field(default_factory=dict)
+    runs: Runs | None = None
     mode = MONOTONE
 
     def judge(self, chains: Chains, alive: np.ndarray, contents: Contents) -> tuple[Verdicts, MonotoneGuard]:
@@ -47,6 +49,9 @@ class MonotoneGuard:
         In: chains  of records in the order of their offsets, partition by partition
             alive   which are no dead letters
         """
+        runs = self.runs
+        if runs is not None:
+            chains, runs = number_outputs(chains, alive, contents, runs)
         rows = np.flatnonzero(alive)
         path = chains.path.indices.to_numpy()[rows]
         order = np.argsort(path, kind="stable")
@@ -63,21 +68,33 @@ class MonotoneGuard:
         earlier[1:] = reached[:-1]
         earlier[first] = before
         ordered = _Ordered(rows, first, segment, _last_taken(rank > earlier, first, segment))
-        verdicts = Verdicts.none(len(alive))
+        verdicts = Verdicts.none(chains)
         verdicts.replay[rows] = rank <= earlier
         again = np.flatnonzero(rank == earlier)
         other = again[differ(contents.digests(rows[again]), self._digests(names, ordered, again, contents))]
         verdicts.ambiguous[rows[other]] = True
         verdicts.replay[rows[other]] = False
-        return verdicts, MonotoneGuard({**self.highest, **_highest(names, at, ordered, contents)})
+        highest = {**self.highest, **_highest(names, at, ordered, contents)}
+        return verdicts, MonotoneGuard(highest, runs)
 
     def joined(self, other: MonotoneGuard) -> MonotoneGuard:
-        """The guard that has seen what both have: records of other partitions may be judged elsewhere."""
+        """The guard that has seen what both have: records of other partitions may be judged elsewhere.
+
+        In: other  of one path both have the same run, or `other` has the later one
+        """
         both = dict(self.highest)
         for path, mark in other.highest.items():
             known = both.get(path, mark)
             both[path] = mark if mark[:2] > known[:2] else known
-        return MonotoneGuard(both)
+        runs = None if self.runs is None else {**self.runs, **(other.runs or {})}
+        return MonotoneGuard(both, runs)
+
+    def moved_since(self, before: MonotoneGuard) -> MonotoneGuard:
+        """The part of the guard that is not as it was."""
+        highest = {path: mark for path, mark in self.highest.items() if before.highest.get(path) != mark}
+        known = before.runs or {}
+        runs = None if self.runs is None else {p: run for p, run in self.runs.items() if known.get(p) != run}
+        return MonotoneGuard(highest, runs)
 
     def roots(self) -> set[tuple[str, int]]:
         """The root partitions that the guard knows."""
@@ -85,22 +102,27 @@ class MonotoneGuard:
 
     def without(self, roots: set[tuple[str, int]]) -> MonotoneGuard:
         """The guard, everything about these root partitions forgotten."""
-        return MonotoneGuard({path: at for path, at in self.highest.items() if root_of(path) not in roots})
+        highest = {path: mark for path, mark in self.highest.items() if root_of(path) not in roots}
+        runs = (
+            None if self.runs is None else {p: run for p, run in self.runs.items() if root_of(p) not in roots}
+        )
+        return MonotoneGuard(highest, runs)
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
-        return {
-            "mode": self.mode,
-            "highest": {
-                path: [mark.offset, list(mark.ordinals), *mark.digests] for path, mark in self.highest.items()
-            },
+        highest = {
+            path: [mark.offset, list(mark.ordinals), *mark.digests] for path, mark in self.highest.items()
         }
+        runs = {} if self.runs is None else {"runs": {path: list(run) for path, run in self.runs.items()}}
+        return {"mode": self.mode, "highest": highest, **runs}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> MonotoneGuard:
         """The guard that `to_json` wrote."""
         marks = document["highest"].items()
-        return cls({path: Mark(at, tuple(ordinals), (one, two)) for path, (at, ordinals, one, two) in marks})
+        highest = {path: Mark(at, tuple(ordinals), (one, two)) for path, (at, ordinals, one, two) in marks}
+        runs = document.get("runs")
+        return cls(highest, None if runs is None else {path: Run(*run) for path, run in runs.items()})
 
     def _digests(
         self, names: list[str], ordered: _Ordered, places: np.ndarray, contents: Contents
