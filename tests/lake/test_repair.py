@@ -225,48 +225,6 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
     assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
 
 
-@pytest.mark.parametrize(
-    ("kept", "says"),
-    [
-        ("offset >= 0", "(partition 0 offsets 2 to 3), 2 records read from Kafka"),
-        (
-            "offset = 3",
-            "(partition 0 offsets 2 to 3), 1 record read from Kafka; at 1 offset Kafka has no record",
-        ),
-        (
-            "offset < 0",
-            "(partition 0 offsets 2 to 3), 0 records read from Kafka; at 2 offsets Kafka has no record",
-        ),
-    ],
-)
-def test_records_that_a_compacted_topic_no_longer_has_are_not_told_as_put_back(
-    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, kept: str, says: str
-) -> None:
-    node = GUARDED.group_by().aggregate(n=hr.count()).named("guarded_totals")
-    line = Line(session, lake, node)
-    sent = []
-    for first in (0, 2, 4):
-        for offset in (first, first + 1):
-            value = '{"sensor_id": "s1", "value": 1.0}'
-            line._piped.add("s1", value, 1_714_564_800_000 + offset, 0, {})
-        raw = line._piped.take(session)
-        assert raw is not None
-        sent.append(raw)
-        line.sequencer.append(raw, in_order=True)
-        line.clock.set(line.clock.now_ms() + 1_000)
-    line.fold()
-    overwrite(lake.log("guarded"), versions(lake.log("guarded"), "log/guarded")[1])
-    remove_strays(lake.log("guarded"))
-    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
-    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1].where(kept))
-    work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
-    done = [*map(str, work.run())]
-    assert says in done[0]
-    left = read(session, lake.log("guarded")).where("offset IS NOT NULL").count()
-    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [left]
-
-
 def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
     session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
