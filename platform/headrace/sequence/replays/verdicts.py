@@ -1,4 +1,4 @@
-"""What a guard decides about records."""
+"""The verdicts of a guard about records."""
 
 from __future__ import annotations
 
