@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,9 @@ from headrace.fold.contract import CLOCK, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.values import converter, copier
 from headrace.fold.segments import LOWEST
+
+Take = tuple[str, Callable[[Any], Any], Callable[[Any], Any], list[Any]]
+"""Of a column its name, how a value is copied and converted, and the values so far."""
 
 PHASE, DUE, GROUP_HASH, NUMBER, RELEASED_AT, TIMESTAMP, SEQUENCE = (
     "__phase",
@@ -61,6 +64,15 @@ class Cause:
     number: int = 0
 
 
+@dataclass(frozen=True)
+class _Output:
+    """An output: the names of a row of it, how each value is taken, and the values of columns that the row lacks."""
+
+    names: KeysView[str]
+    takes: Sequence[Take]
+    constants: Sequence[tuple[list[Any], str | None]] = ()
+
+
 @dataclass
 class Forwarded:
     """Rows, column by column."""
@@ -76,42 +88,49 @@ class Forwarded:
         converts = [converter(each, f"forward: column '{each.name}'") for each in self.shape.output]
         copies = [copier(each) for each in self.shape.output]
         names = [each.name for each in self.shape.output]
-        self._takes = list(zip(names, copies, converts, self.columns, strict=True))
+        self._takes: list[Take] = list(zip(names, copies, converts, self.columns, strict=True))
+        self._only = _Output(self._names, self._takes)
+        self._by_output = {name: self._output(name, columns) for name, columns in self.shape.outputs.items()}
 
     def add(self, cause: Cause, row: Mapping[str, Any]) -> None:
         """Add a row."""
-        if self.shape.outputs:
-            row = self._of_output(row)
-        if row.keys() != self._names:
-            raise ProcessorError(
-                f"forward: the row has {listed([*row]) if row else 'no columns'}, and the output "
-                f"{listed([each.name for each in self.shape.output])}.",
-                hint="Give all columns of the output by name; None is null.",
-            )
-        made = [(column, convert(copied(row[name]))) for name, copied, convert, column in self._takes]
+        output = self._by_output[self._named(row)] if self.shape.outputs else self._only
+        if row.keys() != output.names:
+            raise self._other_columns(row, output)
+        made = [(column, convert(copied(row[name]))) for name, copied, convert, column in output.takes]
         for column, value in made:
+            column.append(value)
+        for column, value in output.constants:
             column.append(value)
         place = (cause.record, cause.group, cause.due_ms, cause.number)
         self.causes.append((cause.at_ms, cause.phase, cause.event_ms, cause.clock_ms, *place))
         cause.number += 1
 
-    def _of_output(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A row of one of several outputs, with nulls for the columns of the others."""
+    def _output(self, name: str, columns: Collection[str]) -> _Output:
+        """One of several outputs: its name and nulls stand in the columns of the others."""
+        takes = [take for take in self._takes if take[0] in columns]
+        rest = [(take[0], take[3]) for take in self._takes if take[0] not in columns]
+        constants = [(column, name if each == OUTPUT else None) for each, column in rest]
+        return _Output(dict.fromkeys([*columns, TO]).keys(), takes, constants)
+
+    def _named(self, row: Mapping[str, Any]) -> str:
         name = row.get(TO)
-        columns = self.shape.outputs.get(name) if isinstance(name, str) else None
-        if columns is None:
+        if not isinstance(name, str) or name not in self._by_output:
             raise ProcessorError(
                 f"forward: there is no output {a_value(name)}; there are {listed([*self.shape.outputs])}.",
                 hint="Write context.forward(to='…', …).",
             )
-        given = {each: value for each, value in row.items() if each != TO}
-        if given.keys() != columns:
-            raise ProcessorError(
-                f"forward: the row has {listed([*given]) if given else 'no columns'}, and output '{name}' "
-                f"{listed(sorted(columns))}.",
-                hint="Give all columns of the output by name; None is null.",
-            )
-        return {**self._nothing, **given, OUTPUT: name}
+        return name
+
+    def _other_columns(self, row: Mapping[str, Any], output: _Output) -> ProcessorError:
+        several = bool(self.shape.outputs)
+        given = [each for each in row if not several or each != TO]
+        wanted = sorted(each for each in output.names if each != TO) if several else [*output.names]
+        which = f"output '{row[TO]}'" if several else "the output"
+        return ProcessorError(
+            f"forward: the row has {listed(given) if given else 'no columns'}, and {which} {listed(wanted)}.",
+            hint="Give all columns of the output by name; None is null.",
+        )
 
     def cut(self, rows: int) -> None:
         """Forget all but the first rows."""
