@@ -1,6 +1,7 @@
 """Mistakes in an expression that the types of columns tell, before Spark reads it.
 
-Law: Spark refuses whatever this module refuses (tests/runtime/test_refused_expressions.py). Spark decides the rest.
+Law: Spark refuses whatever this module refuses (tests/runtime/test_refused_expressions.py), but for `binary_keys`. Spark
+decides the rest.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from headrace.description.binary_keys import refuse_binary_keys
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, path_of, syntax_tree
 from headrace.description.schema import fields_of_struct
@@ -30,6 +32,7 @@ def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
     if parsed.compares:
         for each in syntax_tree(parsed.sql, what).find_all(*_COMPARED):
             _require_comparable(each, shape, what)
+    refuse_binary_keys(parsed, shape, what)
 
 
 def require_condition(parsed: Expression, shape: Shape, what: str) -> None:
