@@ -20,7 +20,7 @@ from headrace.spark.lake_rows import (
     read_table,
     rewrite,
 )
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ SCHEMA = "at BIGINT, `the name` STRING, tags MAP<STRING, INT>"
 
 @pytest.fixture
 def writer(spark: SparkSession, tmp_path: Path) -> TableWriter:
-    schema = table_schema(local_frame(spark, [], SCHEMA).schema)
+    schema = arrow_schema(local_frame(spark, [], SCHEMA).schema)
     return lakes.TableWriter(lakes.create(f"file:{tmp_path}/a table", schema), lakes.APPENDER)
 
 

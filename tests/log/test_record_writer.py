@@ -22,7 +22,7 @@ from headrace.sequence import log_rows
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import log_schema
 from headrace.spark.lake_rows import read
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def rows(world: World) -> list[Any]:
 def test_a_log_has_the_columns_that_the_kernel_writes(spark: SparkSession) -> None:
     for topic in (READINGS, EVERY_TYPE, replace(READINGS, keep_raw=True)):
         kernel = log_rows.log_schema(RecordFormat.of(topic))
-        assert kernel.equals(table_schema(log_schema(topic))), topic.name
+        assert kernel.equals(arrow_schema(log_schema(topic))), topic.name
 
 
 def test_values_of_every_type_are_columns_and_the_event_time_may_be_one(

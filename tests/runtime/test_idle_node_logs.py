@@ -25,7 +25,7 @@ from headrace.nodes.sink_rows import SEQUENCE
 from headrace.operators.contract import TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.writing.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def types_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_log(lake: Lake, topic: Topic, commits: Sequence[tuple[int, int | None, int | None, bool]]) -> None:
     """A log of commit rows alone."""
-    uri, schema, state = lake.log(topic.name), table_schema(log_schema(topic)), LogState()
+    uri, schema, state = lake.log(topic.name), arrow_schema(log_schema(topic)), LogState()
     log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
     for at_ms, stream_s, event_s, idle in commits:
         stream_ms = None if stream_s is None else stream_s * SECOND

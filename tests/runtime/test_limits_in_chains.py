@@ -26,7 +26,7 @@ from headrace.nodes.sink_rows import SEQUENCE
 from headrace.operators.contract import TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.writing.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def types_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("cuts", [[50], [10, 20, 30, 40, 50], [20, 40, 50]])
 def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts: list[int]) -> None:
     """A row that waits for 60 seconds has an older event time than 5 seconds ago; one that waited is told by no other limit."""
-    lake, schema = Lake(f"file:{tmp_path}"), table_schema(log_schema(VISITS))
+    lake, schema = Lake(f"file:{tmp_path}"), arrow_schema(log_schema(VISITS))
     uri = lake.log("visits")
     log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
     lakes.create(lake.table("calm"), RESULTS, kinds.RESULTS)
@@ -93,7 +93,7 @@ def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_t
     lake = Lake(f"file:{tmp_path}")
     lakes.create(lake.table("titled"), RESULTS.append(pa.field("title", pa.string())), kinds.RESULTS)
     for topic in (VISITS, PAGES):
-        uri, schema, state = lake.log(topic.name), table_schema(log_schema(topic)), LogState()
+        uri, schema, state = lake.log(topic.name), arrow_schema(log_schema(topic)), LogState()
         log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
         for at_ms in (10, 20, 30, 40):
             partitions = {0: PartitionState(0, stream_ms=at_ms * 1_000)}

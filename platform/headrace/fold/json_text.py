@@ -23,12 +23,12 @@ MILLISECONDS = pa.timestamp("ms")
 def json_objects(columns: Mapping[str, pa.Array]) -> pa.Array:
     """One JSON object for each row.
 
-    In:     columns  of one length and without nulls, at least one
+    In:     columns  of one length, at least one; a null is written as one
     Source: Spark, JacksonGenerator
     """
     parts: list[pa.Array | str] = []
     for name, values in columns.items():
-        parts += [f"{',' if parts else '{'}{_text(name)}:", json_values(values)]
+        parts += [f"{',' if parts else '{'}{_text(name)}:", json_values(values).fill_null("null")]
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
@@ -82,7 +82,17 @@ def _value(value: Any, of: pa.DataType) -> str:
     if pa.types.is_struct(of):
         there = ((field, value[field.name]) for field in of if value[field.name] is not None)
         return f"{{{','.join(f'{_text(field.name)}:{_value(each, field.type)}' for field, each in there)}}}"
+    if pa.types.is_map(of):
+        names = (
+            _text(key) if isinstance(key, str) else _in_quotes(_value(key, of.key_type)) for key, _ in value
+        )
+        items = (_value(each, of.item_type) for _, each in value)
+        return f"{{{','.join(f'{name}:{item}' for name, item in zip(names, items, strict=True))}}}"
     return str(json_values(pa.array([value], of))[0].as_py())
+
+
+def _in_quotes(text: str) -> str:
+    return text if text.startswith('"') else _text(text)
 
 
 def _java_number(value: float, of: pa.DataType) -> str:

@@ -13,7 +13,7 @@ from headrace.lake import DataFileWriter, Encoding, NewFile, open_table
 from headrace.lake.sorted_rows import bounds_of
 from headrace.log.filled_columns import values_at
 from headrace.sequence.log_columns import SKIPPING, log_schema
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def fill_commits(
         stray     each file is of one of these commits, as it was; else nobody knows more of their times than that the first
                   of them came next
     """
-    log, schema = open_table(uri), table_schema(log_schema(topic))
+    log, schema = open_table(uri), arrow_schema(log_schema(topic))
     values = _cast(spark, topic, values_at(log, after_ms + 1))
     if not values:
         return files

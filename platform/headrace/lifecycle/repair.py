@@ -54,7 +54,7 @@ from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
 from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_log import tell_anew
@@ -109,7 +109,7 @@ class Repair:
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
-        self._schema = table_schema(log_schema(topic))
+        self._schema = arrow_schema(log_schema(topic))
 
     def run(self) -> Iterator[Repaired]:
         """Repair; says of one gap and one node after the other what was done.

@@ -27,7 +27,7 @@ from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import nothing_writes
@@ -77,7 +77,7 @@ def rewrite_log(
         files = max(1, snapshot.bytes // FILE_BYTES)
         rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")
         rows = rows.sortWithinPartitions("ingested_at", "partition", "offset")
-        made = lakes.create(beside, table_schema(schema), kinds.log(SKIPPING))
+        made = lakes.create(beside, arrow_schema(schema), kinds.log(SKIPPING))
         append_rows(lakes.TableWriter(made, lakes.APPENDER), rows, {"writer": "rewrite"})
         on_step("after rows")
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}

@@ -31,7 +31,7 @@ from headrace.log.ticks import Due, due_now
 from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -81,7 +81,7 @@ class Sequencer:
         self._spark, self._path, self._clock, self._on_step = spark, path, clock, on_step
         self._longest_wait_ms = longest_wait_ms
         self._writer = f"log/{topic.name}"
-        self._schema = table_schema(log_schema(topic))
+        self._schema = arrow_schema(log_schema(topic))
         self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
         table = log_table(path, topic, self._schema)

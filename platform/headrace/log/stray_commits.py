@@ -21,7 +21,7 @@ from headrace.lake.sorted_rows import all_rows, bounds_of
 from headrace.lake.vacuum import in_no_version
 from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.sequence.log_columns import log_schema
-from headrace.spark.one_task import Target, table_schema
+from headrace.spark.one_task import Target, arrow_schema
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -34,7 +34,7 @@ class StrayCommits:
 
     def __init__(self, path: str, topic: Topic) -> None:
         """Nothing is read yet."""
-        self._path, self._schema = path, table_schema(log_schema(topic))
+        self._path, self._schema = path, arrow_schema(log_schema(topic))
 
     def between(self, gap: Gap) -> list[NewFile] | None:
         """The lost commits of a gap, in new files of the log's folder; None: the files that are left lack a part of them."""

@@ -27,7 +27,7 @@ from headrace.fold.totals.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
 from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
-from headrace.spark.one_task import arrow_schema, table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,4 +204,4 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    return table_schema(from_arrow_schema(schema))
+    return arrow_schema(from_arrow_schema(schema))

@@ -25,7 +25,7 @@ from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
 from headrace.spark.lake_rows import read_between
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ def _from_log(
     is_record = F.col("kind").isin(RECORD, DEAD_LETTER)
     newest = [F.desc(name) for name in (INGESTED_AT, "partition", "offset")]
     kept = rows.where(~is_record).unionByName(rows.where(is_record).orderBy(*newest).limit(records))
-    made = table_schema(schema)
+    made = arrow_schema(schema)
     _write(topic, target.log(topic.name), _complete(kept.toArrow().cast(made), topic), made, last)
     return through_ms
 

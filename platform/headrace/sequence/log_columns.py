@@ -40,12 +40,12 @@ SKIPPING = ("ingested_at", "partition", "offset", "timestamp", "stream_time", "k
 
 
 def struct_of(columns: tuple[Column, ...]) -> T.StructType:
-    """Spark's type of these columns, all nullable (absence is checked when a record is decoded)."""
+    """Spark's type of these columns; all that is in them may be null, for absence is checked when a record is decoded."""
     if not columns:
         return T.StructType([])
     schema = T.StructType.fromDDL(to_ddl(columns))
     assert isinstance(schema, T.StructType)
-    return T.StructType([T.StructField(field.name, field.dataType, True) for field in schema.fields])
+    return schema.toNullable()
 
 
 def log_schema(topic: Topic) -> T.StructType:

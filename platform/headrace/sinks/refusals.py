@@ -16,7 +16,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.spark.frames import local_frame
 from headrace.spark.json_rows import as_json
 from headrace.spark.merge import upsert
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +80,6 @@ def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal]
     )
     schema = T.StructType.fromDDL(REFUSED)
     assert isinstance(schema, T.StructType)
-    table = lakes.create(delivery.refused, table_schema(schema))
+    table = lakes.create(delivery.refused, arrow_schema(schema))
     writer, record = lakes.TableWriter(table, lakes.APPENDER), {"writer": f"refused/{delivery.node}"}
     upsert(writer, refused, ("identity", "sequence", "ordinal"), record)

@@ -17,7 +17,7 @@ from headrace.lake import NewFile
 from headrace.lake.storage import is_local, spark_uri
 from headrace.spark import workers
 from headrace.spark.frames import in_one_task, local_frame
-from headrace.spark.one_task import REPORT, Target, mapped, table_schema
+from headrace.spark.one_task import REPORT, Target, arrow_schema, mapped
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_rows(frame: DataFrame, uri: str) -> list[NewFile]:
 
     In: frame  with columns of the table
     """
-    work = WriteRows(Target(uri, table_schema(frame.schema)))
+    work = WriteRows(Target(uri, arrow_schema(frame.schema)))
     reports = mapped(frame, work, frame.columns, REPORT).collect()
     found = (json.loads(row["report"]) for row in reports)
     return [NewFile(**file) for file in found if file is not None]
@@ -88,7 +88,7 @@ def overwrite(writer: TableWriter, frame: DataFrame, record: Mapping[str, Any]) 
 def _require_columns(frame: DataFrame, uri: str) -> None:
     """A file whose columns differ would break the table for its readers."""
     known = {field.name: field.type for field in lake.open_table(uri).columns}
-    given = {field.name: field.type for field in table_schema(frame.schema)}
+    given = {field.name: field.type for field in arrow_schema(frame.schema)}
     odd = [n for n, t in given.items() if n not in known or (not pa.types.is_nested(t) and known[n] != t)]
     if odd:
         raise TerminalError(

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from headrace.lake import merge
 from headrace.spark.lake_rows import write_rows
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ def exchange(
 def _merged(writer: TableWriter, changes: DataFrame, work: Callable[[Changes], int]) -> int:
     """Let tasks write the changes to files first, so that no process has to hold all of them."""
     folder = f"{writer.uri}/{FOLDER}/{uuid4()}"
-    rows = merge.Changes(folder, write_rows(changes, folder), table_schema(changes.schema))
+    rows = merge.Changes(folder, write_rows(changes, folder), arrow_schema(changes.schema))
     try:
         return work(rows)
     finally:

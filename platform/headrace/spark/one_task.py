@@ -41,23 +41,12 @@ DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset", "__chain"}
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The schema as Arrow's, as rows of it come to a task."""
-    return to_arrow_schema(schema, timestamp_utc=True)
+    """The schema as Arrow's, in tasks and in tables.
 
-
-def table_schema(schema: T.StructType) -> pa.Schema:
-    """The schema as Arrow's, as a table has it: everything in it may be null."""
-    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in arrow_schema(schema)])
-
-
-def _nullable(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(data_type):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
-    if pa.types.is_list(data_type):
-        return pa.list_(pa.field(data_type.value_field.name, _nullable(data_type.value_type)))
-    if pa.types.is_map(data_type):
-        return pa.map_(data_type.key_type, _nullable(data_type.item_type))
-    return data_type
+    Law: everything in it may be null, also what a description declares as NOT NULL. That is a claim about records that were
+    decoded; ticks, tombstones, dead letters and the rows of other feeds have no value at all.
+    """
+    return to_arrow_schema(schema.toNullable(), timestamp_utc=True)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ from headrace.operators.contract import TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
-from headrace.spark.one_task import table_schema
+from headrace.spark.one_task import arrow_schema
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_times import Reached, closings, idle_after, stream_times
 
@@ -95,7 +95,7 @@ class NodeLog:
         self._lake, self._node = lake, node
         self.topic = NodeOutput.of(node)
         self._uri = lake.log(self.topic.name)
-        self._schema = table_schema(log_schema(self.topic))
+        self._schema = arrow_schema(log_schema(self.topic))
         is_new = not lakes.exists(self._uri)
         if is_new and not read_opening(spark, lake, node).is_at_the_beginning:
             raise TerminalError(

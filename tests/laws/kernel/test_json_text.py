@@ -35,6 +35,8 @@ WRITTEN: list[tuple[Any, pa.DataType, str]] = [
     (float("nan"), pa.float64(), '"NaN"'),
     (float("-inf"), pa.float64(), '"-Infinity"'),
     ({"x": None, "y": ["a", None]}, STRUCT, '{"y":["a",null]}'),
+    ([("a\"", 1), ("b", None)], pa.map_(pa.string(), pa.int32()), '{"a\\"":1,"b":null}'),
+    ([(7, {"x": 1, "y": None})], pa.map_(pa.int64(), STRUCT), '{"7":{"x":1}}'),
     (None, pa.string(), "null"),
 ]  # fmt: skip
 
