@@ -110,7 +110,7 @@ def driver(spark: SparkSession) -> Iterator[Readings]:
     driver.send(16, "s1", None)
     driver.send(16, "s1", b"{bad")
     driver.send(1, "s1")
-    driver.send(16, None)
+    driver.send(16, "s1", 1e300)
     for partition in (0, 1):
         driver.send(DAY_MINUTES + 20, "s1", partition=partition)
         driver.send(DAY_MINUTES + 30, "s1", partition=partition)

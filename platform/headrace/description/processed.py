@@ -35,7 +35,7 @@ STOP, SET_APART = "stop", "dead_letter"
 class Processed(Emitting):
     """The rows that a processor forwards.
 
-    In:  stream          its records; a record whose group has a null is a dead letter
+    In:  stream          its records
          by              the columns of a group; none: a group is a partition of a topic
          processor       a class of `hr.Processor` or `hr.BatchProcessor`, a `functools.partial` of one, or `hr.processor(…)`
          output          columns of the rows, as DDL; of several outputs by name

@@ -49,9 +49,8 @@ class GroupedTable(WaysOn, kind="grouped table"):
 class TableAggregate(Refinable):
     """Aggregates over the current rows of a table: one row per group that has rows.
 
-    The contribution of a row is taken back when it changes or goes. A row with a null in a group column is in no group; an
-    input that is out of range counts as null. Where an aggregate of a stream goes by position, this one goes by the
-    table's key.
+    The contribution of a row is taken back when it changes or goes. Null is a group. An input that is out of
+    range counts as null. Where an aggregate of a stream goes by position, this one goes by the table's key.
 
     Out: columns `by`, then the aggregates by name.
     Law: a function of the table's rows, and so of the logs of its topics alone.

@@ -32,20 +32,14 @@ RECORDS = "records"
 TALLY = pa.schema([(TOPIC, pa.string()), (PARTITION, pa.int32()), (FATE, pa.string()), (RECORDS, pa.int64())])
 
 
-def decide_by_group(rows: pa.Table, by: Sequence[str], aggregates: Aggregates | None = None) -> pa.Table:
-    """Complete FATE and REASON: every record that has a group and usable inputs is kept.
+def decide_inputs(rows: pa.Table, aggregates: Aggregates | None = None) -> pa.Table:
+    """Complete FATE and REASON: every record whose inputs the aggregates can take is kept. Null is a group like others.
 
     In:  rows  with FATE (null: undecided) and REASON
     Out: the rows in their order; FATE is never null
     """
     undecided = rows[FATE].is_null().to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, bool)
-    refused = [
-        (rows[name].is_null().to_numpy(zero_copy_only=False), f"group: {name} is null")
-        for name in by
-        if rows[name].null_count
-    ]
-    if aggregates is not None and rows.num_rows:
-        refused += aggregates.unusable(rows)
+    refused = aggregates.unusable(rows) if aggregates is not None and rows.num_rows else []
     return dead_letters(rows, undecided, refused)
 
 

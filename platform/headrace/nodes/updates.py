@@ -14,6 +14,7 @@ from headrace.description import SessionWindows, Suppressed, WindowedAggregate, 
 from headrace.fold.contract import BATCH, DELETED
 from headrace.nodes import state_views
 from headrace.nodes.current_results import revisions
+from headrace.spark.same_rows import rows_not_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
@@ -54,7 +55,7 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
     still_open = state_views.open_windows(of, held.state, progress.clock)
     assert still_open is not None
     known = finals.select(*identity).unionByName(still_open.select(*identity))
-    gone = running.select(*identity).distinct().join(known, list(node.identity), "left_anti")
+    gone = rows_not_of(running.select(*identity).distinct(), known, node.identity)
     last_word = gone.select(*identity, F.lit(None).cast("long").alias(BATCH))
     both = finals.select(*users, BATCH).unionByName(running)
     return both.unionByName(last_word, allowMissingColumns=True)

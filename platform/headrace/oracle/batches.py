@@ -44,7 +44,7 @@ class _Cutter:
             if wait is not None and batch.opened_ms + wait <= at_ms:
                 self.close(key, batch.opened_ms + wait, "wait")
         for row in rows:
-            fate = refused(row, self.node.by)
+            fate = refused(row)
             if fate is None:
                 self.take(row)
             else:
@@ -99,7 +99,7 @@ def _shown(node: Batches, batch: Batch) -> Values:
     assert batch.closed is not None
     first, (closed_ms, closed_by) = batch.rows[0], batch.closed
     by = {name: plain(first.values[name]) for name in node.by}
-    name = _name(by)
+    name = _name(node, by)
     times = [row.event_ms for row in batch.rows if row.event_ms is not None]
     return {
         **by,
@@ -117,10 +117,11 @@ def _shown(node: Batches, batch: Batch) -> Values:
     }
 
 
-def _name(by: Values) -> Any:
+def _name(node: Batches, by: Values) -> Any:
     """How a batch's group is written in its name; None: only SQL can write it."""
-    if len(by) == 1 and isinstance(next(iter(by.values())), str):
-        return next(iter(by.values()))
-    if all(type(value) in (str, int, bool) for value in by.values()):
+    declared = node.stream.shape.type_of(node.by[0])
+    if len(by) == 1 and declared is not None and declared.type == "STRING":
+        return "null" if by[node.by[0]] is None else by[node.by[0]]
+    if all(value is None or type(value) in (str, int, bool) for value in by.values()):
         return json.dumps(by, separators=(",", ":"), ensure_ascii=False)
     return None

@@ -1,6 +1,6 @@
 """Which records a node takes.
 
-Law: each record has one fate. One without a group, or with a value that an aggregate cannot take, is a dead letter.
+Law: each record has one fate. One with a value that an aggregate cannot take is a dead letter. Null is a group.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ BARE_TOMBSTONE = "bare tombstone"  # what the log says of a record without a val
 TICK, DRAIN, SET_LIMITS, COMPLETE = "tick", "drain", "set_limits", "complete"  # of rows that are no records
 
 
-def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | None:
+def refused(row: Row, aggregates: Described = ()) -> str | None:
     """The fate of a record that does not count; None: it counts."""
     if row.fate is not None:
         return row.fate
-    has_group = all(row.values[name] is not None for name in by)
     can_enter = all(
         can_be_added([row.values[name] for name in a.inputs], a)
         if a.own is not None
         else a.column is None or usable(row.values[a.column], a)
         for _, a in aggregates
     )
-    return None if has_group and can_enter else DEAD_LETTER
+    return None if can_enter else DEAD_LETTER
 
 
 def refused_by_table(

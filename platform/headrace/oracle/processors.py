@@ -22,7 +22,7 @@ from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.description.processor_order import LOG
 from headrace.description.time_stores import SessionStore, WindowStore
-from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED
 from headrace.oracle.global_tables import Before, before_record, global_rows, note_fates_of_tables
 from headrace.oracle.log import Log, Place, Results, Row, Values
 from headrace.oracle.one_by_one import OneByOne
@@ -162,8 +162,7 @@ class _Run:
         for group in self.groups.values():
             self.call_wall(group, self.stream_clock(group, before))
         for row in rows:
-            fate = row.fate if not self.node.by else refused(row, self.node.by)
-            self.found.met(row, fate or self.come(row))
+            self.found.met(row, row.fate or self.come(row))
         for row in self.released(after):
             self.take(row, self.moments[row.place])
         context.before = lambda row: row.at_ms <= at_ms

@@ -115,7 +115,9 @@ def _joined(node: Join, log: Log, upto_ms: int, part: str) -> Rows:
     pairs: dict[Identity, tuple[Version | None, Version | None]] = {}
     for key, version in left.items():
         refers = [version.value[name] for name in node.on]
-        match = None if None in refers else right.get(identity(refers))
+        # A full outer join has one row for each key, and null is a key: two rows of it could not be told apart.
+        refers_to_none = None in refers and node.how != OUTER
+        match = None if refers_to_none else right.get(identity(refers))
         if match is not None or node.how in (LEFT_JOIN, OUTER):
             pairs[key] = version, match
     if node.how == OUTER:
@@ -189,13 +191,12 @@ def _refined(node: Refined, rows: Rows, log: Log) -> Rows:
 
 
 def _grouped(node: TableAggregate, rows: Rows) -> Rows:
-    """By group the aggregates of its rows; a row without a group counts nowhere, and what does not fit counts as null."""
+    """By group the aggregates of its rows; what does not fit counts as null."""
     members: dict[Identity, list[tuple[Identity, Version]]] = defaultdict(list)
     for key in sorted(rows):  # where a stream goes by position, a table goes by its key
         version = rows[key]
         group = [version.value[name] for name in node.by]
-        if None not in group:
-            members[identity(group)].append((key, version))
+        members[identity(group)].append((key, version))
     found = {}
     for group_key, own in members.items():
         by = {name: plain(own[0][1].value[name]) for name in node.by}
@@ -225,7 +226,7 @@ class _Grown:
 def _totals(node: RunningAggregate, rows: Iterable[Row]) -> Rows:
     groups: dict[Identity, _Grown] = {}
     for row in rows:
-        if refused(row, node.by, node.aggregates) is None:
+        if refused(row, node.aggregates) is None:
             groups.setdefault(identity(row.values[name] for name in node.by), _Grown(node)).add(row)
     return {key: Version(tuple(of.places), of.group.shown()) for key, of in groups.items()}
 
@@ -234,7 +235,7 @@ def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: in
     """Windows that records have entered; with `suppress` those that are closed."""
     groups: dict[tuple[Identity, int], _Grown] = {}
     for row in rows:
-        if refused(row, node.by, node.aggregates) is None:
+        if refused(row, node.aggregates) is None:
             for start in windows.starts(node, row):
                 key = identity(row.values[name] for name in node.by), start
                 groups.setdefault(key, _Grown(node)).add(row)
@@ -255,8 +256,8 @@ def _fate(leaf: Relation, row: Row) -> str:
         case Table():
             return refused_by_the_table(leaf, row) or USED
         case RunningAggregate():
-            return refused(row, leaf.by, leaf.aggregates) or USED
+            return refused(row, leaf.aggregates) or USED
         case WindowedAggregate():
-            fate = refused(row, leaf.by, leaf.aggregates)
+            fate = refused(row, leaf.aggregates)
             return fate or (USED if windows.starts(leaf, row) else LATE)
     raise AssertionError(f"a relation of another kind: {type(leaf)}")

@@ -35,7 +35,7 @@ def sessions(node: WindowedAggregate, log: Log) -> Results:
     found, gap, grace = Results(), node.window.gap_ms, node.grace_ms
     known: dict[tuple[Identity, Partition], list[Session]] = defaultdict(list)
     for row in log.rows:
-        fate = refused(row, node.by, node.aggregates)
+        fate = refused(row, node.aggregates)
         if fate is None:
             at = row.time_ms
             mine = known[identity(row.values[name] for name in node.by), (row.topic, row.partition)]

@@ -25,7 +25,7 @@ def sliding(node: WindowedAggregate, log: Log) -> Results:
     found = Results()
     groups: dict[Identity, list[Row]] = defaultdict(list)
     for row in log.rows:
-        fate = refused(row, node.by, node.aggregates)
+        fate = refused(row, node.aggregates)
         if fate is None:
             groups[identity(row.values[name] for name in node.by)].append(row)
         else:

@@ -170,7 +170,7 @@ def _partition(
 def updates_of(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
     """The fate of a row, and the entries that it updates, one after the other."""
     of = node.updated
-    fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.by, of.aggregates)
+    fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.aggregates)
     if fate is None and row.event_ms is None:
         fate = TOMBSTONE  # it comes before all rows of its partition, so it deletes none
     if fate is not None:

@@ -21,7 +21,7 @@ def totals(node: RunningAggregate, log: Log) -> Results:
     found = Results()
     groups: dict[Identity, Group] = {}
     for row in log.rows:
-        fate = refused(row, node.by, node.aggregates)
+        fate = refused(row, node.aggregates)
         if fate is None:
             key = identity(row.values[name] for name in node.by)
             groups.setdefault(key, Group(node.by, node.aggregates)).add(row)

@@ -30,7 +30,7 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
     reached_ms = log.last_ms if node.clock == WALL else times[-1][1] if times else -1
     closed_ms = reached_ms - size_ms(node) - node.grace_ms  # starts up to here are closed
     for row in log.rows:
-        fate = refused(row, node.by, node.aggregates)
+        fate = refused(row, node.aggregates)
         if fate is None:
             entered = starts(node, row)
             fate = LATE if not entered else OPEN if entered[-1] > closed_ms else USED

@@ -76,7 +76,7 @@ class JoinSides:
             for rows, names in ((left, carried.left), (right, carried.right))
         )
         pairs = zip(node.on, node.right.identity, strict=True)
-        same = (mine[quote(carried.left[a])] == theirs[quote(carried.right[b])] for a, b in pairs)
+        same = (self._same(mine[quote(carried.left[a])], theirs[quote(carried.right[b])]) for a, b in pairs)
         both = mine.join(theirs, reduce(lambda one, other: one & other, same), node.how)
         values = carried.values
         if node.selection is None:
@@ -88,6 +88,10 @@ class JoinSides:
         keys = (F.col(quote(carry)).alias(name) for name, carry in key.items())
         named = (F.col(quote(f"{RESULT}:{name}")).alias(name) for name in node.columns if name in values)
         return told.select(*keys, *named)
+
+    def _same(self, mine: Column, theirs: Column) -> Column:
+        """A null refers to nothing; a full outer join has one row for each key, and null is a key."""
+        return mine.eqNullSafe(theirs) if self.node.how == OUTER else mine == theirs
 
     def _keys(self, carried: Selection) -> dict[str, Column]:
         """The key columns of the join, of rows with those of both sides."""

@@ -5,7 +5,7 @@ Law: both are judged on one micro-batch of the node: the sides that it holds, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from headrace.quality.books import Books
 
 SHOWN = 3
-JOINED, STORED = "__joined", "__stored"  # columns beside the user's
+KEY, JOINED, STORED = (
+    "__key",
+    "__joined",
+    "__stored",
+)  # columns beside the user's; as structs, for null is a key, too
 PARTS = 1_000_000  # of the left keys, by hash: the finest sample
 
 
@@ -45,7 +49,7 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
     both = {JOINED: sides.rejoined(), STORED: books.results}
     joined_rows, stored = (_as_structs(rows.where(chosen), node, side) for side, rows in both.items())
     how = "full_outer" if sides.are_whole else "left_outer"
-    compared = joined_rows.join(stored, [*node.identity], how)
+    compared = joined_rows.join(stored, KEY, how)
     differs = ~F.col(JOINED).eqNullSafe(F.col(STORED))
     counts = compared.agg(F.count(F.lit(1)).alias("keys"), F.count_if(differs).alias("differing")).first()
     assert counts is not None
@@ -58,7 +62,7 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
         if equal:
             words = f"{'All' if sample == 1 else 'A sample of'} {what} equal the join of the latest rows of both sides."
             return Finding(words, numbers)
-        first = compared.where(differs).orderBy(*key).limit(SHOWN)
+        first = compared.where(differs).orderBy(KEY).limit(SHOWN)
         shown = [_difference(r.asDict(recursive=True), node) for r in first.collect()]
         return Finding(
             f"{differing:,} of {what} {'differs' if differing == 1 else 'differ'} from the join of its sides, "
@@ -70,10 +74,11 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
 
 
 def _as_structs(rows: DataFrame, node: Join, name: str) -> DataFrame:
-    """The node's identity, and its columns as one struct that can be compared."""
+    """The node's identity as KEY, and its columns as one struct that can be compared."""
     row = F.struct(*(F.col(quote(column)) for column in node.columns))
     whole = comparable_rows(rows.select(row.alias(name)))
-    return whole.select(*(F.col(name)[column].alias(column) for column in node.identity), name)
+    key = F.struct(*(F.col(name)[column].alias(column) for column in node.identity))
+    return whole.select(key.alias(KEY), name)
 
 
 def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
@@ -102,9 +107,9 @@ def _commonest(orphans: DataFrame, node: Join) -> str:
     return joined([f"for {group_text(r.asDict(), node.on)} ({r['__rows']:,})" for r in first])
 
 
-def _difference(row: dict[str, object], node: Join) -> str:
+def _difference(row: dict[str, Any], node: Join) -> str:
     """Which key differs, and in which columns."""
-    key = group_text(row, node.identity)
+    key = group_text(row[KEY], node.identity)
     ours, theirs = row[JOINED], row[STORED]
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return f"{key} ({'missing' if theirs is None else 'too many'})"

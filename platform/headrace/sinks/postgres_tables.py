@@ -39,6 +39,8 @@ _TYPES: dict[type[T.DataType], str] = {
     T.ArrayType: "jsonb",
     T.MapType: "jsonb",
 }
+NULLS_NOT_DISTINCT_SINCE = 15_00_00
+_SAME = "({0} = {1} OR ({0} IS NULL AND {1} IS NULL))"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
@@ -140,19 +142,16 @@ class Target:
         return statement.as_string(None)
 
     def same(self, left: str, right: str) -> sql.Composable:
-        """The condition that two rows have one identity."""
-        equal = [
-            sql.SQL("{} = {}").format(sql.Identifier(left, name), sql.Identifier(right, name))
-            for name in self.identity
-        ]
-        return sql.SQL(" AND ").join(equal)
+        """The condition that two rows have one identity; null equals null. The key's index finds both."""
+        pairs = ((sql.Identifier(left, name), sql.Identifier(right, name)) for name in self.identity)
+        return sql.SQL(" AND ").join(sql.SQL(_SAME).format(*pair) for pair in pairs)
 
     def remember_deleted(self, connection: psycopg.Connection) -> None:
         """Make the table of deleted identities unless it is there."""
         if not columns_of(connection, self.gone):
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
-            connection.execute(self.fill("ALTER TABLE {gone} ADD PRIMARY KEY ({identity})"))
+            connection.execute(self.fill("ALTER TABLE {gone} ADD " + _key(connection)))
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
@@ -163,7 +162,7 @@ class Target:
             sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
             for name, kind in (*self.columns, *OWN)
         ]
-        made = "CREATE TABLE {table} ({columns}, PRIMARY KEY ({identity}))"
+        made = f"CREATE TABLE {{table}} ({{columns}}, {_key(connection)})"
         connection.execute(self.fill(made, columns=sql.SQL(", ").join(columns)))
 
     def _check(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
@@ -180,6 +179,12 @@ class Target:
                 f"PostgreSQL's table '{self.shown}' has no unique key over the identity of the rows: {identity}.",
                 hint=f"ALTER TABLE {self.shown} ADD PRIMARY KEY ({identity})",
             )
+
+
+def _key(connection: psycopg.Connection) -> str:
+    """The key over the identity. Null is a group, so one row may have a null there; an older server refuses such a row."""
+    has_null_keys = connection.info.server_version >= NULLS_NOT_DISTINCT_SINCE
+    return f"{'UNIQUE NULLS NOT DISTINCT' if has_null_keys else 'PRIMARY KEY'} ({{identity}})"
 
 
 def columns_of(connection: psycopg.Connection, table: sql.Identifier) -> dict[str, str]:

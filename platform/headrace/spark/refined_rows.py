@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Where, WithColumn, parse_expression, quote
+from headrace.fold.changes.deltas import PORT
 from headrace.fold.changes.station import MADE, PASSES, Refinement
 from headrace.spark.refusals import in_words, refusals_explained
 from headrace.spark.row_steps import expression_of
@@ -27,10 +28,10 @@ def refined(refinement: Refinement, rows: DataFrame) -> DataFrame:
     In:  rows  of this relation, and of others, in which its columns are null
     Law: row by row. Nothing is computed of rows of other relations, nor of rows that an earlier `where` refuses.
     """
-    key = (F.col(quote(refinement.source[name])).isNotNull() for name in refinement.key[:1])
+    own = F.lit(True) if refinement.port is None else F.col(PORT) == refinement.port
     source = (F.col(quote(carried)).alias(name) for name, carried in refinement.source.items())
     whole = F.struct(*(F.col(quote(name)) for name in rows.columns))
-    frame = rows.select(whole.alias(_CARRIED), *(each.alias(_PASSES) for each in key), *source)
+    frame = rows.select(whole.alias(_CARRIED), own.alias(_PASSES), *source)
     for step in refinement.steps:
         with refusals_explained(in_words(step)):
             frame = _applied(frame, step, refinement.key)

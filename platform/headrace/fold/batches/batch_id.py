@@ -15,9 +15,9 @@ def batch_ids(first: Mapping[str, pa.ChunkedArray], by: Mapping[str, pa.Array], 
     """`topic/partition/offset/group`; the group as a JSON object, unless it is `plain`.
 
     In: first  TOPIC, PARTITION and OFFSET of each batch's first record
-        by     its group columns, without nulls
+        by     its group columns
         plain  the group is the text of its only column
     """
-    group = next(iter(by.values())).cast(pa.string()) if plain else json_objects(by)
+    group = next(iter(by.values())).cast(pa.string()).fill_null("null") if plain else json_objects(by)
     numbers = (first[name].cast(pa.string()) for name in (PARTITION, OFFSET))
     return pc.binary_join_element_wise(first[TOPIC], *numbers, group, "/")

@@ -12,7 +12,7 @@ from headrace.fold.batches.cut_increment import CutIncrement
 from headrace.fold.batches.gather_events import GatherEvents
 from headrace.fold.batches.open_batches import open_records
 from headrace.fold.contract import Clock, Step
-from headrace.fold.fates import decide_by_group
+from headrace.fold.fates import decide_inputs
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class BatchedSink:
         return CutIncrement(self.by, gather.columns, self.topics, self.limits), gather
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record that has a group is kept. Row by row; no row is dropped."""
-        return decide_by_group(rows, self.by)
+        """Complete FATE and REASON: every record is kept. Row by row; no row is dropped."""
+        return decide_inputs(rows)
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The kept records that are in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""

@@ -33,7 +33,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.fates import decide_inputs, is_kept, tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import order_of, position_columns
@@ -73,7 +73,7 @@ class CutIncrement(Step):
         """The open batches of the groups that have records, and those whose deadline has come; all, if there is a drain."""
         if len(times.drains):
             return {"open": Needs()}
-        kept, due = self._kept(decide_by_group(rows, self.by)), self._due(times)
+        kept, due = self._kept(decide_inputs(rows)), self._due(times)
         by_time = None if due is None else Needs(times=due)
         if not kept.num_rows:
             return {} if by_time is None else {"open": by_time}
@@ -81,7 +81,7 @@ class CutIncrement(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        rows = decide_by_group(rows, self.by)
+        rows = decide_inputs(rows)
         kept = self._kept(rows)
         known = state.get("open", self.state["open"].empty())
         known = still_open(known, times.before, self.topics, self.limits.max_wait_ms)

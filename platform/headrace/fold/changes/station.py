@@ -88,10 +88,11 @@ class Refinement:
 
     part    of the rows: columns are named `part:column`
     source  columns of the relation, by the names under which the rows carry them
-    key     those that tell a row of it: they are null in rows of other relations
+    key     those that tell a row of it
     steps   of the description
     made    the columns that are computed by the names that rows have afterwards, MADE before each
     types   of these, and PASSES if there is a `where` among the steps
+    port    the number of its rows among those of other relations; None: they come alone
     """
 
     part: str
@@ -100,6 +101,7 @@ class Refinement:
     steps: Sequence[RowStep]
     made: Sequence[str]
     types: pa.Schema
+    port: int | None = None
 
     @property
     def values(self) -> Mapping[str, str]:

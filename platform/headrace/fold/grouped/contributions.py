@@ -24,7 +24,7 @@ ROWS = "__rows"  # how many rows a group has
 class ByGroup(Route):
     """By the group: the partials that a commit adds to each, and takes from it, in one row.
 
-    by          group columns; a row with a null in one of them is in no group
+    by          group columns
     aggregates  of the node, and ROWS
     """
 
@@ -38,16 +38,7 @@ class ByGroup(Route):
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """One row for each group and commit; its place is the latest, its event time the highest of the changes."""
-        deltas = with_keys(in_groups(deltas, self.by), self.by)
-        return contributed(deltas, self.by, self.aggregates, per_commit=self.per_commit)
-
-
-def in_groups(deltas: pa.Table, by: Sequence[str]) -> pa.Table:
-    """The rows that are in a group: those without a null in a group column."""
-    there = np.ones(deltas.num_rows, bool)
-    for name in by:
-        there &= deltas[name].is_valid().to_numpy()
-    return (deltas if there.all() else deltas.filter(pa.array(there))).combine_chunks()
+        return contributed(with_keys(deltas, self.by), self.by, self.aggregates, per_commit=self.per_commit)
 
 
 def contributed(deltas: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:

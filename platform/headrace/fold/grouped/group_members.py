@@ -15,7 +15,7 @@ from headrace.fold.changes.ordering import last_of_each, order
 from headrace.fold.changes.station import NewestOf, Ports, Route, of_deleted
 from headrace.fold.contract import DELETED, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.grouped.alive import ends_of
-from headrace.fold.grouped.contributions import ROWS, contributed, in_groups
+from headrace.fold.grouped.contributions import ROWS, contributed
 from headrace.fold.grouped.distinct_values import DistinctValues
 from headrace.fold.grouped.group_rows import GroupedRows
 from headrace.fold.grouped.picks import MEMBER, Candidates, Pick
@@ -27,7 +27,7 @@ from headrace.fold.segments import LOWEST
 class ByGroupOfRow(Route):
     """By the group, each row by itself, with its own key as MEMBER.
 
-    by     group columns; a row with a null in one of them is in no group
+    by     group columns
     reads  the columns that aggregates read
     """
 
@@ -41,7 +41,6 @@ class ByGroupOfRow(Route):
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """The rows with the key of their group."""
-        deltas = in_groups(deltas, self.by)
         return with_keys(deltas.append_column(MEMBER, deltas[KEY]), self.by)
 
 

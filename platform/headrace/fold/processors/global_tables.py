@@ -18,7 +18,7 @@ from headrace.description.feeds import RESULT, table_feed
 from headrace.description.table import TIMESTAMP
 from headrace.errors import DescriptionError
 from headrace.fold.contract import DELETED, EVENT, HASH, KEY, ROW_COLUMNS
-from headrace.fold.fates import decide_by_group
+from headrace.fold.fates import decide_inputs
 from headrace.fold.keys import key_of_row
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE
 from headrace.fold.positions import POSITION
@@ -134,7 +134,7 @@ class Packing:
 
     def packed(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
         """All rows in one table, with FATE and REASON completed. Row by row; no row is dropped."""
-        records = decide_by_group(feeds[RESULT], self.by)
+        records = decide_inputs(feeds[RESULT])
         found = [self._side(RECORD, records, records.column_names, self.by)]
         for each in self.tables:
             key = [field.name for field in each.key]

@@ -30,7 +30,7 @@ from headrace.fold.fates import (
     DEAD_LETTER,
     KEPT,
     TALLY,
-    decide_by_group,
+    decide_inputs,
     is_kept,
     sum_tallies,
     tally_of,
@@ -165,8 +165,8 @@ class ProcessRecords(Step):
         return Folded(outputs=outputs, changes=changes, tally=tally)
 
     def decided(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record that has a group is kept."""
-        return decide_by_group(rows, self.shape.by)
+        """Complete FATE and REASON: every record is kept."""
+        return decide_inputs(rows)
 
     def _records(self, rows: pa.Table) -> pa.Table:
         """The rows without the versions of global tables."""

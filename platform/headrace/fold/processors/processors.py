@@ -47,5 +47,5 @@ class Processors:
         return feeds[RESULT] if self.packing is None else self.packing.packed(feeds)
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record that has a group is kept. Row by row; no row is dropped."""
+        """Complete FATE and REASON: every record is kept. Row by row; no row is dropped."""
         return ProcessRecords(self.shape).decided(rows)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.changes.deltas import SHARED
 from headrace.fold.columns import MOMENT, moments
-from headrace.fold.fates import decide_by_group
+from headrace.fold.fates import decide_inputs
 from headrace.fold.grouped.contributions import partials_of
 from headrace.fold.keys import with_keys
 from headrace.fold.relations.leaf import Leaf
@@ -46,8 +46,8 @@ class TotalsLeaf(Leaf):
         return pa.schema([*(self.inputs.field(name) for name in self.by), *self.aggregates.fields])
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """See `decide_by_group`."""
-        return decide_by_group(rows, self.by, self.aggregates)
+        """See `decide_inputs`."""
+        return decide_inputs(rows, self.aggregates)
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """The partials of each group and commit."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from headrace.fold.changes.deltas import Port, pack, unpack
-from headrace.fold.changes.station import Route, Station
+from headrace.fold.changes.station import Computing, Refinement, Route, Station
 from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
 
 
@@ -33,8 +34,11 @@ class StationStep(Step):
         }
         self.scope = Scope.GROUP if any(station.scoped for station in stations) else Scope.ANYWHERE
         self._nothing: Folded | None = None  # what becomes of no rows
-        self.selections = {
-            station.selection.part: station.selection for station in stations if station.selection is not None
+        numbers = {port.name: number for number, port in enumerate(self.arriving)}
+        self.selections: Mapping[str, Computing] = {
+            each.part: replace(each, port=numbers[each.part]) if isinstance(each, Refinement) else each
+            for each in (station.selection for station in stations)
+            if each is not None
         }
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:

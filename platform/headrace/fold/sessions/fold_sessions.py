@@ -26,7 +26,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import LATE, decide_by_group, is_kept, tally_of, with_column
+from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.open_sizes import SIZES, shuts_down
 from headrace.fold.sessions.bound_sessions import size_changes_of_sessions
@@ -80,8 +80,8 @@ class Sessions:
         return (*first, FoldSessions(self.shape, bounded=self.bounded))
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Keep every record that has a group and usable inputs; which of these are late, only the fold can tell."""
-        return decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        """Keep every record with usable inputs; which of these are late, only the fold can tell."""
+        return decide_inputs(rows, self.shape.aggregates)
 
     def open_sessions(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The sessions that are not closed yet, with their values so far. In: merged rows of the state."""
@@ -137,7 +137,7 @@ class FoldSessions(Step):
         known = state[OPEN] if OPEN in state else self.state[OPEN].empty()
         if not rows.num_rows and not known.num_rows:
             return Folded()
-        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        decided = decide_inputs(rows, self.shape.aggregates)
         kept = np.flatnonzero(is_kept(decided))
         outputs = {}
         records = decided if len(kept) == decided.num_rows else decided.take(pa.array(kept))

@@ -23,7 +23,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.fates import decide_inputs, is_kept, tally_of
 from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
 from headrace.fold.sessions.close_sessions import stream_times
 from headrace.fold.sessions.open_sessions import places_of
@@ -46,7 +46,7 @@ class MarkRaises(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See `stream_before`."""
-        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        decided = decide_inputs(rows, self.shape.aggregates)
         kept = is_kept(decided)
         named = dict.fromkeys((*self.shape.by.names, *self.shape.aggregates.columns, *ROW_COLUMNS.names))
         ahead = decided.select([*named]).append_column(BEFORE, pa.array(stream_before(decided, times)))

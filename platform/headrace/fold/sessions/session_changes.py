@@ -33,7 +33,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_by_group, tally_of
+from headrace.fold.fates import decide_inputs, tally_of
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.sessions.each_commit import each_commit
 from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions, judged
@@ -67,7 +67,7 @@ class SessionChanges:
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Sessions.decide`."""
-        return decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        return decide_inputs(rows, self.shape.aggregates)
 
 
 class FoldSessionChanges(Step):
@@ -92,7 +92,7 @@ class FoldSessionChanges(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         table, late = self.state[OPEN], [np.empty(0, np.int64)]
-        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        decided = decide_inputs(rows, self.shape.aggregates)
         nothing = self.shape.state.empty_table()
         came, changed = [table.empty()], [_changed(nothing, nothing, decided.slice(0, 0))]
         for number, each in enumerate(

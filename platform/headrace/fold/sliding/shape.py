@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, FATE, HASH, KEY, PARTITION, STREAM, TOPIC, Clock
-from headrace.fold.fates import LATE, decide_by_group, is_kept, with_column
+from headrace.fold.fates import LATE, decide_inputs, is_kept, with_column
 from headrace.fold.segments import NO_TIME
 
 POINT, FROM, RECORDS = "__point", "__from", "__records"
@@ -63,7 +63,7 @@ class Shape:
 
         Law: row by row. A kept record whose own window is closed to it may yet enter none.
         """
-        decided = decide_by_group(rows, self.by.names, self.aggregates)
+        decided = decide_inputs(rows, self.aggregates)
         last_ms = int64(decided[EVENT]) + self.difference_ms
         late = is_kept(decided) & (self.first_open_ends(decided) > last_ms)
         return with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))

@@ -27,7 +27,7 @@ from headrace.fold.contract import (
     TOPIC,
     Clock,
 )
-from headrace.fold.fates import TOMBSTONE, decide_by_group, is_kept, with_column
+from headrace.fold.fates import TOMBSTONE, decide_inputs, is_kept, with_column
 from headrace.fold.merge_along import merge_along
 from headrace.fold.segments import ranges
 from headrace.fold.tables.decide_records import UNDATED, decide_records
@@ -109,8 +109,8 @@ class Totals(Updates):
         return self.aggregates.columns
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Every record that has a group and usable inputs is kept."""
-        decided = decide_by_group(rows, self.by.names, self.aggregates)
+        """Every record with usable inputs is kept."""
+        decided = decide_inputs(rows, self.aggregates)
         return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
 
     def worth(

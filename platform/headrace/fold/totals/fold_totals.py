@@ -28,7 +28,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.fates import decide_inputs, is_kept, tally_of
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.positions import POSITION
 from headrace.fold.totals.change_totals import changes_of_totals
@@ -62,8 +62,8 @@ class Totals:
         return (FoldTotals(self.merge, changes=self.changes),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record that has a group and usable inputs is kept."""
-        return decide_by_group(rows, self.merge.by.names, self.merge.aggregates)
+        """Complete FATE and REASON: every record with usable inputs is kept."""
+        return decide_inputs(rows, self.merge.aggregates)
 
     def current(self, state: pa.Table) -> pa.Table:
         """The totals of all groups, as `FoldTotals` gives them. In: merged rows of the state."""
@@ -94,7 +94,7 @@ class FoldTotals(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
-        decided = decide_by_group(rows, self.merge.by.names, self.merge.aggregates)
+        decided = decide_inputs(rows, self.merge.aggregates)
         kept = decided.filter(pa.array(is_kept(decided)))
         gained = self.merge.of_rows(kept)
         known = state[TOTALS].filter(pc.is_in(state[TOTALS][KEY], whole(gained[KEY])))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import FATE, KEY
-from headrace.fold.fates import KEPT, LATE, decide_by_group, has_fate, is_kept, with_column
+from headrace.fold.fates import KEPT, LATE, decide_inputs, has_fate, is_kept, with_column
 from headrace.fold.late_view import late_view
 from headrace.fold.segments import ranges
 from headrace.fold.windows.shape import Shape
@@ -56,7 +56,7 @@ def assign_windows(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Entered]:
     Law: row by row.
     """
     entered = Entered.of(rows, shape)
-    decided = decide_by_group(rows, shape.by.names, shape.aggregates)
+    decided = decide_inputs(rows, shape.aggregates)
     late = entered.start > entered.last
     if late.any() and (late := late & is_kept(decided)).any():
         decided = with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
