@@ -114,6 +114,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             "headrace.log.views.redriven": Lines(count=1),
         },
     ),
+    "records": (
+        [NODE, "late"],
+        {
+            "headrace.observe.dead_letters.by_reason": gives([FOUND]),
+            "headrace.observe.views.Views": Lines(records=None),
+        },
+    ),
     "failing": (
         [NODE],
         {

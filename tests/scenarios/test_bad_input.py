@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.observe.dead_letters import by_reason
 from headrace.testing import TestDriver
 from tests.laws import tables
+from tests.scenarios.timeline import fates
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -32,7 +34,7 @@ KINDS: dict[str, tuple[bytes | None, bytes | None, int, str, str | None]] = {
     "empty value": (b"s", b"", 10, DEAD, "malformed value: not a JSON object"),
     "two values": (b"s", b'{"x": 1} {"x": 2}', 10, DEAD, "malformed value: more than one JSON object"),
     "invalid UTF-8": (b"s", b'{"note": "\xff"}', 10, DEAD, "malformed value: not UTF-8"),
-    "null key": (None, b'{"x": 1}', 10, DEAD, "group: sensor is null"),
+    "null key": (None, b'{"x": 1}', 10, USED, None),
     "null value": (b"s", None, 10, TOMBSTONE, None),
     "extra field": (b"s", b'{"x": 1, "y": 2}', 10, USED, None),
     "missing field": (b"s", b"{}", 10, USED, None),
@@ -94,9 +96,7 @@ def test_what_cannot_be_used_is_kept_with_the_reason(dead_letters: list[Row], ki
     of_the_log = [row for row in mine if row["node"] is None]
     if reason.startswith(OF_THE_NODE):
         assert of_the_log == []
-        assert {row["node"] for row in mine} == (
-            {"sums", "counts"} if reason.startswith("group") else {"sums"}
-        )
+        assert {row["node"] for row in mine} == {"sums"}
     else:
         assert [(bytes_of(row["key"]), bytes_of(row["value"])) for row in mine] == [(key, value)]
     assert all(row["reason"].startswith(reason) and row["offset"] == 0 for row in mine)
@@ -107,17 +107,21 @@ def bytes_of(column: bytearray | None) -> bytes | None:
 
 
 def test_the_rest_is_counted_as_if_nothing_had_happened(driver: TestDriver) -> None:
-    usable = [kind for kind, (_, _, _, fate, _) in KINDS.items() if fate == USED]
+    usable = [kind for kind, (key, _, _, fate, _) in KINDS.items() if fate == USED and key is not None]
     finals = tables.windows(tables.rows(driver.read("sums")), "sensor")
-    assert finals == {("s", 0): {"n": len(usable), "total": len(usable) - 1.0}}
+    assert finals == {
+        ("s", 0): {"n": len(usable), "total": len(usable) - 1.0},
+        (None, 0): {"n": 1, "total": 1.0},
+    }
     assert finals == tables.windows(tables.rows(driver.backfill("sums")), "sensor")
 
 
 def test_a_value_beyond_a_sum_is_good_enough_for_a_count(driver: TestDriver) -> None:
     numbers = ["not a number", "infinity", "beyond a sum"]
-    usable = [kind for kind, (_, _, _, fate, _) in KINDS.items() if fate == USED]
+    usable = [kind for kind, (key, _, _, fate, _) in KINDS.items() if fate == USED and key is not None]
     assert tables.windows(tables.rows(driver.read("counts")), "sensor") == {
-        ("s", 0): {"n": len(usable) + len(numbers)}
+        ("s", 0): {"n": len(usable) + len(numbers)},
+        (None, 0): {"n": 1},
     }
 
 
@@ -176,3 +180,44 @@ def test_user_columns_may_have_any_name(drive: Drive) -> None:
         (0, "used"): 2, (0, "open"): 1, (0, "late"): 1, (0, "filtered"): 1,
     }  # fmt: skip
     assert driver.dead_letters("odd").count() == 0
+
+
+def test_dead_letters_of_a_node_that_reads_a_node_are_shown_by_their_topic_and_by_the_node(
+    drive: Drive,
+) -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="x DOUBLE, room STRING")
+    counts = topic.group_by("room").aggregate(n=hr.count(), total=hr.sum("x", scale=2)).named("counts")
+    latest = counts.changes().table().named("latest")
+    driver = drive(counts, latest)
+    for number, room in enumerate(["a", None, None]):
+        driver.pipe("readings", key="s", value={"x": 1, "room": room}, timestamp_ms=number)
+        driver.cut()
+    shown = fates(driver.ledger("latest"))
+    assert shown["dead_letter"] == 2
+    for name in ("latest", "readings"):
+        dead = driver.dead_letters(name).collect()
+        assert [(row["node"], row["reason"]) for row in dead] == [("latest", "key: room is null")] * 2
+    (group,) = by_reason(driver.dead_letters("latest"), 1)
+    assert "row 2 of counts: key: room is null" in str(group)
+    assert driver.why_empty("latest") is None
+
+
+def test_each_count_leads_to_its_records(drive: Drive) -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="x DOUBLE")
+    windowed = topic.where("x < 9").group_by().window(hr.tumbling("2 minutes"), grace="0 ms")
+    driver = drive(windowed.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts"))
+    for value, minute in ((1, 5), (1, 0), (9, 5), (None, 5), ("?", 5)):
+        content = None if value is None else b"{" if value == "?" else {"x": value}
+        driver.pipe("readings", key="s", value=content, timestamp_ms=minute * MINUTE)
+    driver.cut()
+    counts = fates(driver.ledger("counts"))
+    assert counts == {"open": 1, "late": 1, "filtered": 1, "tombstone": 1, "dead_letter": 1}
+    for fate, records in counts.items():
+        assert driver.records("counts", fate).count() == records, fate
+    (late,) = driver.records("counts", "late").collect()
+    assert (late["offset"], late["reason"]) == (1, "late by 180.000 s")
+    assert driver.why_empty("counts") == (
+        f"1 record counts. {driver.waits_for('counts')[0]} Besides, 1 is a dead letter "
+        "(headrace dead-letters stream/counts), 1 is filtered by its steps (headrace records counts filtered), "
+        "1 is late (headrace records counts late), 1 is a tombstone (headrace records counts tombstone)."
+    )

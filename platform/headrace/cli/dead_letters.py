@@ -1,4 +1,4 @@
-"""`headrace dead-letters` and `headrace redrive`: records that could not be used, by reason; and sending them again."""
+"""The commands that show the records behind counts, `dead-letters` and `records`, and `redrive`, which sends some again."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Annotated
 import typer
 
 from headrace.cli.long_work import long_work
+from headrace.cli.node_named import node_named, topic_or_node
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
 from headrace.settings import load_pipeline
 
 
 def show_dead_letters(
-    topic: Annotated[str, typer.Argument(help="The topic whose dead letters are shown.")],
+    name: Annotated[str, typer.Argument(help="The topic, or the node, whose dead letters are shown.")],
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
-    nodes: Annotated[bool, typer.Option(help="Also records that single nodes cannot use.")] = False,
+    nodes: Annotated[bool, typer.Option(help="Of a topic: also records that nodes cannot use.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Show the records of a topic that could not be used, by reason, with examples. Streams may run meanwhile."""
+    """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile."""
     from headrace.cli import commands
+    from headrace.description import Topic
     from headrace.lake.paths import Lake
     from headrace.log.views import redriven
     from headrace.nodes.topics import nodes_below
@@ -29,16 +31,42 @@ def show_dead_letters(
     from headrace.observe.views import Views
     from headrace.spark.lake_rows import read
 
-    described = commands._topic(pipeline, topic)
-    readers = nodes_below(described, load_pipeline(pipeline)) if nodes else []
+    described = topic_or_node(name, pipeline)
+    is_topic = isinstance(described, Topic)
+    readers = nodes_below(described, load_pipeline(pipeline)) if nodes and is_topic else []
     spark, tables = commands._session(lake), Lake(lake)
     found = by_reason(Views(spark, tables).dead_letters(described, readers), examples)
     for each in found:
         tell(each)
     if not found:
-        tell(f"Topic '{topic}' has no dead letters.")
-    elif again := redriven(read(spark, tables.log(topic))).count():
-        tell(f"{again:,} of them stand in the log again.", topic=topic, redriven=again)
+        tell(f"{'Topic' if is_topic else 'Node'} '{described.name}' has no dead letters.")
+    elif is_topic and (again := redriven(read(spark, tables.log(described.name))).count()):
+        tell(f"{again:,} of them stand in the log again.", topic=described.name, redriven=again)
+
+
+def show_records(
+    node: Annotated[str, typer.Argument(help="The node whose ledger counts the records.")],
+    fate: Annotated[
+        str, typer.Argument(help="late, filtered, replay, tombstone, dead_letter, erased, used.")
+    ],
+    examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show the records behind a count of a node, by reason, with examples. Streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.observe.dead_letters import by_reason
+    from headrace.observe.views import Views
+
+    described = node_named(node, pipeline)
+    found = by_reason(Views(commands._session(lake), Lake(lake)).records(described, fate), examples)
+    for each in found:
+        tell(each)
+    if not found:
+        tell(
+            f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."
+        )
 
 
 def redrive(

@@ -13,7 +13,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
     "Look": (
         *("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
-        *("failing", "erasures"),
+        *("records", "failing", "erasures"),
     ),
     "Change": (
         *(

@@ -10,7 +10,25 @@ from headrace.description import is_unnamed, with_unnamed
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
-    from headrace.description import Node
+    from headrace.description import Node, Topic
+
+
+def topic_or_node(name: str, pipeline: str) -> Topic | Node:
+    """The topic or the node of a name. `log/<topic>` and `stream/<node>`, as `headrace status` shows them, say which.
+
+    Raises: typer.BadParameter when there is neither, with the names that there are
+    """
+    from headrace.nodes.topics import topics_of
+
+    nodes = load_pipeline(pipeline)
+    topics = topics_of(nodes)
+    kind, _, rest = name.rpartition("/")
+    if kind in ("", "log") and rest in topics:
+        return topics[rest]
+    if kind in ("", "stream") and rest in {node.required_name for node in with_unnamed(nodes)}:
+        return node_named(rest, pipeline)
+    known = [*(f"log/{each}" for each in topics), *(f"stream/{each.required_name}" for each in nodes)]
+    raise typer.BadParameter(f"no topic and no node {name!r} in {pipeline}; there are: {', '.join(known)}")
 
 
 def node_named(name: str, pipeline: str) -> Node:

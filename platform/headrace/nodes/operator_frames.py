@@ -106,6 +106,11 @@ class OperatorFrames:
         return self.node.day_column is not None
 
     @property
+    def shows_open(self) -> bool:
+        """Whether windows that are still open are rows of the table, too."""
+        return isinstance(self.node, WindowedAggregate) and self.node.suppression is None
+
+    @property
     def identity(self) -> tuple[str, ...]:
         """The columns that tell one row of the result table from all others."""
         match self.node:
@@ -232,8 +237,7 @@ class OperatorFrames:
         """
         if not self.appended:
             return current(held)
-        shows_open = isinstance(self.node, WindowedAggregate) and self.node.suppression is None
-        if not shows_open or held.state is None:
+        if not self.shows_open or held.state is None:
             return held.results
         windows = self.open_windows(held.state, progress)
         return held.results.unionByName(windows, allowMissingColumns=True)

@@ -1,4 +1,4 @@
-"""The dead letters of a topic, grouped by reason, with examples."""
+"""Dead letters, and records of other fates, grouped by reason, with examples."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 NUMBER = "(?<![A-Za-z0-9]|[A-Za-z]-)[0-9]+"  # not that of "UTF-8"
+NO_REASON = "by the description"  # of records that a step filters, tombstones, and those that are used
 TEXT_MAX = 120  # bytes of a key or a value that are shown
 
 
 @dataclass(frozen=True)
 class Example:
-    """Holds one dead letter. `key` and `value` are written as people read them; None: there is none."""
+    """Holds one record. `key` and `value` are written as people read them; None: there is none."""
 
+    topic: str
     partition: int
     offset: int
     ingested_at: dt.datetime
@@ -29,10 +31,16 @@ class Example:
     key: str | None
     value: str | None
 
+    @property
+    def place(self) -> str:
+        """Where it is; rows that a node gave have one partition, and the node's name before the `@`."""
+        node, at, _ = self.topic.partition("@")
+        return f"row {self.offset} of {node}" if at else f"partition {self.partition}, offset {self.offset}"
+
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Holds the dead letters of one reason, in which numbers are written as `#`.
+    """Holds the records of one reason, in which numbers are written as `#`.
 
     node      the node that cannot use them; None: they are dead for every node
     examples  the newest
@@ -51,16 +59,17 @@ class DeadLetters:
         since = f"{self.first_at:%Y-%m-%d %H:%M:%S} to {self.last_at:%Y-%m-%d %H:%M:%S}"
         lines = [f"{self.records:,} × {self.reason}{whose}", f"  {since} UTC"]
         for each in self.examples:
-            lines.append(f"  partition {each.partition}, offset {each.offset}: {each.reason}")
+            lines.append(f"  {each.place}: {each.reason}")
             lines.append(f"    key {each.key}, value {each.value}")
         return "\n".join(lines)
 
 
 def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
-    """Group dead letters by their reasons; the reason with most records comes first.
+    """Group records by their reasons; the reason with most records comes first.
 
-    In: dead  as `Views.dead_letters` gives them
+    In: dead  as `Views.dead_letters` and `Views.records` give them
     """
+    dead = dead.withColumn("reason", F.coalesce("reason", F.lit(NO_REASON)))
     alike = dead.withColumn("alike", F.regexp_replace("reason", NUMBER, "#"))
     group = ["alike", "node"]
     newest = Window.partitionBy(*group).orderBy(F.desc("ingested_at"), "partition", F.desc("offset"))
@@ -96,6 +105,7 @@ def _group(reason: str, node: str | None, rows: Sequence[Row], examples: int) ->
 def _examples(rows: Sequence[Row]) -> Iterator[Example]:
     for row in rows:
         yield Example(
+            row["topic"],
             row["partition"],
             row["offset"],
             _utc(row["ingested_at"]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate, quote
+from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
 from headrace.fold.fates import FATES, KEPT, OPEN, USED
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.nodes.held import Held
@@ -17,8 +17,9 @@ from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_frames import logs_and_unusable
-from headrace.nodes.references import all_found_in, found_in
+from headrace.nodes.references import found_in
 from headrace.observe.keyed_reads import KeyedReads
+from headrace.observe.records_by_fate import POSITION, below_topic, records_by_fate
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node
     from headrace.engine.unusable import Unusable
     from headrace.lake.paths import Lake
 
@@ -95,39 +96,25 @@ class Views:
         assert held.state is not None
         return operator_of(node).entries(held.state, store, progress)
 
-    def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
-        """Read the records that the topic could not use, and those that single nodes could not use.
+    def dead_letters(self, of: Topic | Node, nodes: Iterable[Node] = ()) -> DataFrame:
+        """Read the records that a topic, or a node, could not use.
 
-        In:  nodes  the nodes whose own dead letters are wanted, too
+        In:  of     of a node: those that it counts, and those of its steps without a name
+             nodes  of a topic: nodes whose own dead letters are wanted, too; those of other topics are left out
         Out: topic, partition, offset, timestamp, reason, key, value, headers, ingested_at, node; one row for each record
              and, where `node` is not null, for each node that cannot use it
         """
-        log = read_table(self._spark, self._lake.log(topic.name))
-        frames = [log_dead_letters(log)]
-        for node in all_found_in(self._lake, [*nodes]):
-            dead = self._decided(node).where(
-                (F.col("__fate") == DEAD_LETTER) & (F.col("__topic") == topic.name)
-            )
-            position = {"topic": "__topic", "partition": "__partition", "offset": "__offset"}
-            unusable = dead.select(
-                *(F.col(source).alias(name) for name, source in position.items()),
-                F.col("__reason").alias("node_reason"),
-                F.lit(node.required_name).alias("node_name"),
-            )
-            own = log.where(F.col("kind") != DEAD_LETTER).join(unusable, list(position))
-            frames.append(
-                own.select(
-                    *("topic", "partition", "offset", "timestamp"),
-                    F.col("node_reason").alias("reason"),
-                    (
-                        F.to_json("key").cast("binary") if topic.key_columns else F.lit(None).cast("binary")
-                    ).alias("key"),
-                    F.to_json("value").cast("binary").alias("value"),
-                    *("headers", "ingested_at"),
-                    F.col("node_name").alias("node"),
-                )
-            )
-        return reduce(lambda left, right: left.unionByName(right), frames)
+        if isinstance(of, Topic):
+            frames = [log_dead_letters(read_table(self._spark, self._lake.log(of.name)))]
+            frames += [below_topic(self.records(node, DEAD_LETTER), of) for node in nodes]
+        else:
+            frames = [self.records(node, DEAD_LETTER) for node in with_unnamed([of])]
+        found = reduce(lambda left, right: left.unionByName(right), frames)
+        return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
+
+    def records(self, node: Node, fate: str) -> DataFrame:
+        """Read the records behind a count of the ledger (see `records_by_fate`)."""
+        return records_by_fate(self._spark, self._lake, found_in(self._lake, node), fate)
 
     def ledger(self, node: Node) -> DataFrame:
         """Read the fate of every record that Kafka delivered.
@@ -173,9 +160,6 @@ class Views:
     def _logs(self, node: Node) -> tuple[Mapping[str, DataFrame], Sequence[Unusable]]:
         progress = read_progress(self._spark, self._lake, node)
         return logs_and_unusable(self._spark, self._lake, node, progress.upto_ms)
-
-    def _decided(self, node: Node) -> DataFrame:
-        return operator_of(node).decide(*self._logs(node))
 
 
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:

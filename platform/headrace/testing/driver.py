@@ -35,6 +35,7 @@ from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.testing.findings import Findings
 from headrace.testing.piped import PipedTopic, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
@@ -62,7 +63,7 @@ class SimulatedCrashError(Exception):
     """Raised inside the engine where a test asked for a crash."""
 
 
-class TestDriver:
+class TestDriver(Findings):
     """Runs nodes in one process: a test pipes records, cuts micro-batches, crashes them, and reads the tables.
 
     The clock starts now and moves only when told. Everything lies in a temporary folder until `close`.
@@ -178,9 +179,8 @@ class TestDriver:
         Raises: DescriptionError for a step or a node that there is not
         """
         if step not in STEPS:
-            raise DescriptionError(
-                f"There is no commit step {step!r}.", hint=f"The steps are {', '.join(STEPS)}."
-            )
+            hint = f"The steps are {', '.join(STEPS)}."
+            raise DescriptionError(f"There is no commit step {step!r}.", hint=hint)
         self._armed.append((step, None if node is None else self._node(node).required_name))
 
     def reset_guard(self, topic: str, root_topic: str, root_partition: int | None = None) -> list[int]:
@@ -189,9 +189,8 @@ class TestDriver:
 
     def erase(self, topic: str, key: str) -> list[Erased]:
         """Erase a key's records, as `headrace erase` does. Out: what was done, table by table."""
-        erasure = Erasure(
-            self.spark, self._lake, list(self._nodes.values()), self._named(self._topics, "topic", topic), key
-        )
+        nodes, described = [*self._nodes.values()], self._named(self._topics, "topic", topic)
+        erasure = Erasure(self.spark, self._lake, nodes, described, key)
         try:
             return list(erasure.run())
         finally:
@@ -263,11 +262,6 @@ class TestDriver:
         """
         return verify_keys(self.spark, self._lake, self._node(node), keys)
 
-    def dead_letters(self, topic: str) -> DataFrame:
-        """Read the topic's records that could not be used, with the reason (see `Views.dead_letters`)."""
-        described = self._named(self._topics, "topic", topic)
-        return self._views.dead_letters(described, [n for n in self._nodes.values() if described in n.topics])
-
     def log(self, topic: str) -> DataFrame:
         """Read the topic's log, without the control rows that chain its commits."""
         path = self._lake.log(self._named(self._topics, "topic", topic).name)
@@ -334,7 +328,6 @@ class TestDriver:
     @staticmethod
     def _named(known: Mapping[str, T], kind: str, name: str) -> T:
         if name not in known:
-            raise DescriptionError(
-                f"There is no {kind} {name!r} here.", hint=f"There are: {', '.join(sorted(known))}."
-            )
+            hint = f"There are: {', '.join(sorted(known))}."
+            raise DescriptionError(f"There is no {kind} {name!r} here.", hint=hint)
         return known[name]

@@ -1,0 +1,57 @@
+"""The questions of a test that expected other rows: which records were not used, and what the rest waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import DescriptionError
+from headrace.nodes.emptiness import why_empty
+from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.topics import nodes_below
+from headrace.nodes.waits import waits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.nodes.waits import Wait
+    from headrace.observe.views import Views
+
+
+class Findings:
+    """The part of a test driver that explains; see `TestDriver`."""
+
+    _nodes: Mapping[str, Node]
+    _topics: Mapping[str, Topic]
+    _views: Views
+    _lake: Lake
+
+    def dead_letters(self, name: str) -> DataFrame:
+        """Read the records that a topic and the nodes below it, or a node, could not use (see `Views.dead_letters`)."""
+        topic = self._topics.get(name)
+        below = () if topic is None else nodes_below(topic, [*self._nodes.values()])
+        return self._views.dead_letters(topic or self._known(name, "topic or node"), below)
+
+    def records(self, node: str, fate: str) -> DataFrame:
+        """Read the records behind a count of the ledger, with the reason (see `Views.records`)."""
+        return self._views.records(self._known(node), fate)
+
+    def waits_for(self, node: str) -> list[Wait]:
+        """The waits of the node's rows: the topic and partition that hold them, since when, and what would move them."""
+        return waits_of(self._known(node), LakeFacts(self._lake))
+
+    def why_empty(self, node: str) -> str | None:
+        """Why the node's table has no row, with the command that shows the records; None: it has rows."""
+        described, facts = self._known(node), LakeFacts(self._lake)
+        return None if facts.has_rows(described) else why_empty(described, facts)
+
+    def _known(self, name: str, kind: str = "node") -> Node:
+        if name not in self._nodes:
+            hint = (
+                f"There are: {', '.join(sorted({*self._nodes, *(self._topics if kind != 'node' else ())}))}."
+            )
+            raise DescriptionError(f"There is no {kind} {name!r} here.", hint=hint)
+        return self._nodes[name]
