@@ -175,8 +175,42 @@ def proof() -> Drawing:
     return d
 
 
+def waits() -> Drawing:
+    """Three partitions and a table; the lowest partition holds a window open."""
+    d = Drawing(
+        640, 310, "The partition whose stream time is lowest holds the window open; a lookup's table does not"
+    )
+    at = {minute: 190 + minute * 30 for minute in range(14)}
+    d.text(20, 30, "stream time, minute", SOFT)
+    for minute in range(0, 14, 2):
+        d.text(at[minute], 30, f"{minute}", SOFT, "middle")
+    rows = (
+        ("views, partition 0", 13, GREEN),
+        ("views, partition 1", 8, RED),
+        ("clicks, partition 0", 12, GREEN),
+    )
+    for number, (name, minute, color) in enumerate(rows):
+        y = 46 + number * 40
+        d.text(20, y + 20, name, color)
+        d.box(at[0], y, (minute) * 30, f"{minute}", color)
+    d.text(20, 186, "users, a lookup's table", SOFT)
+    d.box(at[0], 166, 60, "2", SOFT)
+    d.text(at[0] + 72, 186, "reference: it holds no time back", SOFT)
+    d.line(at[10], 40, at[10], 226, AMBER)
+    d.text(at[10], 244, "window 0-10 closes", AMBER, "middle")
+    d.text(
+        20,
+        270,
+        "The window closes when the lowest driving partition reaches 10: views, partition 1, holds it.",
+        RED,
+    )
+    d.text(20, 294, "It moves with a record dated 10 or later, or after idle_timeout without a record.", INK)
+    return d
+
+
 PICTURES = {
     "log-and-cuts.svg": log_and_cuts,
+    "waits.svg": waits,
     "windows.svg": windows,
     "replays.svg": replays,
     "join.svg": join,

@@ -15,7 +15,9 @@ from headrace.cli.status import table_of
 from headrace.description import with_unnamed
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
+from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.progress import Progress
+from headrace.nodes.waits import waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.progress import figures
 from headrace.streams.statuses import node_status
@@ -37,24 +39,24 @@ def test_a_node_waits_for_the_topics_that_a_step_of_its_chain_waits_for(
     lake, progress = Lake(f"file:{tmp_path}"), Progress(batch=1, complete=complete)
     hold(lake, STEP, COUNTS, progress=progress)
     *_, node = standings(lake, [STEP, COUNTS], SystemClock())
-    assert (node.asset, node.waits_for) == ("stream/counts", waits_for)
+    assert (node.asset, node.incomplete) == ("stream/counts", waits_for)
     shown = io.StringIO()
     Console(file=shown, width=200).print(table_of([node]))
     assert ("stopped, waits for pages" in shown.getvalue()) == bool(waits_for)
 
-    step, counts = (status(each, progress) for each in (STEP, COUNTS))
-    assert (step.waits_for, counts.waits_for) == (waits_for, ())
+    step, counts = (status(each, progress, lake) for each in (STEP, COUNTS))
+    assert (step.incomplete, counts.incomplete) == (waits_for, waits_for)
     told = counts.with_step(step)
-    assert told.waits_for == waits_for
-    assert figures(told, 0.0).get("waits_for", "") == ", ".join(waits_for)
+    assert told.incomplete == waits_for
+    assert ("until topic pages is read" in figures(told, 0.0).get("waits_for", "")) == bool(waits_for)
 
 
-def status(node: Any, progress: Progress) -> StreamStatus:
+def status(node: Any, progress: Progress, lake: Lake) -> StreamStatus:
     """How a stream fares that is not open, and was as far."""
     runner = SimpleNamespace(progress=progress, state_bytes_read=0, operator=SimpleNamespace(throttle_ms=0))
     stream: Any = SimpleNamespace(
         kind="stream", name=node.name, node=node, runner=runner, state="stopped", error=None, remark=None,
         failures=0, records=0, batch_seconds=None, trigger_ms=0, finished=False, rows_per_second=lambda: 0.0,
-        buffer=SimpleNamespace(numbers=dict),
+        buffer=SimpleNamespace(numbers=dict), waits=lambda: waits_of(node, LakeFacts(lake)),
     )  # fmt: skip
     return node_status(stream, None)

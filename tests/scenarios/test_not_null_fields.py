@@ -11,6 +11,7 @@ from tests.scenarios.timeline import MINUTE, fates
 
 if TYPE_CHECKING:
     from headrace.description import Node
+    from headrace.description.stream import Stream
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
@@ -34,7 +35,7 @@ class Echo(hr.Processor):
         self.context.forward(user=self.last.get(), page=record["page"])
 
 
-def seen() -> hr.Stream:
+def seen() -> Stream:
     return VIEWS.where("page <> 'hidden'")
 
 

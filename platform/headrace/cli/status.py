@@ -7,18 +7,21 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, show
 from headrace.errors import TerminalError
+from headrace.fold.fates import FATES, KEPT, USED
+from headrace.nodes.emptiness import command_for
 from headrace.settings import load_pipeline
 from headrace.settings.pipeline import default_lake
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.observe.standing import Standing
 
@@ -44,13 +47,13 @@ def show_status(
         )
     while for_programs() or not follow:
         found = standings(root, nodes, clock)
-        show(table_of(found), *found)
+        show(shown_of(found), *found)
         if not follow:
             return
         time.sleep(EVERY_SECONDS)
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
-            live.update(table_of(standings(root, nodes, clock)), refresh=True)
+            live.update(shown_of(standings(root, nodes, clock)), refresh=True)
             time.sleep(EVERY_SECONDS)
 
 
@@ -73,9 +76,35 @@ def table_of(found: Sequence[Standing]) -> Table:
     return shown
 
 
+def shown_of(found: Sequence[Standing]) -> Group:
+    """The table, and below it what a person asks next: errors, what is waited for, and how to see what was counted."""
+    return Group(table_of(found), *(Text(line) for each in found for line in remarks_on(each)))
+
+
+def remarks_on(of: Standing) -> Iterator[str]:
+    """Lines about one asset: its last error, why its table is empty, its waits, and the commands behind its counts."""
+    if of.last_error is not None:
+        yield f"{of.asset} failed at {_time(of.last_error.at_ms)} and has not committed since: {of.last_error.error}"
+    if of.empty is not None:
+        yield f"{of.asset} has no rows: {of.empty}"
+    for wait in of.waits:
+        if of.empty is None or wait.in_words not in of.empty:
+            yield f"{of.asset}: {wait}"
+    counted = [
+        (fate, n)
+        for fate, n in (of.records or {}).items()
+        if fate in FATES and n and fate not in (KEPT, USED)
+    ]
+    if counted and of.empty is None:
+        commands = (f"{n:,} {fate.replace('_', ' ')}: {command_for(of.name, fate)}" for fate, n in counted)
+        yield f"{of.asset}: {'; '.join(commands)}"
+
+
 def _state(of: Standing) -> str:
     state = "paused" if of.paused else "running" if of.running else "stopped"
-    return f"{state}, waits for {', '.join(of.waits_for)}" if of.waits_for else state
+    if of.last_error is not None and not of.paused:
+        state = "failing" if of.running else "stopped, failed"
+    return f"{state}, waits for {', '.join(of.incomplete)}" if of.incomplete else state
 
 
 def _time(at_ms: int | None) -> str:

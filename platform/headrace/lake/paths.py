@@ -21,6 +21,7 @@ class Lake:
     `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
     `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
+    `last_errors/<log or stream>/<name>.json` why a query failed that has not committed since ·
     `renamed/<node>.json` the name that a node has now ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
@@ -132,6 +133,10 @@ class Lake:
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
         return f"{self.root}/paused/{node}.json"
+
+    def last_error(self, asset: str) -> str:
+        """The file that holds the last error of a query: `log/<topic>` or `stream/<node>`."""
+        return f"{self.root}/last_errors/{asset}.json"
 
     def renamed(self, node: str) -> str:
         """The file that says under which name a node goes on that has had this one."""

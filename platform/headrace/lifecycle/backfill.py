@@ -250,11 +250,14 @@ class Backfill:
 
     def _stored(self) -> DataFrame:
         """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
-        stored = self._base.read(self._spark)
+        stored = self._table()
         wanted = self._in_days() & self._operator.settled(self.progress) & is_made(self.node)
         if self._operator.appended and not self._opening.is_at_the_beginning:
             wanted = wanted & ~self._operator.settled(self._opening.progress)
         return stored.where(wanted)
+
+    def _table(self) -> DataFrame:
+        return self._base.read(self._spark)
 
     def _day(self) -> Expr:
         column = self.node.day_column

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import is_unnamed, with_unnamed
-from headrace.lake import last_commit, open_table, small_files
-from headrace.nodes.awaited import awaited_topics
-from headrace.nodes.progress import Progress
+from headrace.description import is_unnamed
+from headrace.lake import small_files
+from headrace.nodes.emptiness import why_empty
+from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.last_error import last_error
 from headrace.nodes.topics import topics_of, upstream_first
-from headrace.sequence.log_state import LogState
+from headrace.nodes.waits import COMPLETE, waits_of
 from headrace.writing.lease import held_since_ms
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.nodes.last_error import LastError
+    from headrace.nodes.waits import Wait
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class Standing:
     behind_ms   of a node: how much later its logs' last commits are
     paused      of a node: a person lets it rest
     records     of a log the offsets of all partitions; of a node the records by fate
-    waits_for   topics that a lookup waits for, of a node or of a step without a name that it reads (see `nodes.awaited`)
+    waits       what rows of a node wait for, with the partition that holds them (see `nodes.waits`)
+    empty       of a node whose table has no row: why
+    last_error  why it failed, if it has not committed since
     """
 
     asset: str
@@ -44,7 +49,19 @@ class Standing:
     behind_ms: int | None = None
     records: Mapping[str, int] | None = None
     paused: bool = False
-    waits_for: tuple[str, ...] = ()
+    waits: Sequence[Wait] = field(default_factory=tuple)
+    empty: str | None = None
+    last_error: LastError | None = None
+
+    @property
+    def name(self) -> str:
+        """The topic's name, or the node's."""
+        return self.asset.partition("/")[2]
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """The topics of a lookup's table for which its records wait (`complete_first`)."""
+        return tuple(str(wait.topic) for wait in self.waits if wait.of == COMPLETE)
 
     def to_json(self) -> dict[str, Any]:
         """Give the fields by their names."""
@@ -53,64 +70,50 @@ class Standing:
 
 def standings(lake: Lake, nodes: Sequence[Node], clock: Clock) -> list[Standing]:
     """Look where the logs and nodes of a pipeline stand: the logs first, then each node after those that it reads."""
-    logs = {name: _log(lake, name, clock) for name in topics_of(nodes)}
+    facts = LakeFacts(lake)
+    logs = {name: _log(facts, name, clock) for name in topics_of(nodes)}
     shown = [node for node in upstream_first(nodes) if not is_unnamed(node.required_name)]
-    return [*logs.values(), *(_node(lake, node, logs, clock) for node in shown)]
+    return [*logs.values(), *(_node(facts, node, logs, clock) for node in shown)]
 
 
-def _log(lake: Lake, topic: str, clock: Clock) -> Standing:
-    writer = f"log/{topic}"
+def _log(facts: LakeFacts, topic: str, clock: Clock) -> Standing:
+    writer, lake = f"log/{topic}", facts.lake
     running = held_since_ms(lake.lease(writer), clock) is not None
-    table = open_table(lake.log(topic))
-    commit = last_commit(table, writer) if table.exists else None
-    if commit is None or "after" not in commit.record:
-        return Standing(writer, running)
-    state = LogState.from_json(commit.record["after"])
-    records = {"delivered": sum(state.next_offsets.values())}
+    state, error = facts.log(topic), last_error(lake, writer)
+    if state is None:
+        return Standing(writer, running, last_error=error)
     return Standing(
         writer,
         running,
         state.batch,
         state.ingested_at_ms,
         state.lowest_stream_ms(),
-        records=records,
+        records={"delivered": sum(state.next_offsets.values())},
+        last_error=error,
     )
 
 
-def _node(lake: Lake, node: Node, logs: Mapping[str, Standing], clock: Clock) -> Standing:
-    name, waits_for = node.required_name, _waits_for(lake, node)
-    asset = f"stream/{name}"
-    running = held_since_ms(lake.lease(f"node/{name}"), clock) is not None
-    paused = small_files.exists(lake.paused(name))
-    progress = _progress(lake, name)
+def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clock) -> Standing:
+    name, lake = node.required_name, facts.lake
+    asset, progress = f"stream/{name}", facts.progress(name)
+    found = Standing(
+        asset,
+        held_since_ms(lake.lease(f"node/{name}"), clock) is not None,
+        paused=small_files.exists(lake.paused(name)),
+        waits=waits_of(node, facts),
+        empty=None if facts.has_rows(node) else why_empty(node, facts),
+        last_error=last_error(lake, asset),
+    )
     if progress is None:
-        return Standing(asset, running, paused=paused, waits_for=waits_for)
+        return found
     newest = {name: log.through_ms for name, log in logs.items() if log.through_ms is not None}
     behind = [newest[topic] - through for topic, through in progress.upto_ms.items() if topic in newest]
     times = [ms for partitions in progress.stream_ms.values() for ms in partitions.values()]
-    return Standing(
-        asset,
-        running,
-        progress.batch,
-        min(progress.upto_ms.values(), default=None),
-        min(times, default=None),
-        max(behind, default=None),
-        progress.totals(),
-        paused,
-        waits_for,
+    return replace(
+        found,
+        commits=progress.batch,
+        through_ms=min(progress.upto_ms.values(), default=None),
+        stream_ms=min(times, default=None),
+        behind_ms=max(behind, default=None),
+        records=progress.totals(),
     )
-
-
-def _progress(lake: Lake, node: str) -> Progress | None:
-    table = open_table(lake.state(node))
-    commit = last_commit(table, f"node/{node}") if table.exists else None
-    return None if commit is None else Progress.from_json(commit.record["progress"])
-
-
-def _waits_for(lake: Lake, node: Node) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for step in with_unnamed([node]):
-        if awaited_topics(step, ()):  # others need no look at their state
-            progress = _progress(lake, step.required_name) or Progress()
-            found |= dict.fromkeys(awaited_topics(step, progress.complete))
-    return tuple(found)

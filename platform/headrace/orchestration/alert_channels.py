@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Protocol, runtime_checkable
 
+from headrace.description import Duration
+from headrace.description.durations import duration_ms
 from headrace.errors import DescriptionError, TransientError
 from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 
 @runtime_checkable
 class AlertChannel(Protocol):
-    """Takes alerts to people. A channel of your own has this method."""
+    """Takes alerts to people. A channel of your own has this method, and may have `no_result_for`, as `SlackAlerts` has."""
 
     def send(self, subject: str, lines: Sequence[str]) -> None:
         """Deliver a message, or raise an error: then the sensor sends it again when it looks next."""
@@ -24,11 +26,16 @@ class AlertChannel(Protocol):
 
 @dataclass(frozen=True)
 class SlackAlerts:
-    """Sends alerts to a channel of Slack, such as "#data"; HEADRACE_SLACK_TOKEN holds the token."""
+    """Sends alerts to a channel of Slack, such as "#data"; HEADRACE_SLACK_TOKEN holds the token.
+
+    In: no_result_for  also tell when a table has had no result for so long, and which partition holds it; None: never
+    """
 
     channel: str
+    no_result_for: Duration | None = None
 
     def __post_init__(self) -> None:
+        _check(self.no_result_for)
         if not self.channel:
             raise DescriptionError("SlackAlerts: channel is empty.", hint="Write for example '#data'.")
 
@@ -49,6 +56,11 @@ class SlackAlerts:
             ) from error
 
 
+def _check(no_result_for: Duration | None) -> None:
+    if no_result_for is not None:
+        duration_ms(no_result_for, "no_result_for")
+
+
 def _escaped(text: str) -> str:
     """The text without Slack's marks: a value in it must not call everybody (`<!channel>`), nor make a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -56,11 +68,17 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True)
 class EmailAlerts:
-    """Sends alerts by mail, through the server that HEADRACE_SMTP_… names. In: to  addresses."""
+    """Sends alerts by mail, through the server that HEADRACE_SMTP_… names.
+
+    In: to             addresses
+        no_result_for  as of `SlackAlerts`
+    """
 
     to: Sequence[str]
+    no_result_for: Duration | None = None
 
     def __post_init__(self) -> None:
+        _check(self.no_result_for)
         if isinstance(self.to, str) or not self.to or not all("@" in each for each in self.to):
             raise DescriptionError(
                 "EmailAlerts: to is no list of addresses.", hint="Write for example to=['data@example.com']."

@@ -1,4 +1,4 @@
-"""The sensor that tells people about checks that fail, runs that fail, and dead letters.
+"""The sensor that tells people about checks that fail, runs that fail, dead letters, and tables without results.
 
 Law: each channel is told each failure once, and its end once. A check that goes on failing is silent. A message that a
 channel did not take is sent to it again with the next look: each channel has a cursor, which moves after it took a message.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import dagster as dg
 
 from headrace.orchestration.alert_channels import AlertChannel
 from headrace.orchestration.newest_verdicts import Verdict, newest_verdicts
+from headrace.orchestration.no_results import Silence, lake_of, no_result_ms, silent_tables
 from headrace.orchestration.pipeline import Pipeline
 
 LOOK_EVERY_SECONDS = 30
@@ -32,19 +33,23 @@ class Cursor:
 
     told     failed runs, the newest first; None: nobody has looked yet
     failing  the checks that fail, as people read them
+    results  each table as of the last look, for a channel with `no_result_for`
     """
 
     told: list[str] | None = None
     failing: set[str] = field(default_factory=set)
+    results: Mapping[str, Silence] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Cursor:
         """Read the document that `to_json` made."""
-        return cls(document.get("told"), set(document.get("failing", ())))
+        results = {name: Silence(**each) for name, each in document.get("results", {}).items()}
+        return cls(document.get("told"), set(document.get("failing", ())), results)
 
     def to_json(self) -> dict[str, Any]:
         """Write it as a JSON document."""
-        return {"told": self.told, "failing": sorted(self.failing)}
+        results = {name: asdict(each) for name, each in self.results.items()}
+        return {"told": self.told, "failing": sorted(self.failing), "results": results}
 
 
 def cursors_of(text: str | None, channels: int) -> list[Cursor]:
@@ -74,13 +79,14 @@ def alert_sensor(
         name=name,
         minimum_interval_seconds=LOOK_EVERY_SECONDS,
         default_status=default_status,
-        description="Tells people about checks and runs that fail. A message that could not be sent is sent again.",
+        description="Tells people about checks and runs that fail, and tables without results. A message that could not be "
+        "sent is sent again.",
     )
     def alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         cursors = cursors_of(context.cursor, len(channels))
         refused, sent = list[Exception](), 0
         for number, channel in enumerate(channels):
-            found = news(context.instance, pipeline, jobs, cursors[number])
+            found = news(context.instance, pipeline, jobs, cursors[number], no_result_ms(channel))
             try:
                 _send(channel, pipeline.name, found.lines)
             except Exception as error:
@@ -110,12 +116,22 @@ def _in_words(sent: int, refused: Sequence[Exception]) -> str:
     return " ".join(said) or "Nothing new failed."
 
 
-def news(instance: dg.DagsterInstance, pipeline: Pipeline, jobs: Sequence[str], cursor: Cursor) -> News:
-    """Find the failures and recoveries since a cursor."""
+def news(
+    instance: dg.DagsterInstance,
+    pipeline: Pipeline,
+    jobs: Sequence[str],
+    cursor: Cursor,
+    limit_ms: int | None = None,
+) -> News:
+    """Find the failures and recoveries since a cursor. In: limit_ms  how long a table may be silent; None: for ever."""
     own = {*pipeline.streaming_keys, *pipeline.table_keys}
     runs, told = _failed_runs(instance, jobs, own, cursor.told)
     checks, failing = _checks(instance, pipeline, cursor.failing)
-    return News([*runs, *checks], Cursor(told, failing))
+    lake = None if limit_ms is None else lake_of(pipeline)
+    if lake is None or limit_ms is None:
+        return News([*runs, *checks], Cursor(told, failing))
+    silent, results = silent_tables(lake, pipeline.nodes, limit_ms, cursor.results)
+    return News([*runs, *checks, *silent], Cursor(told, failing, results))
 
 
 def _failed_runs(

@@ -80,6 +80,9 @@ class AlertsTo(dg.Model, dg.Resolvable):
 
     slack: str | None = Field(default=None, description="A channel, such as '#data'.")
     email: list[str] | None = Field(default=None, description="Addresses.")
+    no_result_for: str | None = Field(
+        default=None, description="Also tell of a table without a result for so long, as '15 minutes'."
+    )
 
     def made(self) -> AlertChannel:
         """Make the channel.
@@ -91,7 +94,9 @@ class AlertsTo(dg.Model, dg.Resolvable):
                 f"alerts: {self.model_dump()} names {'no channel' if self.slack is None else 'two channels'}.",
                 hint="Write for each entry either slack: '#data' or email: [data@example.com].",
             )
-        return EmailAlerts(self.email) if self.email is not None else SlackAlerts(self.slack or "")
+        if self.email is not None:
+            return EmailAlerts(self.email, self.no_result_for)
+        return SlackAlerts(self.slack or "", self.no_result_for)
 
 
 @dg.scaffold_with(HeadraceScaffolder)

@@ -70,7 +70,8 @@ def build_definitions(
         logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
                           location or in another one. One of all the runs writes such a log; another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
-        alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
+        alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own;
+                          with `no_result_for="15 minutes"` also about tables that have had no result for so long
         alerts_running    whether the sensor that tells them starts switched on
         stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
                           A running stream reports every ten minutes, also without records. 0: never

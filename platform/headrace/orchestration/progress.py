@@ -1,8 +1,11 @@
 """Report the progress of queries as events of their assets.
 
 Law: one observation per asset and interval, whatever the number of micro-batches. A change of state is reported sooner, at
-most four times per interval. An event costs SQLite 4 to 9 kB (see `benchmarks/RESULTS.md`), so the interval is short only
-while a run is young and someone is likely to watch.
+most four times per interval. Dagster's page shows the figures of the newest materialization in a table, and those of
+observations as plots. So a materialization comes with an observation and, once a run has settled, each observation with a
+materialization: table and plots show one moment, and the page says when the stream was last seen running. An event costs
+SQLite 4 to 9 kB (see `benchmarks/RESULTS.md`), so the interval is short only while a run is young and someone is likely to
+watch.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ class ProgressReporter:
         """
         self._context, self._versions, self._checks = context, versions, checks
         self._observe, self._materialize = Throttle(observe), Throttle(materialize)
-        self._materialize_checked = Throttle(Cadence(materialize.settled, materialize.settled))
+        self._settles_after = observe.settles_after
         self._states: dict[str, tuple[str, int, tuple[str, ...]]] = {}
         self._price_per_hour = Settings().price_per_hour
 
@@ -87,9 +90,12 @@ class ProgressReporter:
         """
         for status in statuses:
             self._log_change(status)
-            if self._observe.due(status.asset, status.state, now):
+            is_due = self._observe.due(status.asset, status.state, now)
+            runs, settled = status.state == "running" and status.batches > 0, now >= self._settles_after
+            grows = runs and (self._materialize.due(status.asset, "running", now) or (is_due and settled))
+            if is_due or grows:
                 self._observe_now(status, wall)
-            if status.state == "running" and status.batches and self._materialization_due(status, now):
+            if grows:
                 self._materialize_now(status, wall)
 
     def farewell(self, statuses: Sequence[StreamStatus], *, wall: float) -> None:
@@ -99,12 +105,6 @@ class ProgressReporter:
             self._observe_now(status, wall)
             if status.state == "stopped" and status.batches:
                 self._materialize_now(status, wall)
-
-    def _materialization_due(self, status: StreamStatus, now: float) -> bool:
-        """Less often for an asset with checks: each materialization repeats their verdicts."""
-        checked = key_of(status.asset) in self._checks
-        throttle = self._materialize_checked if checked else self._materialize
-        return throttle.due(status.asset, "running", now)
 
     def _observe_now(self, status: StreamStatus, wall: float) -> None:
         key = key_of(status.asset)
@@ -117,7 +117,7 @@ class ProgressReporter:
         materialize(self._context, event, self._checks.get(key, ()))
 
     def _log_change(self, status: StreamStatus) -> None:
-        before, seen = self._states.get(status.asset), (status.state, status.failures, status.waits_for)
+        before, seen = self._states.get(status.asset), (status.state, status.failures, status.incomplete)
         if seen == before:
             return
         self._states[status.asset] = seen
@@ -132,7 +132,9 @@ class ProgressReporter:
         elif status.state == "waiting":
             log.warning(f"{status.asset}: {status.error}")
         else:
-            waits = f", and waits until {', '.join(status.waits_for)} is complete" if status.waits_for else ""
+            waits = (
+                f", and waits until {', '.join(status.incomplete)} is complete" if status.incomplete else ""
+            )
             log.info(f"{status.asset} is {status.state}{waits}.")
 
 
@@ -141,8 +143,8 @@ def figures(status: StreamStatus, wall: float, price_per_hour: float | None = No
     shown: dict[str, Any] = {
         "state": status.state,
         **numbers(status, wall, price_per_hour),
-        "error": status.error,
-        "waits_for": ", ".join(status.waits_for) or None,
+        "error": status.error or status.last_error,
+        "waits_for": "\n".join(map(str, status.waits)) or None,
     }
     if "stream_time_seconds" in shown:
         shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))

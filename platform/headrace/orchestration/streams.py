@@ -203,7 +203,7 @@ class _Watch:
                 context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
             )
             for node in pipeline.nodes
-            if node.day_column is None and stream_key(node) in context.selected_asset_keys
+            if stream_key(node) in context.selected_asset_keys
         }
         self._judged = {
             query_of(stream_key(node)): JudgedIncrements(context, node, spark, lake.lake)

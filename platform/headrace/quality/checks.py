@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlparse
 from headrace import lake as lakes
 from headrace.description import Lookup
 from headrace.errors import TerminalError
+from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.references import found_in
+from headrace.nodes.remarks import remarks_on
 from headrace.quality import (
     batching,
     chain,
@@ -119,9 +121,8 @@ def check_node(
     }
     claims = node_checks(node)
     checks = [judged[check]() for check in claims if check in judged] + expected_checks(books)
-    evidence = pages.node_evidence(books, () if isinstance(days, str) else days) | daily.tell(
-        spark, lake, books
-    )
+    evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
+    evidence |= daily.tell(spark, lake, books) | {"remarks": remarks_on(node, LakeFacts(lake))}
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
     return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
 
@@ -137,8 +138,8 @@ def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:
 
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
-    """The verdicts of every day, or why they cannot be had."""
-    from headrace.lifecycle.backfill import verify
+    """The verdicts of every day as of the books, so that one report speaks of one moment; or why they cannot be had."""
+    from headrace.lifecycle.compare_snapshot import SnapshotComparison
     from headrace.writing.lease import LeaseHeldError
 
     name = books.node.required_name
@@ -148,7 +149,7 @@ def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdic
         )
         return gone if books.accounts else ()
     try:
-        return verify(spark, lake, books.node)
+        return SnapshotComparison(spark, lake, books.node, books.held, books.progress).verdicts()
     except LeaseHeldError:
         return f"{name} could not be compared: a backfill of it is running; run the check again after it."
     except lakes.ForeignCommitError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.fold.fates import FATES, LATE
 from headrace.log.clock import SystemClock
+from headrace.nodes.emptiness import command_for
 from headrace.quality import history
 from headrace.quality.parity import differing_rows
 from headrace.quality.results import ERROR, CheckResult
@@ -63,7 +64,15 @@ def node_evidence(books: Books, days: Sequence[DayVerdict]) -> dict[str, Any]:
     shown.sort(key=lambda v: v.what, reverse=True)
     return {
         "delivered": books.delivered,
-        "fates": [{"fate": fate, "records": books.total(fate)} for fate in FATES],
+        "fates": [
+            {
+                "fate": fate,
+                "records": books.total(fate),
+                "command": command_for(books.node.required_name, fate),
+            }
+            for fate in FATES
+        ],
+        "day_column": books.node.day_column,
         "ledger": [{**asdict(account), "accounted": account.accounted} for account in books.accounts],
         "in_results": books.in_results,
         "late_ratio": books.total(LATE) / books.delivered if books.delivered else 0.0,

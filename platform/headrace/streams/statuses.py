@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.lifecycle.live_limits import limits_shown
-from headrace.nodes.awaited import awaited_topics
 from headrace.streams.stream_status import StreamStatus, measured, status_of
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def node_status(stream: NodeStream, trouble_of_all: Exception | None) -> StreamS
         state_bytes=state_bytes,
         state_bytes_read=None if stream.runner is None else stream.runner.state_bytes_read,
         buffer=stream.buffer.numbers(),
-        waits_for=() if progress is None else awaited_topics(stream.node, progress.complete),
+        waits=() if progress is None else tuple(measured(stream.waits)[0] or ()),
         limits={} if progress is None else _limits(stream.node, progress),
         throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
     )

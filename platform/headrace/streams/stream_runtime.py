@@ -29,6 +29,7 @@ from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together
 from headrace.streams.jvm_process import JvmProcess
+from headrace.streams.last_errors import LastErrors
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
@@ -139,6 +140,7 @@ class StreamRuntime:
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._draining = self._drained = False
         self._wishes = RateLimited(partial(wishes, lake), PAUSES_READ_EVERY_SECONDS)
+        self._last_errors = LastErrors(lake, clock)
         self._trouble: Exception | None = None  # why it is not known which nodes rest
 
     @property
@@ -201,7 +203,8 @@ class StreamRuntime:
                 if is_unnamed(step.name) and stream in step.readers:
                     of_nodes[stream.name] = of_nodes[stream.name].with_step(of_nodes[step.name])
         shown = [status for name, status in of_nodes.items() if not is_unnamed(name)]
-        return [*(log_status(log, self._clock.now_ms()) for log in self._logs), *shown]
+        of_logs = [log_status(log, self._clock.now_ms()) for log in self._logs]
+        return self._last_errors.follow([*of_logs, *shown])
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
         """Let micro-batches finish, fold what the logs hold, give back the leases.

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from headrace.errors import HeadraceError
+from headrace.nodes.waits import COMPLETE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from headrace.nodes.waits import Wait
     from headrace.streams.supervised import Supervised
 
 
@@ -39,8 +43,8 @@ class StreamStatus:
     limits          of a suppressed node those in force as of its progress
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
-    waits_for       of a lookup with `complete_first` the topics of its table that are not read to where they ended at the
-                    first start: its records wait until they are
+    last_error      why it failed, here or in an earlier run, if it has not committed since
+    waits           what a node's rows wait for, looked up every ten seconds (see `nodes.waits`)
     """
 
     kind: str
@@ -65,18 +69,23 @@ class StreamStatus:
     limits: Mapping[str, float] = field(default_factory=dict)
     trigger_seconds: float | None = None
     tried_again: bool = True
-    waits_for: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    last_error: str | None = None
 
     @property
     def asset(self) -> str:
         """`log/<topic>` or `stream/<node>`."""
         return f"{self.kind}/{self.name}"
 
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """The topics of a lookup's table for which its records wait (`complete_first`)."""
+        return tuple(str(wait.topic) for wait in self.waits if wait.of == COMPLETE)
+
     def with_step(self, step: StreamStatus) -> StreamStatus:
         """The status of a node that reads a step without a name: what is wrong with the step is told as its own."""
         lags = [lag for lag in (self.lag_seconds, step.lag_seconds) if lag is not None]
-        waits_for = tuple(dict.fromkeys((*self.waits_for, *step.waits_for)))
-        late = replace(self, lag_seconds=max(lags, default=None), waits_for=waits_for)
+        late = replace(self, lag_seconds=max(lags, default=None))
         if step.error is None:
             return late
         return replace(
@@ -102,7 +111,7 @@ class StreamStatus:
             state_bytes=None,
             state_bytes_read=None,
             buffer={},
-            waits_for=(),
+            waits=(),
         )
 
 
@@ -113,7 +122,7 @@ def status_of(query: Supervised, trouble: Exception | None, **numbers: object) -
         kind=query.kind,
         name=query.name,
         state=query.state,
-        error=None if error is None else str(error),
+        error=None if error is None else in_words(error),
         failures=query.failures,
         rows_per_second=query.rows_per_second(),
         batch_seconds=query.batch_seconds,
@@ -121,6 +130,13 @@ def status_of(query: Supervised, trouble: Exception | None, **numbers: object) -
         tried_again=not query.finished,
         **numbers,  # type: ignore[arg-type]
     )
+
+
+def in_words(error: BaseException) -> str:
+    """An error as people read it; of one that Headrace did not raise its kind, and what it was raised at, too."""
+    if isinstance(error, HeadraceError):
+        return str(error)
+    return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
 
 
 def measured(measure: Callable[[], M | None]) -> tuple[M | None, Exception | None]:

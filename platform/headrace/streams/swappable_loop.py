@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from headrace.lake import open_table
 from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.renamed import why_not_by_this_name
+from headrace.nodes.waits import waits_of
 from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.stream_status import measured
 from headrace.writing.handover import HandoverWait, WaitsError
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.nodes.references import Generations
+    from headrace.nodes.waits import Wait
 
 DESCRIPTION_READ_EVERY_SECONDS = 3.0  # while the tables are another description's
+WAITS_READ_EVERY_SECONDS = 10.0
 
 
 class SwappableLoop(ReadingLoop):
@@ -51,6 +55,11 @@ class SwappableLoop(ReadingLoop):
         self._clock = clock
         self._handover = HandoverWait(lake, self.name, clock)
         self._applied = RateLimited(self._has_own_tables, DESCRIPTION_READ_EVERY_SECONDS)
+        self._waits = RateLimited(lambda: waits_of(node, LakeFacts(lake)), WAITS_READ_EVERY_SECONDS)
+
+    def waits(self) -> list[Wait] | None:
+        """The waits of the node's rows; looked up every few seconds."""
+        return self._waits()
 
     def hand_over(self) -> None:
         """Let go of the node after the micro-batch under way, if somebody still asks for it; it is opened again later."""

@@ -129,7 +129,13 @@ class NodeRunner:
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
         source = StateSource.committed(self._state)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
-        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, self._outputs, self._known)
+        try:
+            found = self.operator.fold(
+                self._spark, slices, upto_ms, progress, source, self._outputs, self._known
+            )
+        except Exception as error:
+            error.add_note(f"Node '{self.name}' folded its logs: {self.node.in_words}")
+            raise
         self._remember(found.apart.found)
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False

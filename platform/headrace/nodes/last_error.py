@@ -1,0 +1,30 @@
+"""The file that says why a query failed which has not committed since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from headrace.lake.paths import Lake
+
+
+@dataclass(frozen=True)
+class LastError:
+    """An error after which a query has not committed yet.
+
+    at_ms    when it was first seen, by the run's clock
+    batches  the commits of the query before it
+    """
+
+    error: str
+    at_ms: int
+    batches: int
+
+
+def last_error(lake: Lake, asset: str) -> LastError | None:
+    """The last error of `log/<topic>` or `stream/<node>`; None: it has committed since, or never failed."""
+    content = small_files.read_json(lake.last_error(asset))
+    return None if content is None else LastError(**content)

@@ -1,0 +1,25 @@
+"""What a person asks about a node beside its figures: its last error, why its table is empty, and what its rows wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.nodes.emptiness import why_empty
+from headrace.nodes.last_error import last_error
+from headrace.nodes.waits import at, waits_of
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.nodes.lake_facts import LakeFacts
+
+
+def remarks_on(node: Node, facts: LakeFacts) -> list[str]:
+    """The answers, a sentence or two each; none: it has rows, waits for nothing, and has committed since it failed."""
+    found, error = list[str](), last_error(facts.lake, f"stream/{node.required_name}")
+    if error is not None:
+        found.append(f"It failed at {at(error.at_ms)} and has not committed since: {error.error}")
+    waits = [str(wait) for wait in waits_of(node, facts)]
+    if not facts.has_rows(node):
+        found.append(f"It has no rows: {why_empty(node, facts)}")
+        waits = [wait for wait in waits if wait not in found[-1]]
+    return [*found, *waits]

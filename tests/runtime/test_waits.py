@@ -1,0 +1,261 @@
+"""Waits, empty tables and last errors, told from the commits of a lake: no Spark, and no rows."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.cli.status import shown_of
+from headrace.description import with_unnamed
+from headrace.lake import NewFile, kinds
+from headrace.lake.paths import Lake
+from headrace.log.clock import ManualClock, SystemClock
+from headrace.nodes.emptiness import why_empty
+from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.last_error import last_error
+from headrace.nodes.progress import Progress
+from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, Wait, waits_of
+from headrace.observe.standing import standings
+from headrace.orchestration.no_results import Silence, silent_tables
+from headrace.orchestration.progress import figures
+from headrace.sequence.log_state import LogState, PartitionState
+from headrace.streams.last_errors import LastErrors
+from headrace.streams.pausing import pause
+from headrace.streams.stream_status import StreamStatus, in_words
+from tests.changing.held import hold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.description import Node
+
+pytestmark = pytest.mark.fast
+
+NOON = 1_700_049_600_000  # 2023-11-15 12:00:00
+VIEWS = hr.Topic("views", key="id STRING", value="user STRING, page STRING", idle_timeout="5 minutes")
+CLICKS = hr.Topic("clicks", key="id STRING", value="user STRING, page STRING", idle_timeout=None)
+USERS = hr.Topic("users", key="user STRING", value="country STRING")
+BOTH = VIEWS.merge(CLICKS)
+
+
+def counted(stream: Any) -> Any:
+    windows = stream.group_by("page").window(hr.tumbling("1 hour"), grace="1 minute").aggregate(n=hr.count())
+    return windows.suppress(hr.until_window_closes()).named("counts")
+
+
+def lake_of(path: Path, node: Node, progress: Progress | None = None, **logs: LogState) -> Lake:
+    """A lake in which logs and the node stand so far; a log that is not named has no commit."""
+    lake = Lake(f"file:{path}")
+    for topic, state in logs.items():
+        table = lakes.create(lake.log(topic), pa.schema([("n", pa.int64())]), kinds.log(()))
+        record = {"writer": f"log/{topic}", "after": state.to_json()}
+        lakes.TableWriter(table, lakes.APPENDER).append([], record)
+    if progress is not None:
+        hold(lake, *with_unnamed([node]), progress=progress)
+    return lake
+
+
+def log_at(*minutes: float | None, at_ms: int = NOON, **more: Any) -> LogState:
+    """A log whose partitions stand so many minutes after noon (None: no event time), each read at its own minute."""
+    states = {
+        number: PartitionState(10, None, NOON, NOON)
+        if minute is None
+        else PartitionState(10, NOON + round(minute * 60_000), NOON, NOON + number)
+        for number, minute in enumerate(minutes)
+    }
+    return LogState(1, at_ms, NOON, states, **more)
+
+
+def progress_at(
+    upto_ms: int = NOON, records: dict[str, int] | None = None, **minutes: list[float]
+) -> Progress:
+    stream = {t: {str(p): NOON + round(m * 60_000) for p, m in enumerate(of)} for t, of in minutes.items()}
+    return Progress(
+        1, dict.fromkeys(minutes, upto_ms), stream, records={"views": {"0": records or {"kept": 5}}}
+    )
+
+
+def the_wait(lake: Lake, node: Node, of: str = STREAM_TIME) -> Wait:
+    (found,) = (wait for wait in waits_of(node, LakeFacts(lake)) if wait.of == of)
+    return found
+
+
+def test_the_partition_that_stands_lowest_holds_the_windows_open(tmp_path: Path) -> None:
+    node = counted(BOTH)
+    lake = lake_of(
+        tmp_path, node, progress_at(views=[20, 3], clicks=[15]), views=log_at(20, 3), clicks=log_at(15)
+    )
+    wait = the_wait(lake, node)
+    assert (wait.topic, wait.partition, wait.stands_ms, wait.since_ms) == (
+        "views",
+        1,
+        NOON + 180_000,
+        NOON + 1,
+    )
+    assert wait.in_words == (
+        "Stream time is held by partition 1 of views: it stands at 2023-11-15 12:03:00, with no record since "
+        "2023-11-15 12:00:00. A record with a later event time moves it, or 5 minutes without a record, while its stream "
+        "runs. Rows leave up to 1 hour 1 minute of stream time after their record."
+    )
+
+
+def test_a_topic_without_a_record_holds_them_and_what_moves_it_follows_from_its_description(
+    tmp_path: Path,
+) -> None:
+    node = counted(BOTH)
+    lake = lake_of(tmp_path, node, progress_at(views=[20, 3]), views=log_at(20, 3))
+    wait = the_wait(lake, node)
+    assert (wait.topic, wait.partition, wait.stands_ms) == ("clicks", None, None)
+    assert "waits for topic clicks, which has no record with an event time yet." in wait.in_words
+    assert "The first record moves it, and nothing else (idle_timeout=None)." in wait.in_words
+
+
+def test_a_node_behind_a_step_without_a_name_is_held_by_a_partition_of_kafka_and_never_by_a_reference_table(
+    tmp_path: Path,
+) -> None:
+    node = counted(VIEWS.lookup(USERS.table(), on="user", complete_first=True))
+    progress = progress_at(views=[20, 3], users=[-9_000])
+    ends = log_at(-9_000, first_ends={0: 12})
+    lake = lake_of(tmp_path, node, progress, views=log_at(20, 3), users=ends)
+    first, *others = waits_of(node, LakeFacts(lake))
+    assert (first.of, first.topic, first.partition) == (STREAM_TIME, "views", 1)
+    assert [(wait.of, wait.topic, wait.partition) for wait in others] == [(COMPLETE, "users", 0)]
+    assert "Its log has 10 of 12 offsets" in others[0].in_words
+
+
+def test_a_log_that_is_not_settled_holds_progress(tmp_path: Path) -> None:
+    node = counted(BOTH)
+    lake = lake_of(
+        tmp_path,
+        node,
+        progress_at(NOON, views=[20], clicks=[15]),
+        views=log_at(20, at_ms=NOON + 60_000),
+        clicks=log_at(15, at_ms=NOON),
+    )
+    wait = the_wait(lake, node, PROGRESS)
+    assert (wait.topic, wait.stands_ms) == ("clicks", NOON)
+    assert (
+        "Progress is held by the log of topic clicks, which is settled through 2023-11-15 12:00:00."
+        in str(wait)
+    )
+
+
+def why(path: Path, progress: Progress | None, **logs: LogState) -> str:
+    node = counted(VIEWS.where("page <> ''"))
+    return why_empty(node, LakeFacts(lake_of(path, node, progress, **logs)))
+
+
+def test_an_empty_table_says_why(tmp_path: Path) -> None:
+    told = [
+        why(tmp_path / "1", None),
+        why(tmp_path / "2", None, views=LogState(1, NOON, None, {0: PartitionState(0)})),
+        why(tmp_path / "3", progress_at(records={"filtered": 240}, views=[3]), views=log_at(3)),
+        why(
+            tmp_path / "4", progress_at(records={"dead_letter": 200, "late": 40}, views=[3]), views=log_at(3)
+        ),
+        why(tmp_path / "5", progress_at(records={"kept": 7, "late": 1}, views=[20, 3]), views=log_at(20, 3)),
+    ]
+    assert told[:4] == [
+        "The log of topic 'views' is not begun: start its stream.",
+        "Kafka has delivered no record of topic 'views' yet.",
+        "None of 240 records is left: 240 are filtered by its steps (headrace records counts filtered).",
+        "None of 240 records is left: 200 are dead letters (headrace dead-letters stream/counts), "
+        "40 are late (headrace records counts late).",
+    ]
+    assert told[4].startswith("7 records count. Stream time is held by partition 1 of views")
+    assert told[4].endswith("Besides, 1 is late (headrace records counts late).")
+
+
+def test_an_empty_table_behind_a_step_without_a_name_says_what_the_step_made_of_the_records(
+    tmp_path: Path,
+) -> None:
+    node = counted(VIEWS.lookup(USERS.table(), on="user"))
+    progress = progress_at(records={"dead_letter": 9}, views=[3], users=[0])
+    lake = lake_of(tmp_path, node, Progress(1), views=log_at(3), users=log_at(0))
+    step, _ = with_unnamed([node])
+    other = lake_of(tmp_path / "other", step, progress, views=log_at(3), users=log_at(0))
+    assert why_empty(node, LakeFacts(lake)).startswith("Its step without a name has given no row.")
+    assert "9 are dead letters (headrace dead-letters stream/unnamed_" in why_empty(step, LakeFacts(other))
+
+
+def test_status_shows_errors_empty_tables_waits_and_the_commands_behind_counts(tmp_path: Path) -> None:
+    node = counted(VIEWS)
+    progress = progress_at(records={"dead_letter": 2}, views=[3])
+    lake = lake_of(tmp_path, node, progress, views=log_at(3))
+    LastErrors(lake, ManualClock(NOON)).follow([status("failed", "field 'id' has nulls", 1)])
+    shown = io.StringIO()
+    Console(file=shown, width=300).print(shown_of(standings(lake, [node], SystemClock())))
+    assert "stopped, failed" in shown.getvalue()
+    assert (
+        "stream/counts failed at 2023-11-15 12:00:00 and has not committed since: field 'id' has nulls"
+        in shown.getvalue()
+    )
+    assert (
+        "stream/counts has no rows: None of 2 records is left: 2 are dead letters (headrace dead-letters stream/counts)."
+        in shown.getvalue()
+    )
+    assert "stream/counts: Stream time is held by partition 0 of views" in shown.getvalue()
+
+
+def status(state: str, error: str | None, batches: int) -> StreamStatus:
+    return StreamStatus("stream", "counts", state, error, 0, 0, 0.0, None, None, None, batches, {})
+
+
+def test_the_last_error_stays_until_the_node_commits_again_whoever_runs_it(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    run = LastErrors(lake, ManualClock(NOON))
+    (kept,) = run.follow([status("restarting", "broken", 4)])
+    assert kept.last_error == "broken"
+    run.follow([status("stopped", None, 4)])
+    found = last_error(lake, "stream/counts")
+    assert found is not None
+    assert (found.error, found.at_ms, found.batches) == ("broken", NOON, 4)
+    later = LastErrors(lake, ManualClock(NOON + 1))
+    (starting,) = later.follow([status("running", None, 4)])
+    assert figures(starting, 0.0)["error"] == "broken"
+    assert later.follow([status("running", None, 5)])[0].last_error is None
+    assert last_error(lake, "stream/counts") is None
+
+
+def test_an_error_that_nobody_raised_on_purpose_has_its_kind_and_the_node() -> None:
+    error = ValueError("field 'id' has nulls")
+    error.add_note("Node 'counts' folded its logs: One row per page.")
+    assert (
+        in_words(error)
+        == "ValueError: field 'id' has nulls\nNode 'counts' folded its logs: One row per page."
+    )
+
+
+def test_a_table_without_a_result_is_told_once_with_the_partition_that_holds_it(tmp_path: Path) -> None:
+    node = counted(VIEWS)
+    lake = lake_of(tmp_path, node, progress_at(views=[20, 3]), views=log_at(20, 3))
+    clock = ManualClock(NOON)
+
+    def look(known: dict[str, Silence]) -> tuple[list[str], dict[str, Silence]]:
+        return silent_tables(lake, (node,), 900_000, known, clock.now_ms)
+
+    lines, known = look({})
+    clock.set(NOON + 899_999)
+    assert (lines, look(known)[0]) == ([], [])
+    clock.set(NOON + 900_000)
+    (line,), known = look(known)
+    assert line.startswith(
+        "counts has had no result for 15 minutes. Its stream does not run. Stream time is held by partition 1 of views: it "
+        "stands at 2023-11-15 12:03:00"
+    )
+    assert look(known)[0] == []
+    pq.write_table(pa.table({"n": [1]}), f"{tmp_path}/tables/counts/part-1.parquet")
+    results = lakes.TableWriter(lakes.open_table(lake.table("counts")), lakes.APPENDER)
+    results.append([NewFile("part-1.parquet", 100, '{"numRecords": 1}')], {"writer": "node/counts"})
+    lines, known = look(known)
+    assert lines == ["counts has results again."]
+    pause(lake, "counts")
+    clock.set(NOON + 9_000_000)
+    assert look(known)[0] == [], "a person lets it rest"
