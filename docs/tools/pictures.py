@@ -201,7 +201,7 @@ def waits() -> Drawing:
     d.text(
         20,
         270,
-        "The window closes when the lowest driving partition reaches 10: views, partition 1, holds it.",
+        "Partition 1 of views holds it: it is the lowest that drives, and stands at 8.",
         RED,
     )
     d.text(20, 294, "It moves with a record dated 10 or later, or after idle_timeout without a record.", INK)

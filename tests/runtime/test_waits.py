@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -104,6 +105,15 @@ def test_the_partition_that_stands_lowest_holds_the_windows_open(tmp_path: Path)
         "2023-11-15 12:00:00. A record with a later event time moves it, or 5 minutes without a record, while its stream "
         "runs. Rows leave up to 1 hour 1 minute of stream time after their record."
     )
+
+
+def test_an_idle_topic_holds_nothing_back(tmp_path: Path) -> None:
+    node = counted(BOTH)
+    logs = {"views": log_at(20, 3), "clicks": log_at(1)}
+    for idle, holder in ((("clicks",), "views"), ((), "clicks"), (("views", "clicks"), "views")):
+        progress = replace(progress_at(views=[20, 3], clicks=[1]), idle=idle)
+        lake = lake_of(tmp_path / "-".join(("lake", *idle)), node, progress, **logs)
+        assert the_wait(lake, node).topic == holder
 
 
 def test_a_topic_without_a_record_holds_them_and_what_moves_it_follows_from_its_description(

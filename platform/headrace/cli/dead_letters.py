@@ -32,16 +32,16 @@ def show_dead_letters(
     from headrace.spark.lake_rows import read
 
     described = topic_or_node(name, pipeline)
-    is_topic = isinstance(described, Topic)
-    readers = nodes_below(described, load_pipeline(pipeline)) if nodes and is_topic else []
+    topic = described if isinstance(described, Topic) else None
+    readers = nodes_below(topic, load_pipeline(pipeline)) if nodes and topic is not None else []
     spark, tables = commands._session(lake), Lake(lake)
     found = by_reason(Views(spark, tables).dead_letters(described, readers), examples)
     for each in found:
         tell(each)
     if not found:
-        tell(f"{'Topic' if is_topic else 'Node'} '{described.name}' has no dead letters.")
-    elif is_topic and (again := redriven(read(spark, tables.log(described.name))).count()):
-        tell(f"{again:,} of them stand in the log again.", topic=described.name, redriven=again)
+        tell(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
+    elif topic is not None and (again := redriven(read(spark, tables.log(topic.name))).count()):
+        tell(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
 
 
 def show_records(

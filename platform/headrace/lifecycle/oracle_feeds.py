@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -113,7 +113,7 @@ class Feeds:
         carried = [{carry: row[name] for name, carry in refinement.source.items()} for row in rows]
         passes = f"{refinement.part}:{PASSES}"
         found: list[Values | None] = []
-        for row in self._computed(part, refinement, types, carried):
+        for row in self._computed(part, replace(refinement, port=None), types, carried):  # they come alone
             columns = {
                 name: row[f"{refinement.part}:{MADE}{name}" if origin is None else refinement.source[origin]]
                 for name, origin in node.origins.items()

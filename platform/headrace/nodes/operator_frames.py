@@ -239,8 +239,7 @@ class OperatorFrames:
             return current(held)
         if not self.shows_open or held.state is None:
             return held.results
-        windows = self.open_windows(held.state, progress)
-        return held.results.unionByName(windows, allowMissingColumns=True)
+        return held.results.unionByName(self.open_windows(held.state, progress), allowMissingColumns=True)
 
     def open_windows(self, state: DataFrame, progress: Progress) -> DataFrame:
         """The windows that are not closed yet, with their values so far.

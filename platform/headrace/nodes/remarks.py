@@ -1,4 +1,4 @@
-"""What a person asks about a node beside its figures: its last error, why its table is empty, and what its rows wait for."""
+"""The answers about a node that figures do not give: its last error, why its table is empty, and its waits."""
 
 from __future__ import annotations
 

@@ -104,12 +104,19 @@ def _held(node: Node, wait_ms: int, facts: LakeFacts) -> Wait:
 
 
 def _lowest(node: Node, facts: LakeFacts) -> tuple[Topic, int | None]:
-    """The topic of Kafka, and the partition, with the lowest stream time; those of a node's log are those of its node."""
+    """The topic of Kafka, and the partition, with the lowest stream time; those of a node's log are those of its node.
+
+    Idle topics are left out; if all are idle, the node goes by the highest of them.
+    """
     progress = facts.progress(node.required_name)
     driving = operator_for(node).driving
-    topics = {topic.name: topic for topic in node.topics if topic.name in driving}
+    idle = () if progress is None else progress.idle
+    all_topics = {topic.name: topic for topic in node.topics if topic.name in driving}
+    busy = {name: topic for name, topic in all_topics.items() if name not in idle}
+    topics = busy or all_topics
     times = {name: {} if progress is None else progress.stream_ms.get(name, {}) for name in topics}
-    name = min(topics, key=lambda each: min(times[each].values(), default=-1))
+    first = min if busy else max
+    name = first(topics, key=lambda each: min(times[each].values(), default=-1))
     upstream = written_by(topics[name])
     if upstream is not None:
         return _lowest(upstream, facts)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from headrace.description import is_unnamed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -35,7 +37,8 @@ class Example:
     def place(self) -> str:
         """Where it is; rows that a node gave have one partition, and the node's name before the `@`."""
         node, at, _ = self.topic.partition("@")
-        return f"row {self.offset} of {node}" if at else f"partition {self.partition}, offset {self.offset}"
+        whose = "a step without a name" if is_unnamed(node) else node
+        return f"row {self.offset} of {whose}" if at else f"partition {self.partition}, offset {self.offset}"
 
 
 @dataclass(frozen=True)

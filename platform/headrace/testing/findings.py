@@ -11,8 +11,6 @@ from headrace.nodes.topics import nodes_below
 from headrace.nodes.waits import waits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from headrace.description import Node, Topic
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 class Findings:
     """The part of a test driver that explains; see `TestDriver`."""
 
-    _nodes: Mapping[str, Node]
-    _topics: Mapping[str, Topic]
+    _nodes: dict[str, Node]
+    _topics: dict[str, Topic]
     _views: Views
     _lake: Lake
 
