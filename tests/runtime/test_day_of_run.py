@@ -41,7 +41,7 @@ WRITTEN = (
     "to_timestamp_ltz(t)",
     "CAST(concat(t, '') AS TIMESTAMP)",
     "get(transform(array(t), x -> CAST(x AS TIMESTAMP)), 0)",
-    "coalesce(to_timestamp(CAST(NULL AS STRING)), CAST(t AS TIMESTAMP))",
+    "coalesce(to_timestamp(upper(t)), CAST(t AS TIMESTAMP))",
 )
 HIDDEN = (
     "hour(t)",
