@@ -270,7 +270,8 @@ def test_a_silent_topic_is_said_to_be_idle_once_and_the_next_record_ends_it(benc
     assert json.loads(row["control"]) == {"action": "idle"}
     bench.tick(after_s=100)
     assert len(bench.rows("control")) == 1
-    assert bench.opened().state.idle
+    bench.sequencer = bench.opened()
+    assert bench.sequencer.state.idle
     bench.append((0, 6))
     assert not bench.sequencer.state.idle
     assert not bench.opened().state.idle
