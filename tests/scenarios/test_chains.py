@@ -119,7 +119,8 @@ def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any
 def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -> None:
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):
         drive(QUIET)
-    doubled = READINGS.with_column("twice", "value * 2").lookup(SENSORS.table(), on="sensor").named("doubled")
+    twice = "transform(array(value), x -> x * 2)[0]"
+    doubled = READINGS.with_column("twice", twice).lookup(SENSORS.table(), on="sensor").named("doubled")
     with pytest.raises(hr.DescriptionError, match="only Spark knows the type of 'twice'"):
         doubled.where("twice > 2")
     typed = READINGS.with_column("twice", "CAST(value * 2 AS INT)").lookup(SENSORS.table(), on="sensor")
