@@ -102,6 +102,6 @@ def test_late_records_of_a_topic_that_was_left_out_are_shown(driver: TestDriver)
     driver.cut()
     late = [(row["topic"], row["offset"]) for row in driver.late("actions").collect()]
     assert late == [("clicks", 1)]
-    ledger = driver.ledger("actions").where("fate = 'late'").collect()
+    ledger = driver.ledger("actions").where("fate = 'late' AND records > 0").collect()
     assert [(row["topic"], row["records"]) for row in ledger] == [("clicks", 1)]
     assert driver.verify("actions").equal
