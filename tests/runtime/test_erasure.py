@@ -232,3 +232,21 @@ def test_what_is_no_key_of_the_topic_is_refused(
 ) -> None:
     with pytest.raises(TerminalError, match=refusal):
         Erasure(spark, lake, [], topic, key)
+
+
+def test_a_key_goes_from_a_join_of_a_stream_with_its_own_topic(spark: SparkSession, lake: Lake) -> None:
+    again = READINGS.select("sensor_id", "value AS earlier")
+    pairs = READINGS.join(again, on="sensor_id", within="1 hour", grace="0 seconds").named("own_pairs")
+    line = Line(spark, lake, pairs)
+    for minute in (0, 2):
+        for sensor in ("s1", "s2"):
+            line.pipe(f"2024-05-01 12:{minute:02}:00", sensor, minute)
+    line.commit()
+    line.fold()
+    views = Views(spark, lake)
+    assert views.read(pairs).count() == 8
+    done = {each.what: each.rows for each in Erasure(spark, lake, [pairs], READINGS, "s1").run()}
+    assert done["results"] == 4
+    rows = sorted((row["sensor_id"], row["value"], row["earlier"]) for row in views.read(pairs).collect())
+    assert rows == [("s2", 0, 0), ("s2", 0, 2), ("s2", 2, 0), ("s2", 2, 2)]
+    assert all(verdict.equal for verdict in verify(spark, lake, pairs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.lifecycle.compare_rows import LOG, TABLE, differing_rows
+from headrace.lifecycle.compare_rows import LOG, ONLY_IN, TABLE, differing_rows
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.spark.comparable import comparable_rows
 
@@ -90,7 +90,7 @@ def compare_generations(
 
 def _counted(differing: DataFrame, key: Sequence[str]) -> tuple[int, int, int]:
     """Rows added, removed, changed."""
-    sides = (F.count_if(F.col("__side") == side).alias(name) for side, name in ((LOG, "__n"), (TABLE, "__o")))
+    sides = (F.count_if(F.col(ONLY_IN) == side).alias(name) for side, name in ((LOG, "__n"), (TABLE, "__o")))
     each = differing.groupBy(*(F.col(quote(name)) for name in key)).agg(*sides)
     new, old = F.col("__n"), F.col("__o")
     sums = (new - F.least(new, old), old - F.least(new, old), F.least(new, old))
@@ -100,11 +100,11 @@ def _counted(differing: DataFrame, key: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _examples(differing: DataFrame, key: Sequence[str]) -> tuple[str, ...]:
-    users = [name for name in differing.columns if name != "__side"]
+    users = [name for name in differing.columns if name != ONLY_IN]
     shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
-    order = [*(F.col(quote(name)) for name in key), F.col("__side").desc()]
-    rows = differing.orderBy(*order).limit(2 * SHOWN).select("__side", *shown).collect()
+    order = [*(F.col(quote(name)) for name in key), F.col(ONLY_IN).desc()]
+    rows = differing.orderBy(*order).limit(2 * SHOWN).select(ONLY_IN, *shown).collect()
     words = {LOG: "after", TABLE: "before"}
     return tuple(
-        f"{words[row['__side']]}: {', '.join(f'{name}={row[name]}' for name in users)}" for row in rows
+        f"{words[row[ONLY_IN]]}: {', '.join(f'{name}={row[name]}' for name in users)}" for row in rows
     )

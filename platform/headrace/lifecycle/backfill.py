@@ -27,7 +27,7 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
-from headrace.lifecycle.compare_rows import compare_rows, differing_rows
+from headrace.lifecycle.compare_rows import ONLY_IN, compare_rows, differing_rows
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
@@ -138,7 +138,7 @@ class Backfill:
 
         Sinks that can be corrected are put right before it: a backfill that dies in between finds the same again.
 
-        In:     before_swap  called with the rows that differ; `__side` is `log` or `table`
+        In:     before_swap  called with the rows that differ; `compare_rows.ONLY_IN` is `log` or `table`
                 lease        of the node's backfills, if the caller holds it
                 correct      False: sinks keep what they have
         Raises: LeaseHeldError when another backfill of the node is running; TransientError when a sink's store is away.
@@ -275,14 +275,14 @@ class Backfill:
     def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
         """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
         users = [name for name in differing.columns if not name.startswith("__")]
-        order = [F.col(quote(name)) for name in (*self._operator.identity, "__side")]
+        order = [F.col(quote(name)) for name in (*self._operator.identity, ONLY_IN)]
         within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
         some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
         shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
         words: dict[dt.date | None, list[str]] = {}
-        for row in some.select(self._day().alias("__day"), "__side", *shown).collect():
+        for row in some.select(self._day().alias("__day"), ONLY_IN, *shown).collect():
             values = ", ".join(f"{name}={row[name]}" for name in users)
-            words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
+            words.setdefault(row["__day"], []).append(f"{row[ONLY_IN]}: {values}")
         return words
 
     def _correct_sinks(self, recomputed: DataFrame, differing: DataFrame) -> tuple[SinkVerdict, ...]:

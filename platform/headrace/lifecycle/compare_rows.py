@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LOG, TABLE = "log", "table"
+ONLY_IN = "__only_in"  # the side that has a row; no table of a node has a column of this name
 Day = dt.date | None  # None: the whole table
 
 
@@ -31,7 +32,7 @@ class Comparison:
 
     recomputed, stored  rows of each day that has any
     odd                 the days that differ
-    differing           the rows that only one side has, as `comparable_rows`; `__side` is `log` or `table`
+    differing           the rows that only one side has, as `comparable_rows`; ONLY_IN is `log` or `table`
     """
 
     recomputed: Counter[Day]
@@ -65,8 +66,8 @@ def compare_rows(
 
 def differing_rows(log: DataFrame, table: DataFrame) -> DataFrame:
     """See `Comparison.differing`. In: log, table  comparable rows with the same columns."""
-    only_log = log.exceptAll(table).withColumn("__side", F.lit(LOG))
-    return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit(TABLE)))
+    only_log = log.exceptAll(table).withColumn(ONLY_IN, F.lit(LOG))
+    return only_log.unionByName(table.exceptAll(log).withColumn(ONLY_IN, F.lit(TABLE)))
 
 
 def _rows(found: Mapping[Day, Checksum]) -> Counter[Day]:

@@ -38,6 +38,7 @@ from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
+from headrace.lifecycle.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.fold_aside import FoldedAside
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.former import drop_former
@@ -248,7 +249,7 @@ class Erasure:
         def before_swap(differing: DataFrame) -> None:
             """Refused rows go first: should a crash come in between, nobody would know which results had changed."""
             gone, note = (
-                differing.where("__side = 'table'"),
+                differing.where(F.col(ONLY_IN) == TABLE),
                 "gone, or computed again without the erased records",
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
