@@ -68,11 +68,11 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def new_topic(kafka: Broker) -> Callable[[int], str]:
-    """Make a topic with so many partitions, under a name that no other test has."""
+    """Make a topic for records of any timestamp, with so many partitions, under a name that no other test has."""
 
     def make(partitions: int) -> str:
         name = f"readings-{uuid.uuid4().hex[:8]}"
-        create_topics(kafka.bootstrap_servers, {name: partitions})
+        create_topics(kafka.bootstrap_servers, {name: partitions}, any_timestamp=True)
         return name
 
     return make

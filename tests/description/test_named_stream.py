@@ -50,4 +50,4 @@ def test_rows_without_a_key_go_to_no_sink_that_goes_by_it() -> None:
         "the rows of this stream have no key, by which sink 'postgres-lines' tells one from another"
     ):
         LINES.to(hr.PostgresSink("lines"))
-    assert LINES.to(hr.KafkaSink("lines")).named("lines").sinks
+    assert LINES.to(hr.KafkaSink("others")).named("lines").sinks

@@ -52,7 +52,8 @@ class Place:
     def made(self) -> Place:
         """Make its topics."""
         wanted = {f"{self.prefix}-{topic}": partitions for topic, partitions in PARTITIONS.items()}
-        create_topics(self.bootstrap, wanted | {results_topic(self.prefix): 2})
+        create_topics(self.bootstrap, wanted, any_timestamp=True)
+        create_topics(self.bootstrap, {results_topic(self.prefix): 2})
         return self
 
 

@@ -80,7 +80,7 @@ def created_anew(life: Life, servers: Servers) -> Verdict:
     topic, gone = f"{life.place.prefix}-readings", life.place.folder / "gone"
     remember(gone, life.place.bootstrap, [topic])
     delete_topic(servers.broker, topic)
-    create_topics(life.place.bootstrap, {topic: PARTITIONS["readings"]})
+    create_topics(life.place.bootstrap, {topic: PARTITIONS["readings"]}, any_timestamp=True)
     produce(life.place.bootstrap, life.place.prefix, [s for s in life.portion(20) if s.topic == "readings"])
     process = life.next()
     process.go(Order())

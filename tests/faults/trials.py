@@ -166,7 +166,7 @@ def disk_full(setting: Setting) -> Outcome:
 def malformed(setting: Setting) -> Outcome:
     """Ten thousand records of a grammar, in the format that the seed decides about."""
     topic = f"fuzzed-{setting.seed}-{setting.servers.number()}"
-    create_topics(setting.servers.broker.bootstrap_servers, {topic: PARTITIONS})
+    create_topics(setting.servers.broker.bootstrap_servers, {topic: PARTITIONS}, any_timestamp=True)
     place = setting.place(())
     script = ROOT / "tests/faults/fuzz.py"
     command = [sys.executable, str(script), place.bootstrap, place.lake, topic]

@@ -15,6 +15,7 @@ from headrace.lifecycle import redrive
 from headrace.lifecycle.redrive import Letter, reasons_of, unsendable
 from headrace.log.schema_store import SchemaStore
 from headrace.sequence import gunzip
+from headrace.spark.topic_limits import TopicLimits
 
 pytestmark = pytest.mark.fast
 
@@ -66,12 +67,13 @@ def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compress
     [
         (Letter((0, 4), b"k", b"v" * 400, [], 1), None),
         (Letter((0, 4), b"k", b"v" * 400, [], 0), "Kafka's client takes 0 for the present"),
+        (Letter((0, 4), b"k", b"v", [], 4_070_908_800_000), "more than 3,600,000 ms ahead"),
         (Letter((0, 4), None, b"v" * 490, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), b"k" * 90, b"v" * 400, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), None, None, [("h", b"v" * 490)], 5), "takes 1,000 bytes"),
     ],
 )
 def test_a_letter_that_kafka_would_not_take_as_it_is_stays(letter: Letter, why: str | None) -> None:
-    found = unsendable(letter, 1_000)
+    found = unsendable(letter, TopicLimits(1_000))
     assert (found is None) == (why is None)
     assert (why or "") in (found or "")

@@ -56,7 +56,7 @@ def test_a_full_buffer_shuts_the_stream_down_before_any_commit_and_a_higher_boun
             f"Node '{name}': 3 records of {what} would wait in partition 0; max_records is 2.",
             "Nothing of this micro-batch was committed: with a higher bound the stream goes on from here.",
             "Raise max_records (the job set_limits, or headrace set-limits: the stream then goes on by itself) or "
-            "write when_full='spill': the buffer is a table, memory does not bound it.",
+            "leave the bounds and when_full out: the buffer is a table, memory does not bound it.",
         ]
         assert driver._open_runner(driver._nodes[name]).progress == before[name]
         assert found(driver, name) == []

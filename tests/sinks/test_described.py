@@ -95,6 +95,17 @@ def test_the_key_is_of_the_identity() -> None:
     assert windows().to(hr.KafkaSink("t", key=["customer_id"])).sinks
 
 
+def test_a_topic_that_the_node_reads_is_no_sink_of_it() -> None:
+    own, bootstrap = hr.KafkaSink("visits"), "bootstrap.servers"
+    chained = totals().named("totals").changes().where("n > 1").named("many")
+    for node in (totals(), totals(clicks), visits.where("page = 'x'").named("x"), chained):
+        with pytest.raises(DescriptionError, match="the node reads this topic") as error:
+            node.to(own)
+        assert bootstrap in str(error.value), "the way out"
+    assert totals().to(hr.KafkaSink("visits", options={bootstrap: "elsewhere:9092"})).sinks
+    assert chained.to(hr.KafkaSink("totals")).sinks
+
+
 def test_a_node_of_several_topics_reads_them_in_one_order() -> None:
     assert operator_of(totals(clicks)).ordered
     assert not operator_of(totals()).ordered

@@ -97,3 +97,10 @@ def output_name(node: Node) -> str:
 def written_by(topic: Topic) -> Node | None:
     """The node that writes a topic's log; None: it is one of Kafka's."""
     return topic.written_by if isinstance(topic, NodeOutput) else None
+
+
+def sources_of(node: Node) -> tuple[Topic, ...]:
+    """The topics from which a node's rows come, directly or by way of other nodes of its pipeline."""
+    read = ((topic, written_by(topic)) for topic in node.topics)
+    each = ((topic,) if of is None else sources_of(of) for topic, of in read)
+    return tuple(dict.fromkeys(topic for topics in each for topic in topics))

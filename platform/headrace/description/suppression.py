@@ -41,6 +41,11 @@ class Bound:
             raise DescriptionError(
                 f"when_full: {a_value(self.when_full)} does not exist; there are {listed(WHEN_FULL)}."
             )
+        if self.when_full == SPILL and self.any:
+            raise DescriptionError(
+                f"max_records, max_bytes: with when_full='{SPILL}' a bound alters nothing.",
+                hint="Write when_full='shut_down' or, for a time limit, 'emit_early'; or leave the bound out.",
+            )
         if self.when_full != SPILL and not self.any:
             raise DescriptionError(
                 f"when_full: {a_value(self.when_full)} needs a bound that can be full.",

@@ -72,6 +72,6 @@ def _refusal(sizes: Sizes, bound: Bound, name: str, what: str) -> FullError | No
                     f"max_{unit} is {most:,}.",
                     detail="Nothing of this micro-batch was committed: with a higher bound the stream goes on from here.",
                     hint=f"Raise max_{unit} (the job set_limits, or headrace set-limits: the stream then goes on by itself) "
-                    "or write when_full='spill': the buffer is a table, memory does not bound it.",
+                    "or leave the bounds and when_full out: the buffer is a table, memory does not bound it.",
                 )
     return None

@@ -41,6 +41,7 @@ from headrace.sequence.log_state import LogState
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
+from headrace.spark.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -117,7 +118,7 @@ class Redrive:
             before += len(some) - len(fresh)
             readable = []
             for letter, why in zip(fresh, reasons_of(self._topic, self._store, fresh), strict=True):
-                why = why or unsendable(letter, self._record_bytes_max)
+                why = why or unsendable(letter, self._limits)
                 if why is None:
                     readable.append(letter)
                 else:
@@ -186,13 +187,13 @@ class Redrive:
 
     @cached_property
     def _producer(self) -> Producer:
-        longest = {"message.max.bytes": max(1_000, self._record_bytes_max)}
+        longest = {"message.max.bytes": max(1_000, self._limits.record_bytes_max)}
         return Producer(self._kafka.client_options() | {"enable.idempotence": True, "acks": "all"} | longest)
 
     @cached_property
-    def _record_bytes_max(self) -> int:
-        """The longest record that the topic takes."""
-        return KafkaTopic(self._topic.name, self._kafka).record_bytes_max()
+    def _limits(self) -> TopicLimits:
+        """Which records the topic takes."""
+        return KafkaTopic(self._topic.name, self._kafka).limits()
 
     def _sent_before(self) -> set[Place]:
         """The letters that stand in the log again, and those that were sent and may not have come there yet."""
@@ -204,17 +205,18 @@ class Redrive:
         }
 
 
-def unsendable(letter: Letter, record_bytes_max: int) -> str | None:
-    """Why a letter that can be read is not sent; None: it is. In: record_bytes_max  the topic's bound."""
+def unsendable(letter: Letter, limits: TopicLimits) -> str | None:
+    """Why a letter that can be read is not sent; None: it is. In: limits  of the topic."""
     if letter.timestamp_ms == 0:
         return (
             "timestamp: Kafka's client takes 0 for the present; correct it with timestamp_ms, 1 for example"
         )
     headers = sum(len(name) + len(content or b"") for name, content in letter.headers)
     size = len(letter.key or b"") + len(letter.value or b"") + headers + RECORD_OVERHEAD_BYTES
-    if size > record_bytes_max:
-        return f"the record is too long for its topic, which takes {record_bytes_max:,} bytes"
-    return None
+    if size > limits.record_bytes_max:
+        return f"the record is too long for its topic, which takes {limits.record_bytes_max:,} bytes"
+    now_ms = int(time.time() * 1000)
+    return limits.refusal(letter.key, now_ms if letter.timestamp_ms is None else letter.timestamp_ms, now_ms)
 
 
 def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> list[str | None]:

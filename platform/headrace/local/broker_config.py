@@ -68,9 +68,8 @@ def server_properties(data_dir: Path, *, port: int, quorum: Quorum, node: int = 
         # A killed broker is taken back when its former session has ended: not after Kafka's 9 s.
         "broker.session.timeout.ms": 5000,
         "broker.heartbeat.interval.ms": 500,
-        # Retention goes by the records' timestamps, and traffic may be dated long ago or far ahead.
+        # Retention goes by the records' timestamps, and traffic may be dated long ago.
         "log.retention.ms": -1,
-        "log.message.timestamp.after.max.ms": 2**63 - 1,
         "message.max.bytes": MESSAGE_BYTES_MAX,
         "replica.fetch.max.bytes": MESSAGE_BYTES_MAX,
         # A small heap and two cores.

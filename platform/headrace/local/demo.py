@@ -116,7 +116,9 @@ def _require_free(port: int) -> None:
 
 def _fill(console: Console, bootstrap: str) -> None:
     described = topics_of(load_pipeline(Settings().pipeline))
-    create_topics(bootstrap, dict.fromkeys({*described, *scenes.TOPICS}, scenes.PARTITIONS))
+    create_topics(
+        bootstrap, dict.fromkeys({*described, *scenes.TOPICS}, scenes.PARTITIONS), any_timestamp=True
+    )
     for topic, records in scenes.fill(bootstrap).items():
         console.print(f"produced {records:,} records to '{topic}'")
 

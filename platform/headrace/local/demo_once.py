@@ -65,7 +65,9 @@ def run_demo_once(*, records: int, console: Console | None = None) -> bool:
     ):
         os.environ |= {DSN_VARIABLE: database.dsn, REGISTRY: registry.url}
         create_topics(
-            broker.bootstrap_servers, dict.fromkeys({*topics_of(nodes), *scenes.TOPICS}, scenes.PARTITIONS)
+            broker.bootstrap_servers,
+            dict.fromkeys({*topics_of(nodes), *scenes.TOPICS}, scenes.PARTITIONS),
+            any_timestamp=True,
         )
         status.update("producing")
         written = scenes.fill(broker.bootstrap_servers, readings=records)

@@ -13,6 +13,7 @@ from headrace.errors import TerminalError
 
 TIMEOUT_S = 10.0
 BROKERS_DEFAULT = -1
+ANY_MS = (1 << 63) - 1
 
 
 class TopicMismatch(TerminalError):
@@ -39,12 +40,16 @@ _patiently = retry(
 
 
 @_patiently
-def create_topics(bootstrap: str, topics: Mapping[str, int], *, retention_ms: int = -1) -> None:
+def create_topics(
+    bootstrap: str, topics: Mapping[str, int], *, retention_ms: int = -1, any_timestamp: bool = False
+) -> None:
     """Make the topics that do not exist yet, each with as many replicas as the brokers have by default.
 
     The default retention keeps old timestamps for ever.
 
-    In:     the number of partitions by topic.
+    In:     topics         the number of partitions by topic
+            any_timestamp  True: a producer's clock may lie years ahead; False: the broker refuses records that lie more
+                           than an hour ahead, as Kafka does by default
     Raises: TopicMismatch when one exists with another number of partitions; KafkaException after a minute of
             retrying.
     """
@@ -57,6 +62,8 @@ def create_topics(bootstrap: str, topics: Mapping[str, int], *, retention_ms: in
                 hint="Use add_partitions, or another topic.",
             )
     config = {"retention.ms": str(retention_ms)}
+    if any_timestamp:
+        config["message.timestamp.after.max.ms"] = str(ANY_MS)
     new = [
         NewTopic(name, topics[name], BROKERS_DEFAULT, config=config)
         for name in topics

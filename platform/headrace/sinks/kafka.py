@@ -125,7 +125,8 @@ class KafkaSink:
         return replace(self, kafka=self.kafka or settings)
 
     def check(self, node: Node) -> None:
-        """Raise DescriptionError when the node's rows cannot be records: its key columns, or its order."""
+        """Raise DescriptionError for a topic that the node itself reads, and for columns that cannot be its key."""
+        self._refuse_own_input(node)
         identity, key = node.identity, tuple(self.key or node.identity)
         unknown = [name for name in key if name not in identity]
         if unknown:
@@ -141,6 +142,25 @@ class KafkaSink:
                 hint="Leave key out.",
             )
 
+    def _refuse_own_input(self, node: Node) -> None:
+        """Refuse a topic from which the node's rows come: each of its rows would make another one, for ever."""
+        from headrace.description.node_output import sources_of
+
+        server = "bootstrap.servers"
+        for topic in sources_of(node):
+            if topic.name == self.topic and topic.options.get(server) == self._server:
+                raise DescriptionError(
+                    f"KafkaSink '{self.topic}': the node reads this topic: each row would cause another one, without end.",
+                    hint="Send the rows to a topic of their own. A topic of the same name in another cluster needs "
+                    f"options={{'{server}': '…'}}.",
+                )
+
+    @property
+    def _server(self) -> str | None:
+        """The cluster that the sink names itself; None: that of the stream."""
+        own = self.options.get("bootstrap.servers")
+        return own or (None if self.kafka is None else self.kafka.bootstrap_servers)
+
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Send the rows, in their order within each partition (see `Sink.deliver`)."""
         from headrace.sinks.producing import Destination, sender
@@ -148,11 +168,11 @@ class KafkaSink:
 
         kafka = self._kafka()
         try:
-            partitions, record_bytes_max = len(kafka.partitions()), kafka.record_bytes_max()
+            partitions, limits = len(kafka.partitions()), kafka.limits()
         except TerminalError as missing:  # somebody may create it while the stream waits
             raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
         options = {**kafka.settings.client_options(), **self.options}
-        destination = Destination(self.topic, options, self.header, record_bytes_max)
+        destination = Destination(self.topic, options, self.header, limits)
         records = self.records(rows, delivery, partitions)
         outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()
         store = f"Kafka's topic '{self.topic}'"

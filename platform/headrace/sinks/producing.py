@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.spark.topic_limits import TopicLimits
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0  # without any progress, the broker is taken to be away
 RECORD_OVERHEAD_BYTES = 256  # of a record and its batch beside key, value and header
+NO_TIMESTAMP = -1  # Kafka's sign for a record without a time
+NOT_SENDABLE_MS: dict[int | None, str] = {
+    0: "1970-01-01 00:00:00, and Kafka's client takes 0 for the present",
+    NO_TIMESTAMP: "1969-12-31 23:59:59.999, and Kafka takes -1 for no time",
+}
 OWNED: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
@@ -40,12 +47,26 @@ class AwayError(Exception):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where records go: a topic, the client's settings, the longest record that the topic takes."""
+    """Where records go: a topic, the client's settings, the records that the topic takes."""
 
     topic: str
     options: Mapping[str, str]
     header: str
-    record_bytes_max: int
+    limits: TopicLimits
+
+    def refusal(
+        self, key: bytes | None, value: bytes | None, chain: str, timestamp_ms: int | None
+    ) -> str | None:
+        """Why a record cannot be sent; None: it can. A broker that refuses one record refuses its whole batch."""
+        longest = self.limits.record_bytes_max
+        size = len(key or b"") + len(value or b"") + len(chain)
+        if size > longest - RECORD_OVERHEAD_BYTES - len(self.header):
+            return f"the record has {size:,} bytes, and topic '{self.topic}' takes {longest:,}"
+        if timestamp_ms in NOT_SENDABLE_MS:
+            return f"the event time is {NOT_SENDABLE_MS[timestamp_ms]}"
+        if timestamp_ms is None:
+            timestamp_ms = int(time.time() * 1000)
+        return self.limits.refusal(key, timestamp_ms, int(time.time() * 1000))
 
 
 def sender(destination: Destination) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -88,24 +109,20 @@ class _Production:
         from confluent_kafka import Producer
 
         self._to, self._error = destination, ""
-        limit = {"message.max.bytes": max(1_000, destination.record_bytes_max)}
+        limit = {"message.max.bytes": max(1_000, destination.limits.record_bytes_max)}
         self._producer = Producer({**destination.options, **limit, **OWNED, "on_delivery": self._failed})
 
     def send(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         produce, to = self._producer.produce, self._to
-        limit = to.record_bytes_max - RECORD_OVERHEAD_BYTES - len(to.header)
         for partition, key, value, chain, timestamp_ms, sequence, ordinal, problem in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
+            problem = problem or to.refusal(key, value, chain, timestamp_ms)
             if problem is not None:
                 yield sequence, ordinal, problem, None, None
                 continue
-            size = len(key or b"") + len(value or b"") + len(chain)
-            if size > limit:
-                said = f"the record has {size:,} bytes, and topic '{to.topic}' takes {to.record_bytes_max:,}"
-                yield sequence, ordinal, said, None, None
-                continue
-            record = {"key": key, "value": value, "partition": partition, "timestamp": timestamp_ms}
+            at_ms = NO_TIMESTAMP if timestamp_ms is None else timestamp_ms
+            record = {"key": key, "value": value, "partition": partition, "timestamp": at_ms}
             headers = [(to.header, chain)]
             while True:
                 try:

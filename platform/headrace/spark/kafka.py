@@ -22,6 +22,7 @@ from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.settings.kafka import FIELDS, KafkaSettings
 from headrace.spark.kafka_refusals import refusal_of, settings_refused
+from headrace.spark.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaSettings", "KafkaTopic", "source_options"]
 TIMEOUT_SECONDS = 5
-RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
@@ -158,15 +158,16 @@ class KafkaTopic:
         )
 
     @patiently
-    def record_bytes_max(self) -> int:
-        """The longest batch of records that the topic takes, in bytes; Kafka's default when we may not ask."""
+    def limits(self) -> TopicLimits:
+        """Which records the topic takes; Kafka's defaults when we may not ask."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
         asked = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
         try:
-            return int(asked[resource].result(TIMEOUT_SECONDS + 2)["max.message.bytes"].value)
+            entries = asked[resource].result(TIMEOUT_SECONDS + 2)
+            return TopicLimits.of({name: str(entry.value) for name, entry in entries.items()})
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return RECORD_BYTES_MAX
+                return TopicLimits()
             raise self._unreachable(error) from error
         except TimeoutError as error:
             raise self._unreachable(error) from error

@@ -1,0 +1,55 @@
+"""The settings of a topic that decide which records its broker takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RECORD_BYTES_MAX = 1_048_588
+AHEAD_MS_MAX = 3_600_000
+BEHIND_MS_MAX = (1 << 63) - 1
+COMPACT = "compact"
+
+
+@dataclass(frozen=True)
+class TopicLimits:
+    """The records that a topic takes. The defaults are those of Kafka 4.
+
+    record_bytes_max  the longest batch of records
+    ahead_ms_max      how far a record's timestamp may lie ahead of the broker's clock (`message.timestamp.after.max.ms`)
+    behind_ms_max     how far it may lie behind (`message.timestamp.before.max.ms`)
+    is_compacted      True if the broker keeps the newest record of each key alone, so every record needs a key
+    """
+
+    record_bytes_max: int = RECORD_BYTES_MAX
+    ahead_ms_max: int = AHEAD_MS_MAX
+    behind_ms_max: int = BEHIND_MS_MAX
+    is_compacted: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> TopicLimits:
+        """Read Kafka's own settings. A broker before 3.6 has no bounds of timestamps, and names none."""
+        stamps = settings.get("message.timestamp.type") != "LogAppendTime"
+        unbounded = str(BEHIND_MS_MAX)
+        return cls(
+            int(settings["max.message.bytes"]),
+            int(settings.get("message.timestamp.after.max.ms", unbounded)) if stamps else BEHIND_MS_MAX,
+            int(settings.get("message.timestamp.before.max.ms", unbounded)) if stamps else BEHIND_MS_MAX,
+            COMPACT in settings.get("cleanup.policy", ""),
+        )
+
+    def refusal(self, key: bytes | None, timestamp_ms: int, now_ms: int) -> str | None:
+        """Why the broker refuses a record; None: it takes it, if it is not too long."""
+        if self.is_compacted and key is None:
+            return "the record has no key, and the topic is compacted (cleanup.policy)"
+        if timestamp_ms - now_ms > self.ahead_ms_max:
+            return (
+                f"the event time lies more than {self.ahead_ms_max:,} ms ahead of the clock, and the topic takes no such "
+                "record (message.timestamp.after.max.ms)"
+            )
+        if now_ms - timestamp_ms > self.behind_ms_max:
+            return (
+                f"the event time lies more than {self.behind_ms_max:,} ms behind the clock, and the topic takes no such "
+                "record (message.timestamp.before.max.ms)"
+            )
+        return None
