@@ -200,7 +200,7 @@ def _kinds(topic: hr.Topic, sent: Sequence[Delivered]) -> dict[Position, tuple[s
     """Of each record whether it is dead, whether it is a replay, and its event time."""
     latest_ms = time.time_ns() // 1_000_000 + DAY_MS
     dead = {(s.partition, s.offset) for s in sent if _is_dead(s) or s.timestamp_ms > latest_ms}
-    replays = set[Position]()
+    replays, ambiguous = set[Position](), set[Position]()
     if topic.replay_guard is not None:
         arrivals = [
             guard_oracle.Delivery(
@@ -212,10 +212,11 @@ def _kinds(topic: hr.Topic, sent: Sequence[Delivered]) -> dict[Position, tuple[s
             )
             for s in sent
         ]
-        replays = guard_oracle.monotone(topic.name, [arrivals]).replays
+        refused = guard_oracle.monotone(topic.name, [arrivals])
+        replays, ambiguous = refused.replays, refused.ambiguous
     return {
         (at := (s.partition, s.offset)): (
-            "dead_letter" if at in dead else "record",
+            "dead_letter" if at in dead | ambiguous else "record",
             at in replays,
             s.timestamp_ms,
         )
