@@ -17,6 +17,8 @@ from headrace.expressions.casts import cast
 from headrace.expressions.term import Datum, SparkNeededError, Term, lifted, on_arrays
 from headrace.expressions.types import BINARY, BOOLEAN, INT, NULL, STRING, is_atomic
 
+NEW_PAIRS = "\u019b\u0264"  # letters that have capitals since Unicode 16
+
 
 def as_text(term: Term) -> Term | None:
     """An argument that has to be a text, as Spark casts it."""
@@ -44,13 +46,23 @@ def _in_case(term: Term, of_ascii: pc.Function, of_others: Callable[[str], str])
             return of_ascii(value)
         rare = np.flatnonzero(np.asarray(pc.invert(plain).fill_null(False)))
         others = value.take(pa.array(rare)).to_pylist()
-        if any(unicodedata.category(letter) == "Cn" for text in others for letter in text):
-            raise SparkNeededError  # a letter that is newer than Python's Unicode, and maybe not than Java's
+        if not all(map(_has_one_case_each, others)):
+            raise SparkNeededError
         changed = pa.array([of_others(text) for text in others], STRING)
         mask = pc.invert(plain).fill_null(False)
         return pc.replace_with_mask(of_ascii(pc.if_else(plain, value, "")), mask, changed)
 
     return None if text is None else on_arrays(STRING, compute, text)
+
+
+def _has_one_case_each(text: str) -> bool:
+    """True if both languages agree on a text, and if the order of two changes of case does not matter.
+
+    Java's Unicode is newer than Python's. And Spark reads upper(lower(x)) as upper(x), also over two steps.
+    """
+    up, low = text.upper(), text.lower()
+    is_known = not any(letter in NEW_PAIRS or unicodedata.category(letter) == "Cn" for letter in text)
+    return is_known and up == low.upper() and low == up.lower()
 
 
 def length(term: Term) -> Term | None:

@@ -61,11 +61,6 @@ def decimal_of(of: pa.DataType) -> pa.Decimal128Type | None:
     return pa.decimal128(DIGITS[of], 0) if of in DIGITS else None
 
 
-def bounded(precision: int, scale: int) -> pa.Decimal128Type:
-    """The DECIMAL with these digits, or as many as there can be."""
-    return pa.decimal128(min(precision, DIGITS_MAX), min(scale, DIGITS_MAX))
-
-
 def adjusted(precision: int, scale: int) -> pa.Decimal128Type:
     """The DECIMAL of a product or a quotient: digits behind the point go first, but six stay."""
     if precision <= DIGITS_MAX:
@@ -75,9 +70,11 @@ def adjusted(precision: int, scale: int) -> pa.Decimal128Type:
 
 
 def wider_decimal(left: pa.Decimal128Type, right: pa.Decimal128Type) -> pa.Decimal128Type:
-    """The DECIMAL that holds both."""
+    """The DECIMAL that holds both; if there is none, digits behind the point go first."""
     scale = max(left.scale, right.scale)
-    return bounded(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    precision = max(left.precision - left.scale, right.precision - right.scale) + scale
+    surplus = max(precision - DIGITS_MAX, 0)
+    return pa.decimal128(precision - surplus, max(scale - surplus, 0))
 
 
 def tightest(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
