@@ -82,5 +82,7 @@ def test_any_bytes_are_decided_about_and_each_record_by_itself(random: Random) -
     confused = {row["offset"] for row in together if row["reason"] == AMBIGUOUS_REASON}
     apart = pa.concat_tables(alone).to_pylist()
     assert all(row["kind"] == "record" for row in apart if row["offset"] in confused)
-    decided = ([by_itself(row) for row in rows if row["offset"] not in confused] for rows in (apart, together))
+    decided = (
+        [by_itself(row) for row in rows if row["offset"] not in confused] for rows in (apart, together)
+    )
     assert next(decided) == next(decided)
