@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,19 +164,19 @@ def test_neighbouring_intervals_are_one() -> None:
 @pytest.mark.fast
 def test_too_many_intervals_raise_the_mark_above_the_lowest() -> None:
     seen = exact_guard(2, intervals(PLAIN, (0, 1), (3, 4), (6, 9), (11, 11)))
-    assert state(seen) == [["a-1", 0, 5, {"": [(6, 9), (11, 11)]}]]
+    assert state(seen) == [["a-1", 0, 5, {"": [(6, 9), (11, 11)]}, []]]
     of_units = [intervals([0, 7], (0, 3)), intervals([0, 8], (0, 0), (2, 2))]
     seen = exact_guard(2, intervals(PLAIN, (0, 20)), *of_units)
-    assert state(seen) == [["a-1", 0, 9, {"": [(9, 20)]}]]
+    assert state(seen) == [["a-1", 0, 9, {"": [(9, 20)]}, []]]
     again = seen.joined(exact_guard(9, intervals(PLAIN, (2, 3)), intervals([0, 30], (1, 1))))
-    assert state(again) == [["a-1", 0, 9, {"": [(9, 20)], "30": [(1, 1)]}]]
+    assert state(again) == [["a-1", 0, 9, {"": [(9, 20)], "30": [(1, 1)]}, []]]
 
 
 @pytest.mark.fast
 def test_guards_that_saw_other_records_are_joined() -> None:
     one = exact_guard(9, intervals(PLAIN, (0, 1)))
     two = ExactGuard({("b", 2): 7, ("a-1", 0): 0}, intervals([1, NOWHERE], (2, 3)), 9)
-    assert sorted(state(one.joined(two))) == [["a-1", 0, 0, {"": [(0, 3)]}], ["b", 2, 7, {}]]
+    assert sorted(state(one.joined(two))) == [["a-1", 0, 0, {"": [(0, 3)]}, []], ["b", 2, 7, {}, []]]
 
 
 @pytest.mark.fast
@@ -183,3 +184,5 @@ def test_an_exact_state_is_read_back_as_it_was_written() -> None:
     guard = exact_guard(9, intervals(PLAIN, (0, 1)), intervals([0, 3], (0, 0)))
     guard = guard.joined(ExactGuard({("b", 2): 7}, gaps_max=9))
     assert ExactGuard.from_json(json.loads(json.dumps(guard.to_json())), 9) == guard
+    with_digests = replace(guard, recent={("a-1", 0): (((), 1, (5, 6)), ((3,), 0, (7, 8)))})
+    assert ExactGuard.from_json(json.loads(json.dumps(with_digests.to_json())), 9) == with_digests

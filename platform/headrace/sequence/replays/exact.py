@@ -39,7 +39,7 @@ class ExactGuard:
 
     marks  the low-water mark of each root partition that the guard knows; 0: nothing was forgotten
     seen   intervals of last numbers; a unit is the root's place in `marks`, the offset (-1: of the unit ""), the ordinals
-    recent the records that were taken last of each root partition
+    recent the records that were taken last of each root partition; a root without such records is not among them
     """
 
     marks: Mapping[Root, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class ExactGuard:
         verdicts.replay[rows[other]] = False
         verdicts.ambiguous[rows[other]] = True
         found = merged(Intervals(unit, at, at).joined(self.seen))
-        last = dict(zip(marks, taken.recent_after(recent), strict=True))
+        last = {root: of for root, of in zip(marks, taken.recent_after(recent), strict=True) if of}
         return verdicts, ExactGuard(marks, found, self.gaps_max, last).bounded(self.gaps_max)
 
     def unbounded(self) -> ExactGuard:
@@ -128,6 +128,7 @@ class ExactGuard:
         recent = {
             (topic, partition): tuple((tuple(unit), at, (one, two)) for unit, at, one, two in last)
             for topic, partition, *_, last in document["roots"]
+            if last
         }
         rows = [
             ([root, *_numbers(name)], first, last)
