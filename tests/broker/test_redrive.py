@@ -41,7 +41,8 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
         monkeypatch.setattr(commands, "_session", lambda _: spark)
-        monkeypatch.setattr("headrace.cli.commands.load_pipeline", lambda _: [run.node])
+        for module in ("commands", "node_named"):
+            monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: [run.node])
         monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
 
         def command(*words: str) -> str:

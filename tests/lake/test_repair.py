@@ -256,7 +256,7 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
         [*work.run()]
     remove_strays(log)
     monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
-    assert "1 records read from Kafka" in str(next(iter([*work.run()])))
+    assert "1 record read from Kafka." in str(next(iter([*work.run()])))
     ((at_ms, said),) = control_rows(read(session, log), COMPLETE)
     (row,) = read(session, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
     assert (at_ms, said) == (row["ms"], before[0][1])
