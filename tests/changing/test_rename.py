@@ -26,7 +26,7 @@ from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, found_in
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.nodes.state_commits import state_record
-from headrace.writing.lease import LeaseLostError
+from headrace.writing.lease import EXPIRES_MS, LeaseLostError
 from headrace.writing.readers import asked_by, readers_of, register
 from headrace.writing.requests import ask, withdraw
 from tests.changing.held import COLUMNS, hold, hold_log, hold_records
@@ -75,6 +75,25 @@ def test_a_delivery_that_was_broken_off_goes_on_under_its_name_before_the_node_h
     assert why_not_renamed(lake, sums) is not None, "the sink was taken out with the same change"
     small_files.write_json(lake.plan("totals"), {"batch": 7, "after_ms": {}, "upto_ms": {"readings": 5}})
     assert why_not_renamed(lake, sums) is None, "the delivery is whole"
+
+
+def test_a_delivery_of_a_stream_that_runs_is_not_broken_off(tmp_path: Path) -> None:
+    """The stream completes it before it hands the node over; apply looks again when it holds the lease."""
+    lake = Lake(f"file:{tmp_path}")
+    sums = TOTALS.to(hr.KafkaSink("out")).named("sums", renamed_from="totals")
+    hold(lake, TOTALS, progress=Progress(batch=7))
+    small_files.write_json(lake.plan("totals"), {"batch": 8, "after_ms": {}, "upto_ms": {"readings": 5}})
+    lease, now_ms = lake.lease("node/totals"), SystemClock().now_ms()
+    small_files.write_json(f"{lease}/1.claim.json", {"host": "elsewhere", "taken_ms": now_ms})
+    assert why_not_renamed(lake, sums) is None
+    with pytest.raises(TerminalError, match="a delivery of 'totals' to its sinks was broken off"):
+        require_renamable(lake, sums)
+    small_files.write_json(f"{lease}/1.renewed.json", {"renewed_ms": 0})
+    assert why_not_renamed(lake, sums) is not None, "the lease was given back"
+    small_files.delete(f"{lease}/1.renewed.json")
+    long_ago_ms = now_ms - 2 * EXPIRES_MS
+    small_files.write_json(f"{lease}/1.claim.json", {"host": "elsewhere", "taken_ms": long_ago_ms})
+    assert why_not_renamed(lake, sums) is not None, "the stream is dead"
 
 
 def test_limits_that_are_asked_for_or_not_yet_read_stand_in_the_way(tmp_path: Path) -> None:

@@ -114,9 +114,10 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     living.fold(after)
     tables = living.tables(after)
     assert tables == living.tables_anew(after) != old
-    assert tables["places"] == ["Row(place='hall', at=datetime.datetime(2024, 5, 1, 12, 0), n=4)"], (
-        "later records hold what they bring: this one has no place"
-    )
+    assert tables["places"] == [
+        "Row(place='hall', at=datetime.datetime(2024, 5, 1, 12, 0), n=4)",
+        "Row(place=None, at=None, n=1)",
+    ], "later records hold what they bring: this one has no place, and null is a group"
     assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
 
 

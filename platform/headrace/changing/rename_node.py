@@ -24,13 +24,14 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import plain, record_of
 from headrace.lifecycle.live_limits import limits_topic
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.log.clock import SystemClock
 from headrace.log.commit_row import PREFIX
 from headrace.nodes.opening import BEFORE, STATE, entries_of
 from headrace.nodes.planned import planned_after
 from headrace.nodes.renamed import forget_renamed, has_to_be_renamed, note_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.sequence.log_columns import SET_LIMITS
-from headrace.writing.lease import require_held
+from headrace.writing.lease import held_since_ms, require_held
 from headrace.writing.requests import SUFFIX, pending
 
 if TYPE_CHECKING:
@@ -53,16 +54,25 @@ class Obstacle:
     way_out: str = NO_RENAME
 
 
-def why_not_renamed(lake: Lake, node: Node) -> Obstacle | None:
-    """Why a node cannot go on from the tables of its former name; None: it can, or does not say that it had one."""
+def why_not_renamed(lake: Lake, node: Node, *, is_at_rest: bool = False) -> Obstacle | None:
+    """Why a node cannot go on from the tables of its former name; None: it can, or does not say that it had one.
+
+    A delivery of a stream that runs is not broken off: the stream completes it before it hands the node over.
+
+    In: is_at_rest  the caller holds the lease of the former name, so no stream delivers
+    """
     before = node.renamed_from
-    commit = None if before is None else last_state_commit(lake, before)
-    if before is None or commit is None:
+    if before is None:
+        return None
+    # The lease is read first: a stream that ends after that leaves a commit of the state, and it is read below.
+    rests = is_at_rest or held_since_ms(lake.lease(f"node/{before}"), SystemClock()) is None
+    commit = last_state_commit(lake, before)
+    if commit is None:
         return None
     progress: Mapping[str, Any] = commit.record.get("progress", {})
     if progress.get("limits") or _has_limits_to_come(lake, node, before, progress.get("upto_ms", {})):
         return Obstacle(f"limits of '{before}' were set in the log, and stand under that name")
-    if _has_sinks(lake, node, before) and planned_after(lake, before, commit) is not None:
+    if rests and _has_sinks(lake, node, before) and planned_after(lake, before, commit) is not None:
         return Obstacle(
             f"a delivery of '{before}' to its sinks was broken off, and sinks know its rows by that name",
             "Run the code of before until the node has written its next micro-batch, and apply again.",
@@ -75,7 +85,7 @@ def require_renamable(lake: Lake, node: Node) -> None:
 
     Raises: TerminalError
     """
-    obstacle = why_not_renamed(lake, node) if has_to_be_renamed(lake, node) else None
+    obstacle = why_not_renamed(lake, node, is_at_rest=True) if has_to_be_renamed(lake, node) else None
     if obstacle is not None:
         raise TerminalError(
             f"Node '{node.required_name}' cannot go on from the tables of '{node.renamed_from}': {obstacle.reason}.",
