@@ -109,6 +109,6 @@ def test_a_transform_that_explodes_and_an_array_that_is_none_are_refused(drive: 
     with pytest.raises(hr.DescriptionError, match=r"'exploded'\) makes several rows of one record"):
         drive(made.named("exploded")).cut()
     with pytest.raises(
-        hr.DescriptionError, match="flat_map: 'upper\\(text\\) AS word' is string, not an array"
+        hr.DescriptionError, match="flat_map: 'upper\\(text\\) AS word' is STRING, not an array"
     ):
         drive(LINES.flat_map("upper(text) AS word").named("upper")).cut()
