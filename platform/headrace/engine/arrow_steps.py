@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from headrace.description import Select, Step, Topic, Transform, Where, WithColumn
@@ -21,6 +22,7 @@ from headrace.expressions import Rows, Term, bind
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.sequence.parse.types import fields_of
+from headrace.spark.one_task import arrow_schema
 from headrace.spark.row_steps import RAW
 
 _RAW = pa.schema([(RAW[field.name], field.type) for field in RAW_COLUMNS])
@@ -51,7 +53,8 @@ class ArrowSteps:
         read = {name.lower() for step in steps for name in step.reads or ()}
         wanted = read | (set() if any(isinstance(step, Select) for step in steps) else wanted)
         fields = fields_of((*topic.key_columns, *topic.value_columns))
-        columns = pa.schema([field for field in fields if field.name.lower() in wanted])
+        read_columns = pa.schema([field for field in fields if field.name.lower() in wanted])
+        columns = arrow_schema(from_arrow_schema(read_columns))  # as the log has them: nullable at every level
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
 
