@@ -54,7 +54,9 @@ class ArrowSteps:
         wanted = read | (set() if any(isinstance(step, Select) for step in steps) else wanted)
         fields = fields_of((*topic.key_columns, *topic.value_columns))
         read_columns = pa.schema([field for field in fields if field.name.lower() in wanted])
-        columns = arrow_schema(from_arrow_schema(read_columns))  # as the log has them: nullable at every level
+        columns = arrow_schema(
+            from_arrow_schema(read_columns)
+        )  # as the log has them: nullable at every level
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
 
