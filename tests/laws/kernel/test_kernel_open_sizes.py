@@ -88,10 +88,11 @@ def open_sizes(reading: Reading, at_ms: int) -> dict[tuple[str, int], tuple[int,
 
 
 def text_of(row: dict[str, Any]) -> str:
-    """The row of an open window as JSON; its bounds have as many letters as any."""
+    """The row of an open window as JSON, without fields that are null; its bounds have as many letters as any."""
     moment = "2023-01-01T00:00:00.000Z"
-    shown = {"key": row["key"], "window_start": moment, "window_end": moment}
-    shown |= {name: row[name] for name in TOTALS if row[name] is not None}
+    bounds = {"window_start": moment, "window_end": moment}
+    fields = {"key": row["key"], **bounds, **{name: row[name] for name in TOTALS}}
+    shown = {name: value for name, value in fields.items() if value is not None}
     text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
     mean = row["mean"]
     return text if mean is None else text.replace(f":{json.dumps(mean)}}}", f":{java(mean)}}}")

@@ -72,9 +72,7 @@ def test_a_time_limit_stays_when_a_node_with_a_bound_that_was_set_begins_to_spil
     assert in_force(hr.until_time_limit("1 minute"), "it", stands).last.limit_ms == 9
 
 
-def test_progress_keeps_the_limits_and_reads_those_that_an_earlier_version_wrote() -> None:
+def test_progress_keeps_the_limits() -> None:
     progress = Progress(limits=[{"limit_ms": 9}, {"max_records": None}])
     assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
     assert progress.standing_limits("it") == [standing_row("it", limits) for limits in progress.limits]
-    for earlier, limits in [({}, []), ({"limit_ms": 9, "max_bytes": 7}, [{"limit_ms": 9, "max_bytes": 7}])]:
-        assert Progress.from_json({"batch": 3, "limits": earlier}) == Progress(batch=3, limits=limits)

@@ -39,7 +39,10 @@ def at(hour: int, minute: int = 0) -> int:
 
 
 def log(topic: str, rows: Sequence[Row], complete: int | None = None) -> TopicLog:
-    """A log, all of partition 0. In: rows  `tick`, `idle` and `complete`, or the key of a record; times in minutes"""
+    """A log, all of partition 0; the value of a record is its number, from 1 on.
+
+    In: rows  `tick`, `idle` and `complete`, or the key of a record; times in minutes
+    """
     plain, clocks, stream, offset = (
         [],
         dict[int, dict[tuple[str, int], int]](),
@@ -54,7 +57,7 @@ def log(topic: str, rows: Sequence[Row], complete: int | None = None) -> TopicLo
         plain.append(
             {
                 "key": None if decided else kind,
-                "value": None if decided else 1,
+                "value": None if decided else offset + 1,
                 "__ingested_ms": commit * MINUTE,
                 "__topic": topic,
                 "__partition": 0,
@@ -173,5 +176,5 @@ def test_deletes_of_a_merged_table_are_forgotten_at_the_same_commits_in_any_cuts
     two = log("u", [(1, "b", 1, 1), (20, "b", 20, 20), (31, "b", 31, 31)])
     table = T.merge(U).table("timestamp", forget_deletes_after=10 * MINUTE)
     _, wanted = folded(table, {"t": one, "u": two})
-    assert {row["key"]: row["value"] for row in wanted.rows} == {"a": 1, "b": 1}
+    assert {row["key"]: row["value"] for row in wanted.rows} == {"a": 1, "b": 3}
     assert [place for place, fate in wanted.fates.items() if fate == "late"] == [("t", 0, 1)]
