@@ -147,7 +147,7 @@ def test_a_key_of_any_type_joins_and_is_replaced(
     assert rows["l0",]["cargo"] is None
     groups = folded(held.group_by("ref").aggregate(n=hr.count()), {"rows": tables["left"]}, plan)
     counts = sorted(row["n"] for row in groups.current(["__key"]).values())
-    assert counts == [1, 1 + len(equal)]
+    assert counts == [1, 1, 1 + len(equal)]  # null is a group of its own
     table = folded(hr.description.Table(known, ("ref",)), {"result": tables["right"]}, plan)
     (row,) = table.current(["__key"]).values()
     assert row["name"] == name

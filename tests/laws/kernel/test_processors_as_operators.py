@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -44,8 +45,9 @@ class Sessions(hr.Processor):
         self.context, self.open = context, context.session_store("open")
 
     def process(self, record: hr.Record) -> None:
-        time, key, now = record.timestamp, record["key"], record.stream_time
-        if key is None or time is None or now is None:
+        time, now = record.timestamp, record.stream_time
+        key = json.dumps(record["key"])  # null is a group, but no key of a store
+        if time is None or now is None:
             return
         gap, start, end, n = dt.timedelta(seconds=GAP), time, time, 1
         near = self.open.find(key, first=time - gap, last=time + gap)
@@ -63,7 +65,7 @@ class Sessions(hr.Processor):
     def end(self, moment: dt.datetime) -> None:
         for key, start, end, n in self.open.all():
             if is_over(end, moment):
-                self.context.forward(key=key, window_start=start, window_end=end, n=n)
+                self.context.forward(key=json.loads(key), window_start=start, window_end=end, n=n)
                 self.open.delete(key, start=start, end=end)
 
 
