@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from hashlib import blake2b
-from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -193,8 +192,6 @@ class _Check:
         if REFUSED in frame.columns:
             known = known.where(~F.col(REFUSED))
         everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
-        if not isinstance(self.node, Lookup | StreamJoin):  # which take records without a key, too
-            everywhere = everywhere.where(reduce(and_, (column.isNotNull() for column in columns)))
         order = F.xxhash64(F.lit(seed), *columns)
         found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
         return found
