@@ -27,13 +27,15 @@ def test_columns_may_have_odd_names(
 ) -> None:
     key, value, long = ODD, f"{ODD}%(x)s", "ü" * 31
     schema = f"{quote(key)} STRING, {quote(long)} INT, {quote(value)} STRUCT<{quote(ODD)}: INT>"
-    sink, columns = hr.PostgresSink("odd"), (key, long, value)
+    sink, columns = hr.PostgresSink("odd_names"), (key, long, value)
     to = delivery(tmp_path, *columns, identity=(key, long))
     sink.deliver(made(spark, schema, [("a", 1, {ODD: 1}), ("b", 2, None)]), to)
-    stored = (tuple(row[name] for name in columns) for row in held(database, "odd"))
+    stored = (tuple(row[name] for name in columns) for row in held(database, "odd_names"))
     assert sorted(stored, key=itemgetter(1)) == [("a", 1, {ODD: 1}), ("b", 2, None)]
     gone = made(spark, schema, [("a", 1, None)], sequence=2).withColumn("__deleted", F.lit(True))
     sink.deliver(gone, to)
     sink.deliver(made(spark, schema, [("b", 2, {ODD: 3})], sequence=3), to)
-    assert [tuple(row[name] for name in columns) for row in held(database, "odd")] == [("b", 2, {ODD: 3})]
+    assert [tuple(row[name] for name in columns) for row in held(database, "odd_names")] == [
+        ("b", 2, {ODD: 3})
+    ]
     assert [tuple(row) for row in sink.held(spark, to).collect()] == [("b", 2)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
@@ -48,9 +50,10 @@ def test_a_session_of_ones_own_is_not_refused(postgres: Postgres) -> None:
 
 
 def test_the_check_of_an_installation_refuses_the_pooler(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("DAGSTER_POSTGRES_URL", raising=False)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     monkeypatch.setenv("SHOP_DSN", postgres.dsn)
     totals = hr.Topic("t", key="id STRING", value="n INT").group_by("id").aggregate(n=hr.count())
     node = totals.to(hr.PostgresSink("totals", dsn="SHOP_DSN")).named("totals")
