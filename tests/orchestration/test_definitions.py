@@ -226,7 +226,7 @@ def test_the_catalogue_knows_the_type_of_every_aggregate() -> None:
         ("level", "DOUBLE"),
         ("lowest", "DECIMAL(10,2)"),
         ("mean", "DOUBLE"),
-        ("twice", "computed"),
+        ("twice", "DOUBLE"),
     ]
 
 
