@@ -121,7 +121,7 @@ def _trim(of: _Arguments) -> Term | None:
 
 def _struct(of: _Arguments) -> Term | None:
     names, terms = [], []
-    for number, each in enumerate(of.tree.expressions):
+    for each in of.tree.expressions:
         if not isinstance(each, exp.PropertyEQ):
             return None
         names.append(each.this.name)
@@ -129,7 +129,6 @@ def _struct(of: _Arguments) -> Term | None:
         if term is None or not names[-1]:
             return None
         terms.append(term)
-        del number
     return nested.struct_of(names, terms)
 
 

@@ -43,7 +43,7 @@ def part_of(term: Term, part: str) -> Term | None:
             return None
         compute = _OF_DAY[part]
         return on_arrays(INT, lambda value: _checked(compute, value), moment)
-    day = _as_day(term)
+    day = as_date(term)
     if day is None:
         return None
     if part in _DAYS_OF:
@@ -82,15 +82,11 @@ def _as_moment(term: Term) -> Term | None:
     return Term(TIMESTAMP_NTZ) if term.type == STRING else None
 
 
-def _as_day(term: Term) -> Term | None:
+def as_date(term: Term) -> Term | None:
+    """`to_date(term)` and `date(term)`."""
     if term.type == STRING:
         return Term(DATE)
     return cast(term, DATE) if term.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else None
-
-
-def as_date(term: Term) -> Term | None:
-    """`to_date(term)` and `date(term)`."""
-    return _as_day(term)
 
 
 def since_1970(term: Term, unit: str) -> Term | None:
@@ -164,7 +160,7 @@ def _days_later(value: pa.Array, days: int) -> pa.Array:
 
 def days_later(term: Term, days: Term, *, sign: int = 1) -> Term | None:
     """`date_add(term, days)`, or `date_sub`; days wrap."""
-    day = _as_day(term)
+    day = as_date(term)
     if day is None or days.type not in (INT, pa.int16(), pa.int8()):
         return None
     number = cast(days, INT)
@@ -175,7 +171,7 @@ def days_later(term: Term, days: Term, *, sign: int = 1) -> Term | None:
 
 def days_between(end: Term, start: Term) -> Term | None:
     """`datediff(end, start)`: an INT."""
-    sides = _as_day(end), _as_day(start)
+    sides = as_date(end), as_date(start)
     if sides[0] is None or sides[1] is None:
         return None
     return lifted(
