@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 import headrace as hr
+from headrace.description.replay import MAX_GAPS
 from headrace.lake.paths import Lake
 from headrace.lake.storage import spark_uri
 from headrace.spark.jars import spark_jars
@@ -31,6 +32,8 @@ from tests.faults.verdict import Delivered, Verdict, delivered, judge_node
 from tests.faults.victim import CONF
 from tests.laws.kernel.json_texts import an_object
 from tests.laws.kernel.test_sequence_json import ddl, exactly
+from tests.oracle import guard_oracle
+from tests.oracle.guard_oracle import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
 
 PARTITIONS = 3
+DEAD = "dead_letter"
 KEY: dict[str, Any] = {"k": "STRING", "n": "INT"}
 # The last moment that a timestamp can be written for, and the first that is beyond.
 TIMES_MS = (
@@ -172,13 +176,13 @@ def produce(bootstrap: str, topic: str, random: Random, number: int, form: str) 
 
 
 def wanted(sent: Delivered, now_ms: int, form: str) -> tuple[str, Any, Any]:
-    """The kind of the log's row, its key and its value."""
+    """The kind of the log's row, its key and its value, whatever came before."""
     key = None if sent.key is None else read_json(sent.key, KEY)
     value = None if sent.value is None else FORMATS[form].read(sent.value)
     late = sent.timestamp_ms > now_ms
     chain = None if sent.chain is None else sent.chain.decode()
     if isinstance(key, str) or isinstance(value, str) or late or chain in NO_CHAINS:
-        return "dead_letter", None, None
+        return DEAD, None, None
     return "record", exactly(key), exactly(value)
 
 
@@ -209,17 +213,46 @@ def _judge_log(
 ) -> None:
     now_ms, sent = time.time_ns() // 1_000_000 + 3_600_000, delivered(bootstrap, topic)
     verdict.records += len(sent)
-    expected = Counter(repr((s.partition, s.offset, *wanted(s, now_ms, form))) for s in sent)
+    rows = {(s.partition, s.offset): wanted(s, now_ms, form) for s in sent}
     log = spark.read.format("delta").load(spark_uri(lake.log(topic))).where("offset IS NOT NULL")
-    rows = log.select("partition", "offset", "kind", "key", "value").toArrow().to_pylist()
-    found = Counter(
-        repr(
-            (row["partition"], row["offset"], row["kind"])
-            + ((None, None) if row["kind"] == "dead_letter" else (exactly(row["key"]), exactly(row["value"])))
-        )
-        for row in rows
+    found = (
+        log.select("partition", "offset", "kind", "key", "value", "replay", "ingested_at")
+        .toArrow()
+        .to_pylist()
     )
-    verdict.compare(f"log of {topic}", expected, found)
+    commits = {(row["partition"], row["offset"]): row["ingested_at"] for row in found}
+    refused = _refused(topic, sent, {place for place, (kind, *_) in rows.items() if kind == DEAD}, commits)
+    rows |= dict.fromkeys(refused.ambiguous, (DEAD, None, None))
+    verdict.compare(
+        f"log of {topic}",
+        Counter(repr((*place, *row, place in refused.replays)) for place, row in rows.items()),
+        Counter(
+            repr(
+                (row["partition"], row["offset"], row["kind"])
+                + ((None, None) if row["kind"] == DEAD else (exactly(row["key"]), exactly(row["value"])))
+                + (row["replay"],)
+            )
+            for row in found
+        ),
+    )
+
+
+def _refused(
+    topic: str, sent: Iterable[Delivered], dead: set[Place], commits: Mapping[Place, Any]
+) -> guard_oracle.Refused:
+    """The records that the guard does not take, in the commits that the log made of them."""
+    arrivals: dict[Any, list[guard_oracle.Delivery]] = {}
+    for s in sent:
+        place = s.partition, s.offset
+        chain = None if s.chain is None or place in dead else [tuple(each) for each in json.loads(s.chain)]
+        arrival = guard_oracle.Delivery(*place, chain, place in dead, (s.key, s.value))
+        arrivals.setdefault(commits.get(place), []).append(arrival)
+    oracle, refused = guard_oracle.ExactOracle(topic, MAX_GAPS), guard_oracle.Refused(set(), set())
+    for _, commit in sorted((at, commit) for at, commit in arrivals.items() if at is not None):
+        of = oracle.take(commit)
+        refused.replays.update(of.replays)
+        refused.ambiguous.update(of.ambiguous)
+    return refused
 
 
 def main() -> None:
