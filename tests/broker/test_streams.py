@@ -16,7 +16,9 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
 from headrace.local.topics import add_partitions
+from headrace.log.control import control_rows
 from headrace.observe.views import Views
+from headrace.sequence.log_columns import IDLE
 from headrace.writing.table_upkeep import TableUpkeep
 from tests.broker.harness import delete_records, group_offsets, produce, running, set_topic, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
@@ -121,6 +123,32 @@ def test_an_open_transaction_is_waited_for(
         assert run.offsets() == {}
         producer.commit_transaction(30)
         run.poll_until(lambda _: run.offsets() == {0: [0]})
+
+
+def test_a_topic_with_an_open_transaction_is_not_idle(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    now_ms = time.time_ns() // 1_000_000 // 2_000 * 2_000
+    seconds = [reading(0, 0, from_ms=now_ms - 10_000 + second * 1_000) for second in range(10)]
+    produce(kafka, topic, seconds[:9])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"long-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    pending = seconds[9]
+    producer.produce(topic, pending.value, pending.key, partition=0, timestamp=pending.timestamp_ms)
+    producer.flush(30)
+    with running(
+        spark, lake, kafka, topic, size="2 seconds", grace="1 second", idle_timeout="1 second"
+    ) as run:
+        run.catch_up()
+        time.sleep(8)  # longer than the timeout, and than any window waits
+        assert run.log().where("kind = 'tick'").count() == 0
+        assert control_rows(run.log(), IDLE) == []
+        producer.commit_transaction(30)
+        run.poll_until(lambda _: run.fates() == {"used": 10})
+    assert len(run.results()) == 5
+    assert run.results() == run.recomputed()
 
 
 def test_gaps_of_a_compacted_topic_are_no_loss(

@@ -295,5 +295,5 @@ def test_nothing_is_idle_while_a_partition_that_the_log_does_not_know_has_record
 def test_each_commit_has_a_row_that_readers_see(bench: Bench) -> None:
     """L counts at most as the commit time, so a commit that nobody sees would be read in two ways."""
     bench.append((0, 5))
-    bench.sequencer.pass_over({0: 9})
+    bench.sequencer.append([], ends={0: 9})
     assert [row["kind"] for row in bench.rows()] == ["record", "tick"]

@@ -146,7 +146,7 @@ class Query(Stubbed, SupervisedQuery):
         self.spark = SparkStub()
         return cast("DataStreamWriter", self.spark)
 
-    def work(self, batch: DataFrame) -> int:
+    def work(self, batch: DataFrame, batch_id: int) -> int:
         return self._do()
 
     def begin_batch(self) -> None:

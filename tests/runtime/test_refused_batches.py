@@ -1,32 +1,25 @@
-"""Kafka's client reads what Spark's source refuses, and notices when it was told of less than Spark."""
+"""Kafka's client reads what Spark's source refuses: the same offsets, in log commits of bounded size."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.log.sequencer import Appended
-from headrace.spark.kafka_client import RecordsNotReadError
 from headrace.streams import refused_batches
 from headrace.streams.refused_batches import RefusedBatches
 
 
 class KnownTopic:
-    """What the client is told of a topic: one partition, of ten records."""
+    """A topic whose partition 1 begins at offset 2."""
 
     name, settings = "t", None
 
-    def partitions(self) -> list[int]:
-        return [0]
-
     def earliest(self, partitions: Any) -> dict[int, int]:
-        return dict.fromkeys(partitions, 0)
-
-    def ends(self, partitions: Any) -> dict[int, int]:
-        return dict.fromkeys(partitions, 10)
+        return {p: 2 * p for p in partitions}
 
 
 class Reader:
@@ -41,13 +34,15 @@ class Reader:
 
 
 class Log:
-    """Remembers which offsets it was given."""
+    """Remembers the offsets that it appends, and stands at the ends of the last append."""
 
     def __init__(self) -> None:
-        self.given: list[Mapping[int, tuple[int, int]]] = []
+        self.pieces: list[Mapping[int, tuple[int, int]]] = []
+        self.state = SimpleNamespace(next_offsets={0: 0})
 
-    def append(self, piece: Mapping[int, tuple[int, int]]) -> Appended:
-        self.given.append(piece)
+    def append(self, piece: Mapping[int, tuple[int, int]], *, ends: Mapping[int, int]) -> Appended:
+        self.pieces.append(piece)
+        self.state = SimpleNamespace(next_offsets=self.state.next_offsets | ends)
         return Appended(sum(last - first + 1 for first, last in piece.values()), 0, 0)
 
 
@@ -55,21 +50,24 @@ def refuse() -> Appended:
     raise RuntimeError("java.lang.ArithmeticException: long overflow")
 
 
-def test_records_of_a_partition_that_spark_alone_knew_of_are_not_passed_over(
+def test_the_client_reads_the_micro_batch_to_its_end_a_partition_that_is_new_included(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(refused_batches, "KafkaReader", Reader)
     log: Any = Log()
     topic: Any = KnownTopic()
     batches = RefusedBatches(topic, offsets_max=4)
+    assert batches.append(log, refuse, {0: 5}, lambda: False).records == 5
+    assert log.pieces == [{0: (0, 3)}, {0: (4, 4)}]
+    assert batches.append(log, refuse, {0: 10, 1: 3}, lambda: False).records == 6
+    assert log.pieces[2:] == [{0: (5, 6), 1: (2, 2)}, {0: (7, 9)}]
+    assert log.state.next_offsets == {0: 10, 1: 3}
 
-    def append(position: Mapping[int, int], ended: Mapping[int, int]) -> Appended:
-        return batches.append(log, refuse, lambda: position, lambda: ended, lambda: False)
 
-    assert append({0: 0}, {}).records == 5
-    assert batches.written({0: 4, 1: 3}) == {0: 4}  # Spark alone knew of partition 1
-    assert batches.written({0: 7}) == {0: 5}  # the client read no further
-    assert append({0: 5}, {0: 4}).records == 5
-    assert log.given == [{0: (0, 3)}, {0: (4, 4)}, {0: (5, 8)}, {0: (9, 9)}]
-    with pytest.raises(RecordsNotReadError, match=re.escape("It ended at {1: 3}, by partition")):
-        append({0: 10}, {0: 10, 1: 3})
+def test_nothing_is_read_once_the_stream_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refused_batches, "KafkaReader", Reader)
+    log: Any = Log()
+    topic: Any = KnownTopic()
+    stops = iter([False, True])
+    assert RefusedBatches(topic, offsets_max=4).append(log, refuse, {0: 9}, lambda: next(stops)).records == 4
+    assert log.state.next_offsets == {0: 4}

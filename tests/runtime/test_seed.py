@@ -146,7 +146,7 @@ def test_an_archive_of_records_is_read_to_its_end_after_a_stop_and_no_offset_com
     sequencer = opened()
     sequencer.read_first_to({0: 21, 1: 4, 2: 23})  # Kafka has one record more
     assert not sequencer.state.complete
-    sequencer.pass_over({2: 23})
+    sequencer.append([], ends={2: 23})
     assert sequencer.state.complete
     lakes.forget()
 

@@ -74,7 +74,7 @@ def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_r
     for attempt in (
         lambda: sequencer.tick(frozenset({0})),
         lambda: sequencer.append(raw),
-        lambda: sequencer.pass_over({0: 9}),
+        lambda: sequencer.append([], ends={0: 9}),
         lambda: sequencer.accept_gap({0: 9}),
     ):
         with pytest.raises(
@@ -119,13 +119,13 @@ def test_what_fails_before_the_commit_leaves_no_doubt(line: Line) -> None:
 
 def test_markers_at_the_end_are_passed_over_without_a_row(line: Line) -> None:
     line.sequencer.append(three_records(line))
-    line.sequencer.pass_over({0: 5, 1: 0})
+    line.sequencer.append([], ends={0: 5, 1: 0})
     state = reopened(line).state
     assert state.next_offsets == {0: 5}
     assert (state.batch, offsets(line)) == (2, [0, 1, 2])
     again = reopened(line)
     version = lakes.open_table(line.lake.log("readings")).version
-    again.pass_over({0: 5})
+    again.append([], ends={0: 5})
     assert lakes.open_table(line.lake.log("readings")).version == version
 
 
@@ -148,7 +148,7 @@ def test_the_commit_that_reaches_the_ends_of_the_first_start_says_so_once(line: 
     assert again.state.complete
     line.clock.set(line.clock.now_ms() + 1_000)
     again.read_first_to({0: 99})
-    again.pass_over({0: 5})
+    again.append([], ends={0: 5})
     assert completed() == [at]
 
 
@@ -156,7 +156,7 @@ def test_markers_count_among_what_was_there_first_and_an_empty_topic_is_complete
     line.sequencer.append(three_records(line))
     line.sequencer.read_first_to({0: 4})
     assert not line.sequencer.state.complete
-    line.sequencer.pass_over({0: 4})
+    line.sequencer.append([], ends={0: 4})
     assert line.sequencer.state.complete
     empty = Line(line.spark, replace(line.lake, root=f"{line.lake.root}/empty"), counts_of("readings"))
     empty.sequencer.start_at({})

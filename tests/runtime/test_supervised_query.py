@@ -1,14 +1,19 @@
-"""What only a supervised query of Spark does: Spark may end it, and counts triggers for done that did nothing."""
+"""What only a supervised query of Spark does: Spark may end it, and writes where each micro-batch ends."""
 
 from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.errors import TransientError
 from tests.runtime.supervising import LONG, Query, fail_at_work
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.fast
 
@@ -45,20 +50,23 @@ def test_a_micro_batch_that_spark_begins_late_for_a_query_that_was_given_up_does
     assert (stream.worked, stream.error) == (1, None)
 
 
-def test_a_trigger_that_was_skipped_is_remembered_until_the_query_begins_anew() -> None:
+def test_a_micro_batch_of_kafkas_source_ends_where_sparks_checkpoint_says(tmp_path: Path) -> None:
+    stream: Any = Query()
+    stream._scratch = SimpleNamespace(name=str(tmp_path))
+    (tmp_path / "offsets").mkdir()
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1795866720000,"conf":{}}'
+    (tmp_path / "offsets" / "7").write_text(f'v1\n{metadata}\n{{"readings":{{"1":9,"0":4}}}}')
+    assert stream.ends_of(7) == {"readings": {0: 4, 1: 9}}
+
+
+def test_a_trigger_of_a_query_that_closes_does_nothing() -> None:
     stream = Query()
     stream.keep_running()
     stream.spark.trigger().join(LONG)
-    assert not stream.trigger_skipped  # it was handled
-
+    assert stream.worked == 1
     stream.halt()
     stream.spark.trigger().join(LONG)
-    assert stream.trigger_skipped  # Spark counts it as done, and nothing was done
-
-    stream.trigger_ms = 1_000
-    stream.set_trigger(300)
-    stream.keep_running()
-    assert not stream.trigger_skipped
+    assert stream.worked == 1
 
 
 def test_between_a_failed_trigger_and_the_end_of_its_query_nothing_begins() -> None:

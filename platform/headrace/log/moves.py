@@ -37,15 +37,15 @@ def moved(
     return rows, after.after(at_ms, rows)
 
 
-def passed_over(state: LogState, offsets: Mapping[int, int], at_ms: int) -> LogState | None:
-    """The log after a commit that moves it to the offsets beyond those that it knows; None: none is beyond."""
+def passed_over(state: LogState, offsets: Mapping[int, int]) -> LogState:
+    """The log once it has moved to those of some next offsets that are beyond its own."""
     known = state.partitions
     beyond = {
         p: replace(known.get(p, PartitionState(0)), next_offset=offset)
         for p, offset in offsets.items()
         if offset > known.get(p, PartitionState(0)).next_offset
     }
-    return replace(state, partitions={**known, **beyond}).after(at_ms, []) if beyond else None
+    return replace(state, partitions={**known, **beyond}) if beyond else state
 
 
 def completion(state: LogState) -> dict[LastRow, str | None]:

@@ -105,10 +105,19 @@ class Sequencer:
                 self._longest_wait_ms, self._wall_waits = longest_wait_ms, tuple(wall_waits)
                 self._deadlines = self._open_deadlines()
 
-    def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
-        """Commit one micro-batch of Kafka records.
+    def append(
+        self,
+        raw: Records,
+        *,
+        ends: Mapping[int, int] | None = None,
+        in_order: bool = False,
+        one_task: bool = False,
+    ) -> Appended:
+        """Commit one micro-batch of Kafka records, and where it ends; nothing, if the log knows all of that.
 
         In: raw       see `RecordWriter.write`; offsets already held are passed over
+            ends      for each partition the next offset, which may lie after the last record: markers of transactions
+                      have offsets, too, and retention deletes them. None: not known
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """
@@ -118,10 +127,12 @@ class Sequencer:
             written = self._records.write(
                 raw, self.state, self._guard, at_ms, in_order=in_order, one_task=one_task
             )
+            after = passed_over(self.state.after(at_ms, written.ends), ends or {})
             if written.records:
-                after = self.state.after(at_ms, written.ends)
                 self._commit(written.files, after, written.guard, written.records)
                 self._deadlines.committed(at_ms)
+            elif after.next_offsets != self.state.next_offsets:
+                self._commit(self._decided(TICK, {anywhere(self.state): None}, at_ms), after, self._guard)
             return Appended(written.records, written.dead_letters, written.replays)
 
     @property
@@ -227,17 +238,6 @@ class Sequencer:
         In: offsets  the first offset still to be had, for each partition that lost some
         """
         self._move_to(offsets, "accept_gap")
-
-    def pass_over(self, offsets: Mapping[int, int]) -> None:
-        """Record how far Kafka was read beyond its last record: transaction markers have offsets, but are no loss.
-
-        In: offsets  the next offset to read, for each partition; nothing is committed if the log knows all of them
-        """
-        with self._alone():
-            at_ms = self._next_commit_ms()
-            after = passed_over(self.state, offsets, at_ms)
-            if after is not None:
-                self._write_decisions(TICK, {anywhere(self.state): None}, at_ms, after)
 
     def reset_guard(self, root_topic: str, root_partition: int | None = None) -> list[int]:
         """Record that a root begins anew: from here on the guard knows nothing of it.

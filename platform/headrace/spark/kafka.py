@@ -117,8 +117,13 @@ class KafkaTopic:
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
-        """For each partition the offset after its last committed record."""
+        """For each partition its last stable offset: all records before it are committed or aborted."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def high_watermarks(self, partitions: Iterable[int]) -> dict[int, int]:
+        """For each partition the offset after its last record, those of open transactions included."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, latest, IsolationLevel.READ_UNCOMMITTED)
 
     def at_time(self, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
         """For each partition the first offset with a record timestamp at or after a time; else its end."""
@@ -173,11 +178,16 @@ class KafkaTopic:
             raise self._unreachable(error) from error
 
     @patiently
-    def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self,
+        partitions: Iterable[int],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, int]:
         wanted = {TopicPartition(self.name, p): spec for p in partitions}
         try:
             futures = self._admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS
+                wanted, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS
             )
             return {tp.partition: future.result(TIMEOUT_SECONDS + 2).offset for tp, future in futures.items()}
         except (KafkaException, TimeoutError) as error:

@@ -158,18 +158,16 @@ class LogStream(SharedLog):
                 progress = read_progress(self._spark, self._lake, reader.node)
                 require_log_reaches(self._spark, self._lake, reader.name, self.topic, progress)
 
-    def work(self, batch: DataFrame) -> int:
-        """Append one micro-batch to the log.
+    def work(self, batch: DataFrame, batch_id: int) -> int:
+        """Append one micro-batch to the log, and how far it was read: markers of transactions have offsets, too.
 
         Spark's source reads each partition in one task, in the order of its offsets (`minPartitions` is not set). The
         number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
         """
         assert self.sequencer is not None
-        by_spark = partial(self.sequencer.append, batch, in_order=True, one_task=self._few)
-        appended = self._refused.append(
-            self.sequencer, by_spark, self._position, self._spark_ended, self._closing.is_set
-        )
-        self.trigger_skipped |= self._closing.is_set()  # then not all of it may have been appended
+        ends = self.ends_of(batch_id)[self.name]
+        by_spark = partial(self.sequencer.append, batch, ends=ends, in_order=True, one_task=self._few)
+        appended = self._refused.append(self.sequencer, by_spark, ends, self._closing.is_set)
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
         self._many = appended.records >= MANY_RECORDS
         self._few = few_partitions and appended.records <= FEW_RECORDS
@@ -205,14 +203,13 @@ class LogStream(SharedLog):
         return 0 if self.sequencer is None or self._lease is None else self.sequencer.settled_ms
 
     def close(self) -> None:
-        """Stop ticking, record how far Kafka was read, give the lease back."""
+        """Stop ticking, tell the consumer group how far the log is, give the lease back."""
         self._ticking.set()
         with self._tick_under_way:
             pass
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
-                sequencer.pass_over(self._position())
                 self._group.tell(sequencer.state.next_offsets, at_once=True)
         finally:
             self._lease = None
@@ -221,7 +218,8 @@ class LogStream(SharedLog):
 
     def lag_records(self) -> int:
         """Records that Kafka holds and the log does not; asks the broker."""
-        position = self._position()
+        assert self.sequencer is not None
+        position = self.sequencer.state.next_offsets
         return sum(
             max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
         )
@@ -285,10 +283,8 @@ class LogStream(SharedLog):
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
-                    if not sequencer.state.complete:  # after its last record may stand transaction markers
-                        self._pass_over(sequencer, stop)
                     if sequencer.ticks_due():
-                        self._record(partial(sequencer.tick, self._caught_up), stop)
+                        self._record(partial(sequencer.tick, partial(self._caught_up, sequencer)), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -310,39 +306,15 @@ class LogStream(SharedLog):
                 self._lease.check()
                 record()
 
-    def _pass_over(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        position = self._position()
-        if position != sequencer.state.next_offsets:
-            self._record(partial(sequencer.pass_over, position), stop)
+    def _caught_up(self, sequencer: Sequencer) -> frozenset[int] | None:
+        """The partitions read to Kafka's end; None: one that the log does not know has records.
 
-    def _caught_up(self) -> frozenset[int] | None:
-        """The partitions read to Kafka's end; None: one that the log does not know has records."""
-        position, partitions = self._position(), self._kafka.partitions()
-        ends = self._kafka.ends(partitions)
+        Records of an open transaction count, although nobody may read them yet: Kafka has them, and they may come.
+        """
+        position, partitions = sequencer.state.next_offsets, self._kafka.partitions()
+        ends = self._kafka.high_watermarks(partitions)
         unknown = [p for p in partitions if p not in position]
         first = self._kafka.earliest(unknown) if unknown else {}
         if any(ends[p] > first[p] for p in unknown):
             return None
         return frozenset(p for p, offset in position.items() if offset >= ends.get(p, 0))
-
-    def _position(self) -> dict[int, int]:
-        """The next offset of each partition, transaction markers passed over where Spark has passed over them.
-
-        Spark's offsets are not used once a trigger was skipped while the query closed, for its records were not written.
-        Where Kafka's client read in Spark's place, they count as far as the client read.
-        """
-        assert self.sequencer is not None
-        position = self.sequencer.state.next_offsets
-        # Read before the flag: a skipped trigger sets it before Spark counts the trigger.
-        written = self._refused.written(self._spark_ended())
-        if not self.trigger_skipped:
-            position |= {p: max(end, position.get(p, 0)) for p, end in written.items()}
-        return position
-
-    def _spark_ended(self) -> dict[int, int]:
-        """Where Spark's last micro-batch ended, by partition; empty: it has had none."""
-        progress = self.query.lastProgress if self.query is not None else None
-        if progress is None:
-            return {}
-        read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
-        return {int(p): offset for p, offset in read.items()}

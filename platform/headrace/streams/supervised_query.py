@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from abc import abstractmethod
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.streams.supervised import Supervised
@@ -25,7 +27,6 @@ class SupervisedQuery(Supervised):
         """Closed at first."""
         super().__init__()
         self.query: StreamingQuery | None = None
-        self.trigger_skipped = False  # True if Spark counted a trigger that we skipped
         self._opening = 0  # how often the query was given up: late triggers of an earlier start do nothing
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -34,7 +35,7 @@ class SupervisedQuery(Supervised):
         """Take the lease, recover, and describe the query to start."""
 
     @abstractmethod
-    def work(self, batch: DataFrame) -> int:
+    def work(self, batch: DataFrame, batch_id: int) -> int:
         """Handle one micro-batch; returns the rows handled."""
 
     @property
@@ -45,7 +46,7 @@ class SupervisedQuery(Supervised):
 
     def begin(self) -> None:
         """Open it, and let Spark start the query."""
-        self.query, self.trigger_skipped = None, False
+        self.query = None
         writer = self.open()
         self._scratch = tempfile.TemporaryDirectory(
             prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
@@ -63,6 +64,16 @@ class SupervisedQuery(Supervised):
         """Forget the query, too: nobody answers for it."""
         super().end_with_jvm(error)
         self.query = None
+
+    def ends_of(self, batch_id: int) -> dict[str, dict[int, int]]:
+        """Where a micro-batch of a Kafka source ends: for each topic the next offset of each partition.
+
+        Spark writes it to its checkpoint before the micro-batch begins: a version, metadata, and one line for each source.
+        """
+        assert self._scratch is not None
+        written = Path(self._scratch.name, "offsets", str(batch_id)).read_text(encoding="utf-8")
+        topics = json.loads(written.splitlines()[2])
+        return {topic: {int(p): end for p, end in ends.items()} for topic, ends in topics.items()}
 
     def own_failure(self) -> BaseException | None:
         """Spark's exception, if there is one: its source may fail between two micro-batches."""
@@ -92,13 +103,10 @@ class SupervisedQuery(Supervised):
                     late, hint="Nothing is lost: the query that replaced it reads the same records."
                 )
             if self._closing.is_set():
-                self.trigger_skipped = (
-                    True  # nothing is lost: the next start reads on from our own last commit
-                )
-                return
+                return  # nothing is lost: the next start reads on from our own last commit
             if self._cause is not None:
                 raise self._cause
-            self._handle(lambda: self.work(batch))
+            self._handle(lambda: self.work(batch, batch_id))
 
     def _release(self) -> None:
         with self._busy:
