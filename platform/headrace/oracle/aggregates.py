@@ -13,11 +13,15 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from headrace.description.arrow_types import arrow_type
 from headrace.oracle.sketches import estimated, quantiles
 from headrace.oracle.values import moment, ordered, plain
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate
+    from headrace.description.own_aggregate import Aggregate as Own
     from headrace.oracle.log import Row
 
 Described = Sequence[tuple[str, "Aggregate"]]
@@ -35,10 +39,20 @@ def can_be_added(values: Sequence[Any], aggregate: Aggregate) -> bool:
     """Whether what a user wrote takes these values of a record."""
     assert aggregate.own is not None
     try:
-        aggregate.own.add(aggregate.own.init(), *values)
+        _state(aggregate.own.add(aggregate.own.init(), *values), aggregate.own)
     except Exception:
         return False
     return True
+
+
+def _state(value: Any, own: Own) -> Any:
+    """A state with the declared types, as it is kept."""
+    return _converted(value, pa.struct([(of.name, arrow_type(of.type)) for of in own.state_columns]))
+
+
+def _converted(value: Any, declared: pa.DataType) -> Any:
+    """A value of the declared type: an int where a DOUBLE is declared becomes one. Raises: ArrowInvalid if it has none."""
+    return pa.array([value], declared).to_pylist()[0]
 
 
 def exact(value: Any, aggregate: Aggregate) -> int | None:
@@ -132,7 +146,7 @@ class Total:
             state = own.init()
             for values in self.seen:
                 state = own.add(state, *values)
-            return own.finish(state)
+            return _converted(own.finish(_state(state, own)), arrow_type(own.result))
         match self.aggregate.kind:
             case "max_by" | "min_by":
                 return self.ranked[0][0] if self.ranked else None

@@ -54,3 +54,25 @@ class Pairs(hr.Aggregate):
 
     def finish(self, state: Any) -> Any:
         return [f"{each['key']}:{each['number']}" for each in state["pairs"][: self.most]]
+
+
+class Shown(hr.Aggregate):
+    """A sum of last digits as a number and as a text. Ints stand where a DOUBLE is declared; one number gives no state."""
+
+    state = "total DOUBLE"
+    result = "STRUCT<total: DOUBLE, text: STRING>"
+
+    def init(self) -> Any:
+        return {"total": 0}
+
+    def add(self, state: Any, *values: Any) -> Any:
+        (value,) = values
+        if value is None:
+            return state
+        return {"total": "much" if value % 7 == 2 else state["total"] + value % 1000}
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return {"total": one["total"] + other["total"]}
+
+    def finish(self, state: Any) -> Any:
+        return {"total": int(state["total"]), "text": str(state["total"])}

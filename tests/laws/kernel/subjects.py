@@ -11,7 +11,7 @@ from typing import Any
 import headrace as hr
 from headrace.description import Node
 from tests.laws.kernel.logs import SECOND
-from tests.laws.kernel.own_aggregates import Pairs, Span
+from tests.laws.kernel.own_aggregates import Pairs, Shown, Span
 from tests.laws.kernel.reading import Computed
 
 
@@ -206,7 +206,12 @@ def limit_subjects() -> list[Subject]:
 
 def own_subjects() -> list[Subject]:
     """What users write, in windows, totals, and a time limit."""
-    own: dict[str, Any] = {"span": Span().of("value"), "n": hr.count(), "pairs": Pairs(4).of("key", "value")}
+    own: dict[str, Any] = {
+        "span": Span().of("value"),
+        "n": hr.count(),
+        "pairs": Pairs(4).of("key", "value"),
+        "shown": Shown().of("value"),
+    }
     grouped = T.group_by()
     windows = grouped.window(hr.hopping("9 seconds", "4 seconds"), grace="2 seconds").aggregate(**own)
     sessions = grouped.window(hr.session("2 seconds"), grace="3 seconds").aggregate(**own)
