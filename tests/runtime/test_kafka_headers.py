@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from headrace.local.republisher import chained
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka_client import READING, KafkaReader, RecordsNotReadError
-from headrace.spark.kafka_headers import HeaderReader, headers_of, name_of
+from headrace.spark.kafka_headers import HeaderReader, name_of, utf8_headers_of
 from tests.runtime.odd_headers import Header, OddProducer, cluster
 
 pytestmark = pytest.mark.fast
@@ -52,7 +53,7 @@ def test_no_exception_stays_pending_however_often_headers_are_asked(bootstrap: s
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", **READING})
     for _ in range(50):
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        read = [headers_of(message) for message in consumer.consume(4, 10)]
+        read = [utf8_headers_of(message) for message in consumer.consume(4, 10)]
         assert read == [READ[0], None, READ[2], None]
     consumer.close()
 
@@ -65,6 +66,15 @@ def test_a_record_that_kafka_no_longer_gives_is_an_error_of_kafka(bootstrap: str
     reader.close()
     with pytest.raises(KafkaException, match=r"no\.such\.option"):
         HeaderReader(TOPIC, {"no.such.option": 1})
+
+
+def test_the_demos_republisher_goes_on_behind_such_a_record(bootstrap: str) -> None:
+    options = {"bootstrap.servers": bootstrap, "group.id": "republisher", "auto.offset.reset": "earliest"}
+    consumer = Consumer(options)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    chains = [chained(message, options) for message in consumer.consume(4, 10)]
+    consumer.close()
+    assert chains == [b'[["odd",0,0]]', b'[["odd",0,1]]', b'[["odd",0,2]]', b'[["odd",0,3]]']
 
 
 def test_an_error_names_the_topic(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from headrace.description.source_chain import source_chain
 from headrace.local import lifeline
 from headrace.local.tightening_message import Tightening
 from headrace.sinks.encoding.protobuf_rows import registered_message
+from headrace.spark.kafka_headers import headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +44,17 @@ def command(bootstrap: str, registry: str) -> list[str]:
     return [sys.executable, "-m", "headrace.local.republisher", *addresses]
 
 
-def chained(message: Message) -> bytes:
-    """The source chain of what is made of a record: the chain that it came with, and its own position."""
-    known = dict(message.headers() or []).get(HEADER)  # the last one, should there be several
+def chained(message: Message, options: Mapping[str, object]) -> bytes:
+    """The source chain of what is made of a record: the chain that it came with, and its own position.
+
+    In: options  of a consumer
+    """
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
     assert partition is not None
     assert offset is not None
+    (headers,) = headers_of([message], topic, options)
+    known = dict(headers).get(HEADER)  # the last one, should there be several
     return source_chain(known, topic, partition, offset)
 
 
@@ -78,16 +83,15 @@ def republish(bootstrap: str, registry: str, *, crash_after: int | None, until_e
     Out: the records sent on
     """
     frame = framing(registry)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "group.instance.id": GROUP,  # a static member: who comes back is let in at once
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-        }
-    )
+    options: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": GROUP,
+        "group.instance.id": GROUP,  # a static member: who comes back is let in at once
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer(options)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -107,7 +111,7 @@ def republish(bootstrap: str, registry: str, *, crash_after: int | None, until_e
             if error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition() or 0)
             continue
-        report, chain = json.loads(message.value() or b"{}"), chained(message)
+        report, chain = json.loads(message.value() or b"{}"), chained(message, options)
         producer.produce(
             TARGET,
             key=message.key(),

@@ -7,14 +7,14 @@ Spark's source turns each timestamp into microseconds. Above 9.2e15 ms (a produc
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.errors import TransientError
 from headrace.sequence.sequence_records import RECORDS
-from headrace.spark.kafka_headers import HeaderReader, headers_of
+from headrace.spark.kafka_headers import headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from headrace.spark.kafka import KafkaSettings
-    from headrace.spark.kafka_headers import Headers
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 PATIENCE_SECONDS = 60  # without a record
@@ -89,7 +88,7 @@ class KafkaReader:
             yield self._batch_of(waiting)
 
     def _batch_of(self, messages: Sequence[Message]) -> pa.RecordBatch:
-        headers = self._headers_of(messages)
+        headers = headers_of(messages, self._topic, self._options)
         columns = [
             [message.partition() for message in messages],
             [message.offset() for message in messages],
@@ -101,22 +100,6 @@ class KafkaReader:
         ]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
-
-    def _headers_of(self, messages: Sequence[Message]) -> list[Headers]:
-        """The headers of each record. Those with a name that is not UTF-8 are read once more."""
-        read = [headers_of(message) for message in messages]
-        odd = [at for at, pairs in enumerate(read) if pairs is None]
-        if odd:
-            reader = HeaderReader(self._topic, self._options)
-            try:
-                for at in odd:
-                    partition, offset = messages[at].partition(), messages[at].offset()
-                    assert partition is not None
-                    assert offset is not None
-                    read[at] = reader.read(partition, offset)
-            finally:
-                reader.close()
-        return cast("list[Headers]", read)
 
     def _not_read(self, why: str) -> RecordsNotReadError:
         return RecordsNotReadError(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from confluent_kafka import Message
 
@@ -34,7 +34,29 @@ _NONE, _NO_HEADERS = 0, -156  # RD_KAFKA_RESP_ERR_NO_ERROR, RD_KAFKA_RESP_ERR__N
 _HALF_OF_A_PAIR = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
-def headers_of(message: Message) -> Headers | None:
+def headers_of(messages: Sequence[Message], topic: str, options: Mapping[str, object]) -> list[Headers]:
+    """The headers of some records of a topic; it must be called once for a record. Those with a name that is not UTF-8 are
+    read once more.
+
+    In:     options  of a consumer
+    Raises: KafkaException if Kafka does not give a record again
+    """
+    read = [utf8_headers_of(message) for message in messages]
+    odd = [at for at, pairs in enumerate(read) if pairs is None]
+    if odd:
+        reader = HeaderReader(topic, options)
+        try:
+            for at in odd:
+                partition, offset = messages[at].partition(), messages[at].offset()
+                assert partition is not None
+                assert offset is not None
+                read[at] = reader.read(partition, offset)
+        finally:
+            reader.close()
+    return cast("list[Headers]", read)
+
+
+def utf8_headers_of(message: Message) -> Headers | None:
     """The headers of a record; None if a name is not UTF-8. It must be called once for a record."""
     try:
         return cast("Headers", _HEADERS(message) or [])
