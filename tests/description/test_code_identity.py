@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 import textwrap
@@ -198,6 +199,28 @@ def test_a_change_is_told_by_its_path(load: Load) -> None:
     assert compare_rules(one.rules(), other.rules()).others == (
         "processor, code of Convert.process/half changed",
     )
+
+
+@pytest.mark.parametrize(
+    "text", [AGGREGATE, FUNCTION, pipeline("", "3")], ids=["aggregate", "function", "class"]
+)
+def test_code_that_workers_cannot_import_is_refused(text: str, tmp_path: Path, load: Load) -> None:
+    """The module is made of a file by its path, as some tools load a file of a user."""
+    (tmp_path / "loose.py").write_text(text)
+    spec = importlib.util.spec_from_file_location("loose", tmp_path / "loose.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["loose"] = importlib.util.module_from_spec(spec)
+    try:
+        with refused(
+            "Spark's workers cannot import",
+            "no folder of the import path has its module 'loose'",
+            "PYTHONPATH",
+        ):
+            spec.loader.exec_module(module)
+    finally:
+        del sys.modules["loose"]
+    load(pipeline=text)  # a package that is found is not refused
 
 
 def described(head: str, use: str, load: Load) -> Mapping[str, object]:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.code_identity import code_of
+from headrace.description.code_identity import code_of_workers
 from headrace.description.schema import ResultColumn, is_decimal, is_integral, parse_type
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -111,7 +111,7 @@ class Aggregate:
     @cached_property
     def code(self) -> Mapping[str, Any]:
         """The code of an aggregate of one's own, as of its description."""
-        return {} if self.own is None else code_of(self.own, self.own.named)
+        return {} if self.own is None else code_of_workers(self.own, self.own.named)
 
     def _check_columns(self) -> None:
         if self.own is not None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from headrace.description.code_text import digest, imported, loaded, loaded_by_body, text_of, text_of_class
 from headrace.description.code_values import UnseenError, content_of
+from headrace.description.importable import require_importable
 from headrace.errors import DescriptionError
 
 SHOWN_MAX = 120  # characters of a part; a longer one is shown as its digest
@@ -37,6 +38,15 @@ def code_of(root: object, what: str) -> dict[str, Any]:
     """
     name = _name_of(root)
     return {"name": name, "parts": _Walk(_packages_of(root), what, {}).parts_of(root, name)}
+
+
+def code_of_workers(root: object, what: str) -> dict[str, Any]:
+    """The same of code that runs in tasks of Spark.
+
+    Raises: DescriptionError, too, if no other process can import it
+    """
+    require_importable(root, what)
+    return code_of(root, what)
 
 
 def _name_of(root: object) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
-from headrace.description.code_identity import code_of
+from headrace.description.code_identity import code_of_workers
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.global_table import GlobalTable, check_tables_of
@@ -203,7 +203,7 @@ class Processed(Emitting):
     def code(self) -> Mapping[str, Any]:
         """The processor's code, as of its description."""
         of = self.processor
-        return code_of(of.function if isinstance(of, ProcessorFunction) else of, "process")
+        return code_of_workers(of.function if isinstance(of, ProcessorFunction) else of, "process")
 
     @property
     def in_words(self) -> str:

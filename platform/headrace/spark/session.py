@@ -164,7 +164,7 @@ def spark_conf(
     conf |= hadoop_settings(lake or os.environ.get(LAKE, ""))
     local = is_local(master)
     if local:
-        conf |= LAPTOP
+        conf |= LAPTOP | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
     if jars and local:
