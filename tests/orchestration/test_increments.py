@@ -266,7 +266,9 @@ def test_a_judgement_that_keeps_failing_warns_every_ten_minutes_with_their_numbe
     table = Table([*(RuntimeError("a file is gone") for _ in range(20)), Increment(9), RuntimeError("again")])
     reporter = judged(instance, table, monkeypatch)
     minutes(reporter, clock, 9)
-    assert [record.getMessage().count("the last increment was not judged") for record in caplog.records] == [1]
+    assert [record.getMessage().count("the last increment was not judged") for record in caplog.records] == [
+        1
+    ]
     minutes(reporter, clock, 3)
     assert "the last 10 increments were not judged" in caplog.records[-1].getMessage()
     assert len(caplog.records) == 2
