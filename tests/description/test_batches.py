@@ -40,7 +40,7 @@ def test_a_node_of_batches_says_what_it_is() -> None:
     assert {c.name: c.type for c in node.result_columns}[
         "events"
     ] == "ARRAY<STRUCT<`visitor`: STRING, `amount`: DECIMAL(9,2)>>"
-    assert (node.identity, node.day_column, node.topics) == (("batch_id",), "opened_at", (VISITS,))
+    assert (node.key, node.day_column, node.topics) == (("batch_id",), "opened_at", (VISITS,))
     assert (node.longest_wait_ms, node.longest_wall_wait_ms) == (0, 10_000)
     assert described(max_wait=None).longest_wall_wait_ms == 0
     assert node.in_words == (

@@ -70,12 +70,11 @@ def test_the_ordinal_needs_a_name_of_its_own() -> None:
         LINES.flat_map("split(text, ' ') AS word", ordinal="__n")
 
 
-def test_rows_of_one_key_go_to_a_sink_that_goes_by_it_if_they_are_numbered() -> None:
+def test_the_key_is_the_record_key_and_the_number_of_the_row() -> None:
     table = hr.PostgresSink("words")
-    with refused("several rows of this stream have one key", "ordinal="):
-        WORDS.to(table)
-    assert LINES.flat_map("split(text, ' ') AS word", ordinal="n").to(table).identity == ("id", "n")
-    assert WORDS.to(hr.KafkaSink("words")).identity == ("id",)
+    assert WORDS.to(table).key == ("id",)
+    assert LINES.flat_map("split(text, ' ') AS word", ordinal="n").to(table).key == ("id", "n")
+    assert WORDS.to(hr.KafkaSink("words")).key == ("id",)
 
 
 def test_columns_that_nobody_knows_are_refused() -> None:

@@ -19,7 +19,7 @@ def test_a_join_has_the_left_columns_and_the_right_values_and_the_left_key() -> 
     join = POSITIONS.join(TICKERS, on="ticker", how="left")
     assert join.columns == ("id", "client", "ticker", "amount", "name", "founded")
     assert [column.type for column in join.result_columns][-2:] == ["STRING", "INT"]
-    assert join.identity == ("id",)
+    assert join.key == ("id",)
     assert [topic.name for topic in join.topics] == ["positions", "tickers"]
     assert join.in_words == "One row per id with its match or nulls, by ticker; always of the latest rows."
 
@@ -84,7 +84,7 @@ def test_a_full_outer_join_is_by_the_keys_of_both_tables() -> None:
         hr.Topic("prices", key="symbol STRING", value="price DOUBLE").table(), "TICKER", "outer"
     )
     assert join.columns == ("ticker", "name", "founded", "price")
-    assert join.identity == ("ticker",)
+    assert join.key == ("ticker",)
     assert join.in_words == "One row per ticker of either table, by ticker; always of the latest rows."
     with refused("how='outer' is by the keys of both tables: on names ticker", "table is id", "how='left'"):
         POSITIONS.join(TICKERS, on="ticker", how="outer")
@@ -94,7 +94,7 @@ def test_a_table_is_grouped_by_its_columns_and_the_result_is_a_table_by_group() 
     totals = POSITIONS.group_by("TICKER").aggregate(n=hr.count(), total=hr.sum("amount"))
     assert totals.columns == ("ticker", "n", "total")
     assert [column.type for column in totals.result_columns] == ["STRING", "BIGINT", "BIGINT"]
-    assert totals.identity == ("ticker",)
+    assert totals.key == ("ticker",)
     joined = totals.join(TICKERS, on="ticker")
     assert joined.columns == ("ticker", "n", "total", "name", "founded")
     assert totals.fingerprint() != POSITIONS.group_by("client").aggregate(n=hr.count()).fingerprint()
@@ -122,12 +122,12 @@ def test_aggregates_that_cannot_give_a_row_back_are_refused() -> None:
 def test_totals_and_windows_are_sides_and_what_cannot_be_one_is_refused() -> None:
     totals = SALES.group_by("ticker").aggregate(n=hr.count())
     joined = totals.join(TICKERS, on="ticker")
-    assert joined.identity == ("ticker",)
+    assert joined.key == ("ticker",)
     assert joined.columns[:2] == ("ticker", "n")
     grouped = SALES.group_by("ticker")
     windows = grouped.window(hr.tumbling("1 minute"), grace="1 minute").aggregate(n=hr.count())
     counts = windows.suppress(hr.until_window_closes()).group_by("ticker").aggregate(windows=hr.count())
-    assert windows.join(TICKERS, on="ticker").identity == ("ticker", "window_start")
+    assert windows.join(TICKERS, on="ticker").key == ("ticker", "window_start")
     assert counts.longest_wait_ms == windows.longest_wait_ms == 120_000
     with refused("join: left: a throttled table cannot be joined", "Leave out .throttle"):
         totals.throttle("1 minute").join(TICKERS, on="ticker")

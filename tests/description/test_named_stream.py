@@ -26,10 +26,10 @@ def test_a_name_and_a_sink_may_come_in_either_order() -> None:
 
 
 def test_a_row_is_told_by_the_record_key_if_the_steps_keep_it() -> None:
-    assert READINGS.named("readings").identity == ("sensor",)
-    assert READINGS.select("value").named("values").identity == ()
-    assert READINGS.select("value").merge(LINES.select("length(text) AS value")).named("both").identity == ()
-    assert LINES.named("lines").identity == ()
+    assert READINGS.named("readings").key == ("sensor",)
+    assert READINGS.select("value").named("values").key == ()
+    assert READINGS.select("value").merge(LINES.select("length(text) AS value")).named("both").key == ()
+    assert LINES.named("lines").key == ()
 
 
 def test_a_name_changes_nothing_of_what_is_made_of_the_stream() -> None:
@@ -45,9 +45,6 @@ def test_columns_that_nobody_knows_are_refused() -> None:
         READINGS.transform(odd).named("odd")
 
 
-def test_rows_without_a_key_go_to_no_sink_that_goes_by_it() -> None:
-    with refused(
-        "the rows of this stream have no key, by which sink 'postgres-lines' tells one from another"
-    ):
-        LINES.to(hr.PostgresSink("lines"))
+def test_rows_without_a_key_go_to_any_sink() -> None:
+    assert LINES.to(hr.PostgresSink("lines")).named("lines").sinks
     assert LINES.to(hr.KafkaSink("others")).named("lines").sinks

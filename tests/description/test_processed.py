@@ -63,9 +63,9 @@ def counted(processor: Any = CountWords, **options: Any) -> Processed:
 def test_a_processor_gives_the_columns_of_its_output_and_goes_on_as_a_stream() -> None:
     node = counted().named("word_counts")
     assert node.columns == ("word", "n")
-    assert node.identity == ("word",)
+    assert node.key == ("word",)
     assert node.where("n > 3").columns == ("word", "n")
-    assert LINES.process(CountWords, output=OUTPUT).identity == ()
+    assert LINES.process(CountWords, output=OUTPUT).key == ()
     assert node.in_words == "One row for each that CountWords forwards, by word."
 
 
@@ -167,8 +167,7 @@ def test_what_is_no_processor_is_refused() -> None:
         counted(stores=[COUNT, COUNT])
     with refused("column 'word' of store 'counts' is a column of the group, too"):
         counted(stores=[hr.key_value_store("counts", "word STRING", "n BIGINT")])
-    with refused("the rows of this processor have no key, by which sink 'postgres-words'"):
-        counted(output="n BIGINT").to(hr.PostgresSink("words"))
+    assert counted(output="n BIGINT").to(hr.PostgresSink("words")).key == ()
 
 
 def test_a_store_has_a_name_and_a_key_with_an_order() -> None:
@@ -256,8 +255,8 @@ def test_several_outputs_are_one_table_and_each_is_a_stream() -> None:
         ("n", "INT"),
         ("at", "TIMESTAMP"),
     ]
-    assert node.identity == ("word", "output")
-    assert counted(output={"a": "word STRING", "b": "n INT"}).identity == ()
+    assert node.key == ("word", "output")
+    assert counted(output={"a": "word STRING", "b": "n INT"}).key == ()
     other = node.output_stream("unknown")
     assert other.columns == ("word", "at")
     assert node.output_stream("unknown") == node.where("output = 'unknown'").select("`word`", "`at`")

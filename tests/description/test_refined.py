@@ -22,7 +22,7 @@ def test_the_key_stays_first_and_other_columns_are_those_that_the_steps_leave() 
     )
     assert table.columns == ("id", "of", "Client", "age")
     assert [column.type for column in table.result_columns] == ["STRING", "STRING", "STRING", "INT"]
-    assert table.identity == ("id",)
+    assert table.key == ("id",)
     assert [topic.name for topic in table.topics] == ["positions", "tickers"]
     assert dict(table.origins) == {"of": "name", "Client": "client", "age": None}
     assert table.is_computed

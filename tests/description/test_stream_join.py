@@ -19,7 +19,7 @@ def test_a_join_of_streams_has_the_key_then_the_columns_of_both() -> None:
     assert found.columns == ("order_id", "payment_id", "paid", "amount")
     assert [column.type for column in found.result_columns] == ["STRING", "STRING", "INT", "INT"]
     assert [topic.name for topic in found.topics] == ["payments", "orders"]
-    assert found.identity == ("order_id",)
+    assert found.key == ("order_id",)
     assert found.longest_wait_ms == 65 * 60_000
     assert found.in_words == "One row per pair of records with the same order_id, at most 1 hour apart."
 

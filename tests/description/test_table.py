@@ -19,7 +19,7 @@ def test_a_table_has_its_key_first_and_then_the_other_columns() -> None:
     table = POSITIONS.with_column("twice", "amount * 2").select("twice", "ticker", "id").table()
     assert table.columns == ("id", "twice", "ticker")
     assert [column.type for column in table.result_columns] == ["STRING", "INT", "STRING"]
-    assert table.identity == ("id",)
+    assert table.key == ("id",)
     assert table.topics == (POSITIONS,)
     assert (table.day_column, table.longest_wait_ms) == (None, 0)
     assert table.in_words == "One row per id, as of its latest record."

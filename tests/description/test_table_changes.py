@@ -6,6 +6,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Table, TableChanges, with_unnamed, written_by
+from headrace.description.table_changes import KEY_DELETED
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -18,7 +19,7 @@ JOINED = POSITIONS.table().join(TICKERS.table(), on="ticker")
 
 def test_the_changes_of_a_table_have_its_columns_and_its_key() -> None:
     told = JOINED.changes().named("told")
-    assert (told.columns, told.identity) == (JOINED.columns, ("id",))
+    assert (told.columns, told.key) == ((*JOINED.columns, KEY_DELETED), ("id",))
     assert (told.topics, told.day_column) == (JOINED.topics, "__ingested_at")
     assert told.in_words == "One row per id and log commit that changes it: its row after the commit."
     assert told.where("amount > 1").columns == JOINED.columns
@@ -30,7 +31,11 @@ def test_what_is_no_table_has_no_changes() -> None:
     with refused("changes: Topic(", "is no table", "topic.table().changes()"):
         TableChanges(POSITIONS)  # type: ignore[arg-type]
     sliding = POSITIONS.group_by().window(hr.sliding("1 minute"), grace=0).aggregate(n=hr.count())
-    assert sliding.changes().columns == sliding.columns
+    assert sliding.changes().columns == (*sliding.columns, KEY_DELETED)
+    marked = hr.Topic("marked", key="id STRING", value="key_deleted BOOLEAN").table()
+    for make in (marked.changes, lambda: marked.suppress(hr.until_time_limit("1 minute"))):
+        with refused("the table has a column 'key_deleted'", ".select("):
+            make()
     with refused("changes: sliding window of 1 minute: windows that records make", "hr.tumbling"):
         sliding.suppress(hr.until_window_closes()).changes()
 
@@ -52,7 +57,7 @@ def test_a_transform_after_a_table_leads_to_a_table_of_the_same_key() -> None:
 
     made = JOINED.named("graded", owners=("team:us",)).transform(graded, "id STRING, grade INT")
     assert isinstance(made, Table)
-    assert (made.name, made.owners, made.columns, made.identity) == (
+    assert (made.name, made.owners, made.columns, made.key) == (
         "graded", ("team:us",), ("id", "grade"), ("id",)
     )  # fmt: skip
     step = written_by(made.topics[0])

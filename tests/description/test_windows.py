@@ -78,7 +78,7 @@ def test_sessions_have_a_gap_and_both_bounds_are_in_their_identity() -> None:
     node = topic.group_by().window(hr.session("5 minutes"), grace="1 minute").aggregate(n=hr.count())
     assert hr.session("5 minutes") == hr.SessionWindows(300_000)
     assert node.columns == ("sensor", "window_start", "window_end", "n")
-    assert node.identity == ("sensor", "window_start", "window_end")
+    assert node.key == ("sensor", "window_start", "window_end")
     assert node.longest_wait_ms == 360_000
     assert node.in_words == (
         "One row per sensor and session (gap 5 minutes), final 6 minutes of stream time after the window's end."
@@ -116,7 +116,7 @@ def test_sliding_windows_have_a_length_and_may_be_regrouped() -> None:
     topic = hr.Topic("readings", key="sensor STRING", value="site STRING, value DOUBLE")
     node = topic.group_by("site").window(hr.sliding("2 seconds"), grace="1 second").aggregate(n=hr.count())
     assert hr.sliding("2 seconds") == hr.SlidingWindows(2_000)
-    assert node.identity == ("site", "window_start")
+    assert node.key == ("site", "window_start")
     assert node.longest_wait_ms == 3_000
     assert node.in_words == (
         "One row per site and sliding window of 2 seconds, final 1 second of stream time after the window's end."

@@ -56,7 +56,7 @@ def written(spark: SparkSession, lake: Lake) -> Lake:
     rows = local_frame(
         session, [("s1", 1, 1, 0)], "sensor_id STRING, n INT, __sequence BIGINT, __ordinal INT"
     )
-    delivery = Delivery("counts", ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
+    delivery = Delivery("counts", ("sensor_id",), ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
     record_refusals(rows, delivery, [(1, 0, "no")], "the store")
     return lake
 

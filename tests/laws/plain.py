@@ -80,10 +80,10 @@ def by_identity(node: Node, rows: Iterable[Mapping[str, Any]]) -> dict[Any, Valu
     """Rows by key (by its value, if it is one column), with the other columns; a key that occurs twice is an error."""
     found: dict[Any, Value] = {}
     for row in rows:
-        key = tuple(shown(row[name]) for name in node.identity)
+        key = tuple(shown(row[name]) for name in node.key)
         at = key[0] if len(key) == 1 else key
         assert at not in found, f"{at} occurs twice"
-        found[at] = {name: shown(row[name]) for name in node.columns if name not in node.identity}
+        found[at] = {name: shown(row[name]) for name in node.columns if name not in node.key}
     return found
 
 

@@ -145,8 +145,8 @@ def test_each_way_of_folding_leads_to_the_rows_of_the_oracle(
     assert verdict.equal, verdict.first_differences
     if name in SINKS:
         node = driver._nodes[name]
-        columns = [column for column in node.columns if column not in node.identity]
-        read = {row[node.identity[0]]: {c: row[c] for c in columns} for row in driver.read(name).collect()}
+        columns = [column for column in node.columns if column not in node.key]
+        read = {row[node.key[0]]: {c: row[c] for c in columns} for row in driver.read(name).collect()}
         assert SINKS[name].table() == read
 
 

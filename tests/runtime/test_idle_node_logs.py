@@ -21,8 +21,7 @@ from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_commits import read_commits
-from headrace.nodes.sink_rows import SEQUENCE
-from headrace.operators.contract import TIMESTAMP
+from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import arrow_schema

@@ -13,6 +13,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
+from headrace.description.table_changes import KEY_DELETED
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
@@ -22,8 +23,7 @@ from headrace.log.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_commits import read_commits
-from headrace.nodes.sink_rows import SEQUENCE
-from headrace.operators.contract import TIMESTAMP
+from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import arrow_schema
@@ -43,14 +43,20 @@ CALM = VISITS.table().suppress(hr.until_time_limit("5 seconds")).named("calm")
 PAGES = hr.Topic("pages", key="pages INT", value="title STRING")
 TITLED = VISITS.lookup(PAGES.table(), on="pages", complete_first=True).named("titled")
 RESULTS = pa.schema(
-    [("id", pa.string()), ("pages", pa.int32()), (SEQUENCE, pa.int64()), (TIMESTAMP, pa.int64())]
+    [
+        ("id", pa.string()),
+        ("pages", pa.int32()),
+        (KEY_DELETED, pa.bool_()),
+        (SEQUENCE, pa.int64()),
+        (TIMESTAMP, pa.int64()),
+    ]
 )
 # Of each log commit its time, the stream time after it, and the limit that is set there, in seconds.
 COMMITS = ((10, 100, None), (20, 100, 60), (30, 130, None), (40, 170, 3), (50, 200, None))
 EXPECTED = [(10, 95), (20, 95), (30, 95), (40, 110), (50, 140)]
 
 
-TYPES = {"STRING": T.StringType(), "INT": T.IntegerType()}
+TYPES = {"STRING": T.StringType(), "INT": T.IntegerType(), "BOOLEAN": T.BooleanType()}
 
 
 @pytest.fixture(autouse=True)

@@ -312,7 +312,8 @@ def test_what_a_sink_refused_is_packed_too(session: SparkSession, kept: Kept) ->
         row = ("s1", number, number, 0)
         rows = local_frame(spark, [row], "sensor_id STRING, n INT, __sequence BIGINT, __ordinal INT")
         node.sinks[0].deliver(
-            rows, Delivery("counts", ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
+            rows,
+            Delivery("counts", ("sensor_id",), ("sensor_id",), ("n",), lake.refused("counts", "refusing")),
         )
     refused = read(spark, lake.refused("counts", "refusing"))
     before = sorted(map(tuple, refused.collect()))

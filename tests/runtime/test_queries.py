@@ -108,7 +108,7 @@ def _windows_that_are_open(sql: LakeSql, views: Views) -> None:
 
 def _by_their_keys(views: Views, node: Node) -> None:
     for row in rows_of(views.read(node)):
-        found = views.get(node, [row[name] for name in node.identity])
+        found = views.get(node, [row[name] for name in node.key])
         assert found is not None
         assert in_utc([found]) == in_utc([row])
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import headrace as hr
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.local import workbench
 from headrace.local.workbench import Workbench
 
@@ -54,6 +54,11 @@ def test_a_record_that_the_broker_refuses_is_an_error(here: Workbench) -> None:
     with pytest.raises(TransientError, match="'readings': the broker did not take 1 of 2 records") as error:
         here.send(READINGS, {"id": "a"}, {"id": "refused"})
     assert "it is too large" in str(error.value)
+
+
+def test_a_time_that_kafka_takes_for_another_is_refused(here: Workbench) -> None:
+    with pytest.raises(TerminalError, match="takes 0 for the present"):
+        here.send(READINGS, {"id": "a"}, at="1970-01-01T00:00:00Z")
 
 
 def test_a_key_that_is_null_is_no_text(here: Workbench) -> None:

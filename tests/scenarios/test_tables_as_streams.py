@@ -72,9 +72,14 @@ def rows(driver: TestDriver, name: str) -> list[tuple[Any, ...]]:
 
 
 FOUND = {
-    "calm": [("p1", "A", 20, "X"), ("p1", None, None, None), ("p3", "A", 1, "X")],
-    "now": [("X", 2, 8)],
-    "changes": [("p1", "A", 10, "X"), ("p1", "A", 20, "X"), ("p1", None, None, None), ("p4", "A", 7, "X")],
+    "calm": [("p1", "A", 20, "X", False), ("p1", None, None, None, True), ("p3", "A", 1, "X", False)],
+    "now": [("X", 2, 8, False)],
+    "changes": [
+        ("p1", "A", 10, "X", False),
+        ("p1", "A", 20, "X", False),
+        ("p1", None, None, None, True),
+        ("p4", "A", 7, "X", False),
+    ],
     "doubled": [("p3", 2), ("p4", 14)],
     "priced": [("o1", "p1", "A", 20, "X"), ("o2", "p1", None, None, None)],
 }

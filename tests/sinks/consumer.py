@@ -28,7 +28,7 @@ def arrived(broker: Broker, topic: str, *, guarded: bool = False, chained: bool 
     """All records of a topic by partition and offset; guarded: only those beyond the highest position of their path."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"}
     consumer = Consumer(settings | {"enable.auto.commit": False, "isolation.level": "read_committed"})
-    found, highest = [], dict[tuple[Any, ...], tuple[int, int]]()
+    found, highest = [], dict[tuple[Any, ...], tuple[int, ...]]()
     for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
         place = TopicPartition(topic, partition, 0)
         _, end = consumer.get_watermark_offsets(place, timeout=10)
@@ -42,8 +42,8 @@ def arrived(broker: Broker, topic: str, *, guarded: bool = False, chained: bool 
                 chain = json.loads(headers.get(HEADER) or b"[]")
                 record = Arrived(partition, message.key(), message.value(), message.timestamp(), chain)
                 if guarded:
-                    path, at = (chain[0][0], chain[0][1], partition), (chain[0][2], chain[0][3])
-                    if at <= highest.get(path, (-1, -1)):
+                    path, at = (*chain[0][:2], partition), tuple(chain[0][2:])
+                    if at <= highest.get(path, (-1,)):
                         continue
                     highest[path] = at
                 found.append(record)

@@ -19,7 +19,7 @@ from headrace.sinks.postgres_tables import Target
 
 TARGET = Target.of(
     "silent",
-    Delivery("a_node", ("id",), ("id",), "file:/nowhere"),
+    Delivery("a_node", ("id",), ("id",), ("id",), "file:/nowhere"),
     T.StructType([T.StructField("id", T.LongType())]),
 )
 

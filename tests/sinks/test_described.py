@@ -87,12 +87,17 @@ def test_what_is_said_wrongly_is_refused(sink: Any, said: str) -> None:
         sink()
 
 
-def test_the_key_is_of_the_identity() -> None:
-    with pytest.raises(DescriptionError, match="'n' is not in the identity of the rows, customer_id, page"):
-        totals().to(hr.KafkaSink("t", key=["n"]))
-    with pytest.raises(DescriptionError, match="a part of the identity"):
-        totals().to(hr.KafkaSink("t", key=["customer_id"]))
+def test_revised_rows_have_their_own_key_and_appended_rows_any_of_their_columns() -> None:
+    for key in (["n"], ["customer_id"]):
+        with pytest.raises(DescriptionError, match="is not the key of the rows, customer_id, page"):
+            totals().to(hr.KafkaSink("t", key=key))
     assert windows().to(hr.KafkaSink("t", key=["customer_id"])).sinks
+    stream = visits.where("page <> 'x'").named("stream")
+    for key in (["page"], ["__sequence", "__place"]):
+        assert stream.to(hr.KafkaSink("t", key=key)).sinks
+    with pytest.raises(DescriptionError, match="'n' is no column of the rows") as error:
+        stream.to(hr.KafkaSink("t", key=["n"]))
+    assert "customer_id, page, __sequence, __place" in str(error.value)
 
 
 def test_a_topic_that_the_node_reads_is_no_sink_of_it() -> None:

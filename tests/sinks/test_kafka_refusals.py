@@ -51,7 +51,7 @@ def topic(kafka: Broker) -> str:
 
 @pytest.fixture
 def to(tmp_path: Path) -> Delivery:
-    return Delivery("a_node", ("id",), ("id",), f"file:{tmp_path}/refused")
+    return Delivery("a_node", ("id",), ("id",), ("id",), f"file:{tmp_path}/refused")
 
 
 def test_an_event_time_that_the_broker_does_not_take_stops_no_other_row(

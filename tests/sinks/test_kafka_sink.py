@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Producer
 
 import headrace as hr
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import records_in
 from headrace.sinks import Delivery
@@ -42,7 +43,7 @@ def numbers(spark: SparkSession, count: int, sequence: int = 1, text: str = "'x'
 
 
 def delivery(tmp_path: Path) -> Delivery:
-    return Delivery("a_node", ("id",), ("id", "text"), f"file:{tmp_path}/refused")
+    return Delivery("a_node", ("id",), ("id",), ("id", "text"), f"file:{tmp_path}/refused")
 
 
 def places(found: list[Arrived]) -> dict[int, list[tuple[int, int]]]:
@@ -64,6 +65,33 @@ def test_it_keeps_the_protocol_for_a_reader_that_goes_by_position(
     too_long = "x" * 2_000_000
     kit = SinkKit(spark, sink_to(kafka, topic), rows, refused=lambda: too_long, any_order=False)
     assert len(kit.run()) == 9
+
+
+def test_it_keeps_the_protocol_for_rows_that_are_only_appended(
+    spark: SparkSession, kafka: Broker, new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(3)
+
+    def rows() -> list[dict[str, Any]]:
+        return [json.loads(each.value or b"") for each in arrived(kafka, topic, guarded=True)]
+
+    kit = SinkKit(spark, sink_to(kafka, topic), rows, any_order=False, appended=True)
+    assert len(kit.run()) == 5
+
+
+def test_a_compacted_topic_is_refused_where_a_key_has_several_rows(
+    spark: SparkSession, kafka: Broker, new_topic: Callable[[int], str], tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    set_topic(kafka, topic, {"cleanup.policy": "compact"})
+    to, rows = replace(delivery(tmp_path), identity=("__sequence", "__place")), numbers(spark, 3)
+    with pytest.raises(TerminalError, match="is compacted") as error:
+        sink_to(kafka, topic).deliver(rows, to)
+    assert "key=['__sequence', '__place']" in str(error.value), "the way out"
+    options = {"bootstrap.servers": kafka.bootstrap_servers}
+    hr.KafkaSink(topic, key=("__sequence", "__place"), options=options).deliver(rows, to)
+    sink_to(kafka, topic).deliver(rows, delivery(tmp_path))
+    assert len(arrived(kafka, topic)) == 6
 
 
 def test_each_partition_is_in_order_and_a_second_delivery_repeats_it(

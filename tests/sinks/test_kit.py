@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,7 +41,9 @@ class MemorySink:
             if row["text"] == "refuse me" and self.broken != "refusal":
                 refusals.append((at[0], row["__ordinal"], "it asked for it"))
                 continue
-            key = json.dumps([row[column] for column in delivery.identity])
+            key = repr(
+                [row[column] for column in (delivery.key if self.broken == "key" else delivery.identity)]
+            )
             if self.broken == "repeat":
                 key = f"{key}{number}{len(self.rows)}"
             known = self.rows.get(key)
@@ -56,7 +57,7 @@ class MemorySink:
     def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
         """What is not newer gives way."""
         for row in rows.collect():
-            key = json.dumps([row[column] for column in delivery.identity])
+            key = repr([row[column] for column in delivery.identity])
             at, _ = known = self.rows.get(key, ((0, b""), None))
             new = (row["__sequence"], bytes(row["__place"]))
             wins = at <= new if self.broken == "correction" else at[0] <= through
@@ -108,6 +109,14 @@ def test_each_way_of_breaking_it_is_found(broken: str, claim: str, spark: SparkS
     kit = kit_of(spark, sink)
     with pytest.raises(AssertionError, match=claim):
         kit.check(claim)
+
+
+def test_a_sink_that_keeps_one_row_of_each_key_loses_rows_that_are_only_appended(spark: SparkSession) -> None:
+    sink = MemorySink()
+    assert len(SinkKit(spark, sink, sink.held, appended=True).run()) == 6
+    broken = MemorySink("key")
+    with pytest.raises(AssertionError, match="rows_of_one_key_stay_apart"):
+        SinkKit(spark, broken, broken.held, appended=True).check("rows_of_one_key_stay_apart")
 
 
 def test_a_claim_that_cannot_be_tried_is_named(spark: SparkSession) -> None:

@@ -41,7 +41,7 @@ def made(spark: SparkSession, schema: str, rows: list[tuple[Any, ...]], sequence
 
 
 def delivery(tmp_path: Path, *columns: str, identity: tuple[str, ...] = ("id",)) -> Delivery:
-    return Delivery("a_node", identity, columns, f"file:{tmp_path}/refused")
+    return Delivery("a_node", identity, identity, columns, f"file:{tmp_path}/refused")
 
 
 def held(database: psycopg.Connection, table: str) -> list[dict[str, Any]]:
@@ -68,6 +68,19 @@ def test_it_keeps_the_protocol(spark: SparkSession, postgres: Postgres) -> None:
     )
     assert "micro_batches_in_another_order_lead_to_the_same" in kit.claims
     assert len(kit.run()) == 15
+
+
+def test_it_keeps_the_protocol_for_rows_that_are_only_appended(
+    spark: SparkSession, postgres: Postgres
+) -> None:
+    def rows() -> list[dict[str, Any]]:
+        with psycopg.connect(postgres.dsn) as connection:
+            return held(connection, "appended_kit")
+
+    assert len(SinkKit(spark, hr.PostgresSink("appended_kit"), rows, appended=True).run()) == 6
+    with psycopg.connect(postgres.dsn) as connection:
+        remembered = connection.execute("SELECT to_regclass('appended_kit__deleted')").fetchone()
+    assert remembered == (None,), "nothing older has the identity of an appended row"
 
 
 def test_every_type_arrives_as_it_is(

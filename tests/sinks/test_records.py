@@ -32,7 +32,7 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 def records(frame: DataFrame, identity: tuple[str, ...], partitions: int = 3, **sink: Any) -> DataFrame:
     columns = tuple(name for name in frame.columns if not name.startswith("__"))
-    delivery = Delivery("a_node", identity, columns, "file:/nowhere")
+    delivery = Delivery("a_node", identity, identity, columns, "file:/nowhere")
     return hr.KafkaSink("t", **sink).records(frame, delivery, partitions)
 
 

@@ -324,7 +324,7 @@ class ApplyChanges:
             min(upto_ms.values(), default=0)
             for upto_ms in (commit.record.get("progress", {}).get("upto_ms", {}), runner.progress.upto_ms)
         ]
-        return compare_generations(before, after, node.identity, min(reached))
+        return compare_generations(before, after, node.key, min(reached))
 
     def _deliver(self, act: Act) -> Act:
         """Let sinks have all rows, if that was asked for; what they got before a crash changes nothing."""

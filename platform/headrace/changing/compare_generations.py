@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.lifecycle.compare_rows import LOG, ONLY_IN, TABLE, differing_rows
-from headrace.nodes.sink_rows import SEQUENCE
+from headrace.operators.contract import SEQUENCE
 from headrace.spark.comparable import comparable_rows
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Differences:
     """The differences.
 
     rows_before, rows_after  of the tables, as far as they are compared
-    added, removed, changed  rows, by identity; a changed row has other values in a column that both tables have
+    added, removed, changed  rows, by key; a changed row has other values in a column that both tables have
     columns_added, columns_removed  columns that only one of them has, or has with another type
     examples                 some rows, in words
     """
@@ -58,12 +58,12 @@ class Differences:
 
 
 def compare_generations(
-    before: DataFrame, after: DataFrame, identity: Sequence[str], through_ms: int
+    before: DataFrame, after: DataFrame, key: Sequence[str], through_ms: int
 ) -> Differences:
     """Compare the tables of a node.
 
     In: before, after  all columns of the result tables
-        identity       the columns that tell one row from all others
+        key            the columns that say what a row is about
         through_ms     the log commit through which both have read
     """
     if SEQUENCE in before.columns and SEQUENCE in after.columns:
@@ -79,11 +79,11 @@ def compare_generations(
     counts = before.count(), after.count()
     if not shared:
         return Differences(*counts, counts[1], counts[0], 0, *columns)
-    own = [name for name in identity if name in shared]
-    key = own if own and len(own) == len(identity) else shared
+    own = [name for name in key if name in shared]
+    by = own if own and len(own) == len(key) else shared
     differing = differing_rows(*(comparable_rows(side, shared) for side in (after, before))).persist()
     try:
-        return Differences(*counts, *_counted(differing, key), *columns, _examples(differing, key))
+        return Differences(*counts, *_counted(differing, by), *columns, _examples(differing, by))
     finally:
         differing.unpersist()
 

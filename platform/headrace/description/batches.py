@@ -57,7 +57,7 @@ class Batches(Emitting):
         return self.stream.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """`batch_id`: made of the first record's position and of the group."""
         return ("batch_id",)
 

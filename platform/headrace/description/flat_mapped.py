@@ -10,10 +10,8 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.flat_map import FlatMap, check_ordinal
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.schema import ResultColumn
-from headrace.description.sink import CorrectableSink
 from headrace.description.stream import Stream
 from headrace.description.wording import listed
-from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.topic import Topic
@@ -42,12 +40,6 @@ class FlatMapped(Emitting):
         if self.ordinal is not None:
             check_ordinal(self.ordinal, columns)
         super().__post_init__()
-        for sink in self.sinks:
-            if isinstance(sink, CorrectableSink) and self.ordinal is None:
-                raise DescriptionError(
-                    f"to: several rows of this stream have one key, by which sink '{sink.name}' tells one from another.",
-                    hint="Name a column that numbers the rows of a record: .flat_map(…, ordinal='number').",
-                )
 
     @property
     def stream(self) -> Stream:
@@ -60,7 +52,7 @@ class FlatMapped(Emitting):
         return self.rows.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The record key, if all topics have it and the steps keep it, and the ordinal, if it is a column."""
         key = common_key(self.stream)
         return (*key, self.ordinal) if key and self.ordinal is not None else key

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _FIXES = {
     "group_by": "Name the columns: .group_by('…').",
-    "lookup": "Give each topic the same, hr.Topic(…, key='id STRING').",
     "table": "A table has the record key: give each topic the same, hr.Topic(…, key='id STRING').",
 }
 

@@ -74,16 +74,16 @@ class Join(Refinable):
         return max(self.left.longest_wait_ms, self.right.longest_wait_ms)
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The key of the left table."""
-        return self.left.identity
+        return self.left.key
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The left key, then what is selected; without a selection the left columns, then the right values."""
         if self.selection is None:
             return (*self.left.result_columns, *self._right_values)
-        key = {name: column for name, column in _by_name(self.left).items() if name in self.identity}
+        key = {name: column for name, column in _by_name(self.left).items() if name in self.key}
         chosen = [self._column(expression) for expression in self.selected if expression.name not in key]
         return (*key.values(), *chosen)
 
@@ -104,9 +104,7 @@ class Join(Refinable):
         which = {INNER: "that has a match", LEFT: "with its match or nulls", OUTER: "of either table"}[
             self.how
         ]
-        return (
-            f"One row per {listed(self.identity)} {which}, by {listed(self.on)}; always of the latest rows."
-        )
+        return f"One row per {listed(self.key)} {which}, by {listed(self.on)}; always of the latest rows."
 
     def rules(self) -> dict[str, Any]:
         """Both sides, the columns, the kind and the selection; how it is computed is no part."""
@@ -120,11 +118,11 @@ class Join(Refinable):
 
     @property
     def _right_values(self) -> tuple[ResultColumn, ...]:
-        key = self.right.identity
+        key = self.right.key
         return tuple(column for column in self.right.result_columns if column.name not in key)
 
     def _check_on(self) -> None:
-        shape, key = self.left.shape, self.right.identity
+        shape, key = self.left.shape, self.right.key
         object.__setattr__(self, "on", tuple(shape.resolve(name, "join: on") for name in self.on))
         if len(self.on) != len(key):
             raise DescriptionError(
@@ -138,10 +136,10 @@ class Join(Refinable):
                     f"join: '{name}' is {mine.type} on the left and '{theirs}' is {other.type} on the right.",
                     hint=f"Cast it before: .with_column('{name}', 'CAST({name} AS {other.type})').table().",
                 )
-        if self.how == OUTER and self.on != self.left.identity:
+        if self.how == OUTER and self.on != self.left.key:
             raise DescriptionError(
                 f"join: how='outer' is by the keys of both tables: on names {listed(self.on)}, and the key of the left "
-                f"table is {listed(self.left.identity)}.",
+                f"table is {listed(self.left.key)}.",
                 hint="Name its columns in their order; by other columns join with how='left'.",
             )
 
@@ -165,14 +163,14 @@ class Join(Refinable):
             for path in sorted(expression.paths):
                 self._check_path(path, f"join: select({expression.sql!r})")
             is_key = expression.repeats in ((expression.name,), ("left", expression.name))
-            if expression.name in self.identity and not is_key:
+            if expression.name in self.key and not is_key:
                 raise DescriptionError(
                     f"join: select: {expression.sql!r} takes the place of the key column '{expression.name}'.",
                     hint="Give it another name; the left key stays as it is.",
                 )
         names = [expression.name for expression in self.selected]
-        values = [name for name in names if name not in self.identity]
-        refuse_repeats([*self.identity, *values], "join: select")
+        values = [name for name in names if name not in self.key]
+        refuse_repeats([*self.key, *values], "join: select")
         refuse_reserved(names, "join: select")
 
     def _check_path(self, path: tuple[str, ...], what: str) -> None:

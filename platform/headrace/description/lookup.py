@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import key_of, require_known_columns
+from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn
@@ -122,9 +122,9 @@ class Lookup(Emitting):
         return tuple(topic.name for topic in self.right.topics if topic.tells_changes)
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The record key: to a sink, a later row of a key replaces an earlier one."""
-        return key_of(self.stream, "lookup")
+    def key(self) -> tuple[str, ...]:
+        """The record key of the stream, if all its topics have it and the steps keep it."""
+        return common_key(self.stream)
 
     @property
     def day_column(self) -> str:
@@ -145,7 +145,7 @@ class Lookup(Emitting):
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The columns of the stream, then the values of the table."""
         assert self.stream.columns is not None
-        key, shape = self.right.identity, self.stream.shape
+        key, shape = self.right.key, self.stream.shape
         own = [(name, shape.type_of(name)) for name in self.stream.columns]
         return (
             *(
@@ -230,7 +230,7 @@ class Lookup(Emitting):
             )
 
     def _check_on(self) -> None:
-        shape, key = self.stream.shape, self.right.identity
+        shape, key = self.stream.shape, self.right.key
         object.__setattr__(self, "on", tuple(shape.resolve(name, "lookup: on") for name in self.on))
         if len(self.on) != len(key):
             raise DescriptionError(

@@ -9,10 +9,8 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.schema import ResultColumn
-from headrace.description.sink import CorrectableSink
 from headrace.description.stream import Stream
 from headrace.description.wording import listed
-from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.topic import Topic
@@ -34,12 +32,6 @@ class NamedStream(Emitting):
     def __post_init__(self) -> None:
         require_known_columns(self.rows, "named")
         super().__post_init__()
-        for sink in self.sinks:
-            if isinstance(sink, CorrectableSink) and not self.identity:
-                raise DescriptionError(
-                    f"to: the rows of this stream have no key, by which sink '{sink.name}' tells one from another.",
-                    hint="Give each topic the same key, hr.Topic(…, key='id STRING'), and keep it in .select(…).",
-                )
 
     @property
     def stream(self) -> Stream:
@@ -56,8 +48,8 @@ class NamedStream(Emitting):
         return self.rows.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The record key, if all topics have it and the steps keep it; to a sink, a key's later row replaces the earlier."""
+    def key(self) -> tuple[str, ...]:
+        """The record key, if all topics have it and the steps keep it."""
         return common_key(self.rows)
 
     @property

@@ -105,15 +105,26 @@ class Node(WaysOn, ABC):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
 
-    @property
-    @abstractmethod
-    def identity(self) -> tuple[str, ...]:
-        """The columns that tell one row of its table from all others."""
+    if TYPE_CHECKING:  # a table has a field of this name
+
+        @property
+        @abstractmethod
+        def key(self) -> tuple[str, ...]:
+            """The columns that say what a row is about: a record key, a group; empty: rows have none.
+
+            It is the record key for readers of the node, and the message key of Kafka sinks. Several appended rows may
+            have one key; for what tells rows apart see `operators.contract.Operator.identity`.
+            """
 
     @property
     @abstractmethod
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The columns of its table."""
+
+    @property
+    def record_columns(self) -> tuple[ResultColumn, ...]:
+        """The columns that readers of its log get."""
+        return self.result_columns
 
     @property
     def day_column(self) -> str | None:

@@ -19,7 +19,7 @@ class NodeOutput(Topic):
     """The rows of a node that are final, each a record. It has one partition; its log is written by the node.
 
     In:  written_by  a node whose columns have known types; its name may follow from its description
-    Out: the record key is the node's identity, the value all other columns
+    Out: the record key is the node's key, the value all its other `record_columns`
     Law: the log follows from the node's rows and from the logs of its topics alone. A row's commit time is that of the log
          commit that made it final; its stream time is the highest closing time of the commits before, less how long the
          node waits (`longest_wait_ms`). So no row is late downstream only because its node waited for it.
@@ -33,7 +33,7 @@ class NodeOutput(Topic):
 
         Raises: DescriptionError when the node has no name, or the type of a column is known to Spark alone
         """
-        columns = {each.name: Column(each.name, each.type, nullable=True) for each in node.result_columns}
+        columns = {each.name: Column(each.name, each.type, nullable=True) for each in node.record_columns}
         for column in columns.values():
             if column.type == "computed":
                 what = "A step" if is_unnamed(node.required_name) else f"Node '{node.required_name}'"
@@ -41,7 +41,7 @@ class NodeOutput(Topic):
                     f"{what} is read by another one, and only Spark knows the type of '{column.name}'.",
                     hint=f"Say it where it is computed: {node.how_to_type(column.name)}.",
                 )
-        key = [columns.pop(name) for name in node.identity if name in columns]
+        key = [columns.pop(name) for name in node.key if name in columns]
         if not columns:  # a value has columns
             columns, key = {column.name: column for column in key}, []
         return cls(

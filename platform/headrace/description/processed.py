@@ -18,7 +18,6 @@ from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
 from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
-from headrace.description.sink import CorrectableSink
 from headrace.description.stores import Store
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -100,12 +99,6 @@ class Processed(Emitting):
         self._check_errors()
         object.__setattr__(self, "order", checked_order(self))
         super().__post_init__()
-        for sink in self.sinks:
-            if isinstance(sink, CorrectableSink) and not self.identity:
-                raise DescriptionError(
-                    f"to: the rows of this processor have no key, by which sink '{sink.name}' tells one from another.",
-                    hint="Let the output have the columns that the stream is grouped by.",
-                )
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -150,8 +143,8 @@ class Processed(Emitting):
         return self.where(condition).select(*columns)
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns of a group, if each output has them all: to a sink, a later row of a group replaces the earlier."""
+    def key(self) -> tuple[str, ...]:
+        """The columns of a group, if each output has them all, and the name of the output."""
         if not self.by:
             return ()
         outputs = [*self.outputs.values()] or [self.output_columns]

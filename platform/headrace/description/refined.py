@@ -59,9 +59,9 @@ class Refined(Refinable):
         return self.table.longest_wait_ms
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The key of the table."""
-        return self.table.identity
+        return self.table.key
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -80,7 +80,7 @@ class Refined(Refinable):
     def origins(self) -> Mapping[str, str | None]:
         """For each column that is not in the key, the table's column that it repeats; None: SQL computes it."""
         found: dict[str, str | None] = {name: name for name in self.table.values}
-        key = {name: name for name in self.identity}
+        key = {name: name for name in self.key}
         for step in self.steps:
             match step:
                 case Select(expressions):
@@ -109,7 +109,7 @@ class Refined(Refinable):
     def in_words(self) -> str:
         """One sentence for people."""
         which = " that passes its conditions" if self.filters else ""
-        return f"One row per {listed(self.identity)}{which}; always of the latest rows."
+        return f"One row per {listed(self.key)}{which}; always of the latest rows."
 
     def rules(self) -> dict[str, Any]:
         """The table and the steps."""
@@ -120,7 +120,7 @@ class Refined(Refinable):
 
     def _after(self, shape: Shape, step: RowStep) -> Shape:
         """The columns after a step: those of the key stay, and stay first."""
-        after, key = step.applied_to(shape), self.identity
+        after, key = step.applied_to(shape), self.key
         assert after.columns is not None
         others = [name for name in after.columns if not self._is_key(name)]
         types = {name: of for name, of in after.types.items() if not self._is_key(name)}
@@ -129,11 +129,11 @@ class Refined(Refinable):
 
     def _is_key(self, name: str) -> bool:
         """True for a column of the key in any spelling: SQL compares names without case."""
-        return name.lower() in {of.lower() for of in self.identity}
+        return name.lower() in {of.lower() for of in self.key}
 
     def _check_key(self, step: RowStep) -> None:
         """Refuse a step that makes another column of the key, or one that is hardly told from it."""
-        for name in self.identity:
+        for name in self.key:
             if step.replaces(name):
                 raise DescriptionError(
                     f"{_VERBS[type(step)]}: '{name}' is a column of the table's key, by which its rows are told apart.",

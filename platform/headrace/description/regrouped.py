@@ -86,7 +86,7 @@ class TableAggregate(Refinable):
         return self.table.longest_wait_ms
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The group columns."""
         return self.by
 

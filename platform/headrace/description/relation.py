@@ -28,7 +28,7 @@ R = TypeVar("R", bound="Relation")
 
 
 class Relation(Node, kind="table"):
-    """Current rows, one for each value of the key columns (`identity`)."""
+    """Current rows, one for each value of the key columns (`key`)."""
 
     @property
     def shape(self) -> Shape:
@@ -39,7 +39,7 @@ class Relation(Node, kind="table"):
     @property
     def values(self) -> tuple[str, ...]:
         """The columns that are not in the key."""
-        return tuple(name for name in self.columns if name not in self.identity)
+        return tuple(name for name in self.columns if name not in self.key)
 
     @property
     def no_side(self) -> tuple[str, str] | None:

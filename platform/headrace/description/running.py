@@ -42,7 +42,7 @@ class RunningAggregate(Refinable):
         return self.stream.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The group columns."""
         return self.by
 

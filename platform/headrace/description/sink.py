@@ -14,12 +14,16 @@ class Delivery:
     """The rows of one delivery: whose they are, and what tells them apart.
 
     node      the node's name
-    identity  the columns that tell one row from all others; a later row of the same identity replaces an earlier one
+    key       the columns that say what a row is about: the message key; several rows may have one, and it may be empty
+    identity  the columns that tell one row from all others; a later row of the same identity replaces an earlier one.
+              Rows that are only appended have `__sequence` and `__place`. Names that begin with `__` are not among
+              `columns`, and `rows` has them
     columns   the columns to deliver; others begin with `__`
     refused   URI of the Delta table for rows that the sink's store refuses (the sink creates it when it needs it)
     """
 
     node: str
+    key: tuple[str, ...]
     identity: tuple[str, ...]
     columns: tuple[str, ...]
     refused: str
@@ -41,13 +45,17 @@ class Sink(Protocol):
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Put rows into the store; return when they are there for good.
 
-        In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
-                TIMESTAMP (event time); `__sequence` BIGINT, the log commit that caused the row; `__place` BINARY, its place
-                among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place; of a named
-                stream or a flat map `__chain` STRING, the source chain of the row (see `hr.KafkaSink`). Among rows of one
-                identity the one with the higher sequence is newer, and in one sequence the one with the higher place. A
-                table gives one row for each identity and log commit, so a delivery may hold several rows of an identity, in
-                any order
+        In:     rows  `delivery.columns` and, of `delivery.identity`, those that begin with `__`; besides these
+                `__deleted` BOOLEAN   the identity is gone, and other columns are null; never true of rows that are only
+                                      appended
+                `__timestamp` TIMESTAMP  event time
+                `__sequence` BIGINT   the log commit that caused the row
+                `__place` BINARY      its place among the rows of that commit, compared byte by byte
+                `__ordinal` INT       its rank by place
+                `__chain` STRING      of a named stream or a flat map the source chain of the row (see `hr.KafkaSink`)
+        Law:    among rows of one identity the one with the higher sequence is newer, and in one sequence the one with the
+                higher place. A table gives one row for each identity and log commit, so a delivery may hold several rows
+                of an identity, in any order
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
         """
         ...

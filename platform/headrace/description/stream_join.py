@@ -85,8 +85,8 @@ class StreamJoin(Emitting):
         return tuple(name for name in self.right.columns or () if name not in self.right_on)
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The key of the join, as in Kafka Streams: to a sink, a later row of a key replaces an earlier one."""
+    def key(self) -> tuple[str, ...]:
+        """The key of the join, as in Kafka Streams."""
         return self.on
 
     @property

@@ -10,9 +10,10 @@ from headrace.description.emitting import Emitting
 from headrace.description.grouping import refuse_regrouping, why_regrouped
 from headrace.description.relation import apart
 from headrace.description.running import RunningAggregate
+from headrace.description.schema import ResultColumn
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.table import TIMESTAMP, Table
-from headrace.description.table_changes import table_of_changes
+from headrace.description.table_changes import KEY_DELETED, refuse_mark, table_of_changes
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import SessionWindows, SlidingWindows, TimeWindows
 from headrace.description.wording import a_value, listed
@@ -20,7 +21,6 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.relation import Relation
-    from headrace.description.schema import ResultColumn
     from headrace.description.topic import Topic
 
 Updated = RunningAggregate | WindowedAggregate | Table
@@ -31,7 +31,8 @@ class Suppressed(Emitting):
     """The value of an aggregate or a table each time that a wait is over; rows are appended and never revised.
 
     In:  updated  what makes the updates; its groups are the record key, for each partition is suppressed by itself
-    Out: the columns of `updated`; of a deleted key of a table the values are null. One row for each wait.
+    Out: the columns of `updated`, and of a table `key_deleted`: of a deleted key it is true, and the values are null.
+         One row for each wait.
     Law: a function of the log of its topic alone: per partition, record by record in the log's order.
     Source: Kafka Streams, KTableSuppressProcessorSupplier.java.
     """
@@ -61,6 +62,8 @@ class Suppressed(Emitting):
                 f"suppress: a {self.updated.window.in_words} is made by its records, and waits by its changes.",
                 hint="Write .suppress(hr.until_time_limit(…)), which follows them.",
             )
+        if isinstance(self.updated, Table):
+            refuse_mark(self.updated, "suppress")
         refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
 
@@ -75,14 +78,17 @@ class Suppressed(Emitting):
         return self.updated.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """That of what is updated: to a sink, a later row replaces an earlier one."""
-        return self.updated.identity
+    def key(self) -> tuple[str, ...]:
+        """That of what is updated."""
+        return self.updated.key
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
-        """Those of what is updated."""
-        return self.updated.result_columns
+        """Those of what is updated; of a table also whether the key is gone."""
+        if not isinstance(self.updated, Table):
+            return self.updated.result_columns
+        said = "True: the key is gone, and all columns beside it are null."
+        return (*self.updated.result_columns, ResultColumn(KEY_DELETED, "BOOLEAN", said))
 
     @property
     def day_column(self) -> str:
@@ -112,7 +118,7 @@ class Suppressed(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        return f"One row per {listed(self.identity)} and wait: its latest value, {self.policy.in_words}."
+        return f"One row per {listed(self.key)} and wait: its latest value, {self.policy.in_words}."
 
     def rules(self) -> dict[str, Any]:
         """The updated node, the limit, and a bound that makes rows leave early."""

@@ -76,11 +76,6 @@ class Table(Refinable):
         return self.stream.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The key columns."""
-        return self.key
-
-    @property
     def values(self) -> tuple[str, ...]:
         """The columns that are not in the key."""
         assert self.stream.columns is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from headrace.description.emitting import Emitting
 from headrace.description.relation import Relation, apart, require_side
+from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import SessionWindows, SlidingWindows
@@ -15,17 +16,18 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from headrace.description.schema import ResultColumn
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
+
+KEY_DELETED = "key_deleted"
 
 
 @dataclass(frozen=True)
 class TableChanges(Emitting):
     """The changes of a table: one row for each key and log commit that changes the key's row, appended and never revised.
 
-    Out: the columns of the table. A row holds what the key is worth after the commit. Where the key is gone, the other
-         columns are null; for readers such a row is a tombstone, and to sinks a delete.
+    Out: the columns of the table, and `key_deleted` BOOLEAN. A row holds what the key is worth after the commit. Where the
+         key is gone, `key_deleted` is true and the columns beside the key are null; for readers it is a tombstone.
     Law: L31: which changes there are, and their order, follows from the logs of the table's topics alone.
     Source: Kafka Streams, KTable.toStream.
     """
@@ -44,6 +46,7 @@ class TableChanges(Emitting):
             )
         if not grows(self.changed):
             require_side(self.changed, "changes")
+        refuse_mark(self.changed, "changes")
         super().__post_init__()
 
     @property
@@ -52,13 +55,19 @@ class TableChanges(Emitting):
         return self.changed.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """The key of the table: to a sink, a later row of a key replaces an earlier one."""
-        return self.changed.identity
+    def key(self) -> tuple[str, ...]:
+        """The key of the table."""
+        return self.changed.key
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
-        """Those of the table."""
+        """Those of the table, and whether the key is gone."""
+        said = "True: the key is gone, and all columns beside it are null."
+        return (*self.changed.result_columns, ResultColumn(KEY_DELETED, "BOOLEAN", said))
+
+    @property
+    def record_columns(self) -> tuple[ResultColumn, ...]:
+        """Those of the table: a key that is gone is a tombstone."""
         return self.changed.result_columns
 
     @property
@@ -74,13 +83,20 @@ class TableChanges(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        return (
-            f"One row per {listed(self.identity)} and log commit that changes it: its row after the commit."
-        )
+        return f"One row per {listed(self.key)} and log commit that changes it: its row after the commit."
 
     def rules(self) -> dict[str, Any]:
         """The table."""
         return {"changes": self.changed.rules()}
+
+
+def refuse_mark(table: Relation, what: str) -> None:
+    """Refuse a table with a column of the name that marks deletions among appended rows."""
+    if KEY_DELETED in table.columns:
+        raise DescriptionError(
+            f"{what}: the table has a column '{KEY_DELETED}', which is the name of the column that marks deletions.",
+            hint=f"Give the table's column another name: .select(…, '{KEY_DELETED} AS …').",
+        )
 
 
 def grows(table: object) -> TypeGuard[WindowedAggregate]:
@@ -103,7 +119,7 @@ def table_of_changes(table: Relation) -> Table:
     In:     table  its name, sinks and owners do not matter
     Raises: DescriptionError when the type of a column is known to Spark alone
     """
-    return Table(_changes_of(table), table.identity, throttle_ms=table.throttle_ms)
+    return Table(_changes_of(table), table.key, throttle_ms=table.throttle_ms)
 
 
 def transformed(table: Relation, function: Callable[[Any], Any], columns: str) -> Table:
@@ -111,13 +127,13 @@ def transformed(table: Relation, function: Callable[[Any], Any], columns: str) -
     plain, kept = apart(table)
     rows = _changes_of(plain).transform(function, columns)
     made = rows.columns or ()
-    missing = [name for name in table.identity if name not in made]
+    missing = [name for name in table.key if name not in made]
     if missing:
         raise DescriptionError(
             f"transform: '{missing[0]}' is a column of the table's key, and not among the columns {listed(made)}.",
             hint=f"Keep it: .transform(function, columns='{missing[0]} …, …').",
         )
-    return Table(rows, table.identity, throttle_ms=table.throttle_ms, **kept)
+    return Table(rows, table.key, throttle_ms=table.throttle_ms, **kept)
 
 
 def _changes_of(table: Relation) -> Stream:

@@ -154,9 +154,9 @@ class WindowedAggregate(Relation):
         return self.stream.topics
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def key(self) -> tuple[str, ...]:
         """The group columns and `window_start`; of a session `window_end` too."""
-        return (*self.by, *self.window.identity)
+        return (*self.by, *self.window.key)
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:

@@ -37,7 +37,7 @@ class TimeWindows:
         object.__setattr__(self, "size_ms", size_ms)
         object.__setattr__(self, "advance_ms", advance_ms)
 
-    identity = (START,)
+    key = (START,)
     bounds = ("First moment of the window.", "End of the window, itself outside.")
 
     @property
@@ -69,7 +69,7 @@ class SessionWindows:
             raise DescriptionError("session gap: 0 ms is too short.", hint="The shortest is '1 ms'.")
         object.__setattr__(self, "gap_ms", gap_ms)
 
-    identity = (START, END)
+    key = (START, END)
     bounds = ("First event of the session.", "Last event of the session, itself inside.")
 
     @property
@@ -100,7 +100,7 @@ class SlidingWindows:
             raise DescriptionError("time difference: 0 ms is too short.", hint="The shortest is '1 ms'.")
         object.__setattr__(self, "difference_ms", difference_ms)
 
-    identity = (START,)
+    key = (START,)
     bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
 
     @property

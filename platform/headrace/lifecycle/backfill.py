@@ -37,6 +37,7 @@ from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
+from headrace.nodes.sink_rows import identity_of
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.same_rows import rows_not_of, rows_of
@@ -275,7 +276,7 @@ class Backfill:
     def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
         """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
         users = [name for name in differing.columns if not name.startswith("__")]
-        order = [F.col(quote(name)) for name in (*self._operator.identity, ONLY_IN)]
+        order = [F.col(quote(name)) for name in (*identity_of(self.node, differing), ONLY_IN)]
         within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
         some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
         shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
@@ -287,12 +288,12 @@ class Backfill:
 
     def _correct_sinks(self, recomputed: DataFrame, differing: DataFrame) -> tuple[SinkVerdict, ...]:
         """Let the sinks hold what the table holds after the swap."""
-        node, identity = self.node, [*self._operator.identity]
+        node, identity = self.node, identity_of(self.node, differing)
         if not self._operator.appended:
             held, progress = snapshot(self._spark, self._lake, node)
             through_ms = self._operator.frontier_ms(progress)
             if held.state is not None and not self._whole:  # of what has changed since, sinks have later rows
-                differing = rows_not_of(differing, pending(held.state, held.folded), node.identity)
+                differing = rows_not_of(differing, pending(held.state, held.folded), node.key)
             right = right_rows_of_table(node, self._standing.state, differing, through_ms)
             return correct_sinks(self._lake, node, right, through_ms)
         through_ms = self._operator.frontier_ms(self.progress)
@@ -307,7 +308,7 @@ class Backfill:
 
         In: held  the lease of the node's backfills, which is looked at behind the fence: this process may have been paused
         """
-        identity = [*self._operator.identity]
+        identity = identity_of(self.node, differing)
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
         come = rows_of(recomputed, windows, identity).withColumn("__insert", F.lit(True))
         go = windows.withColumn("__insert", F.lit(False))

@@ -52,7 +52,9 @@ from headrace.nodes.node_tables import undescribed
 from headrace.nodes.older_rows import is_made, since_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import all_found_in
+from headrace.nodes.sink_rows import with_place
 from headrace.nodes.topics import nodes_below
+from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
@@ -275,7 +277,8 @@ class Erasure:
     def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
         """Refused rows of the key, and those of results that were removed or have changed."""
         spark, values = self._spark, key_values(self._topic, self._raw)
-        identities = gone.select(as_json(node.identity).alias("identity")).distinct()
+        identity = operator_for(node).identity
+        identities = with_place(node, gone).select(as_json(identity).alias("identity")).distinct()
         for sink in node.sinks:
             path = self._lake.refused(node.required_name, sink.name)
             if not lakes.exists(path):

@@ -47,8 +47,8 @@ from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
-from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.operators.contract import SEQUENCE
 from headrace.oracle.log import AT_THE_END
 from headrace.oracle.reader_time import Commit
 from headrace.oracle.relations import rows_at
@@ -165,12 +165,12 @@ class _Check:
             case FlatMapped():
                 return self.node.told_by or self.node.comparable_columns
             case NamedStream() | Processed():
-                return self.node.identity or self.node.comparable_columns
+                return self.node.key or self.node.comparable_columns
             case Suppressed():
                 return self.node.by
             case Relation() | TableChanges():
                 return _group_of(leftmost(_relation(self.node))[1])
-        return self.node.identity
+        return self.node.key
 
     @cached_property
     def table(self) -> DataFrame:
@@ -258,7 +258,7 @@ class _Check:
         feed, leaf = leftmost(node.right, below(part, RIGHT))
         if node.how == OUTER or isinstance(leaf, TableAggregate):
             return None
-        names, of = _group_of(leaf), node.right.identity
+        names, of = _group_of(leaf), node.right.key
         own = [tuple(key[of.index(name)] for name in names) for key in refers]
         return self._references(feed, names, own)
 

@@ -207,16 +207,11 @@ class Redrive:
 
 def unsendable(letter: Letter, limits: TopicLimits) -> str | None:
     """Why a letter that can be read is not sent; None: it is. In: limits  of the topic."""
-    if letter.timestamp_ms == 0:
-        return (
-            "timestamp: Kafka's client takes 0 for the present; correct it with timestamp_ms, 1 for example"
-        )
     headers = sum(len(name) + len(content or b"") for name, content in letter.headers)
     size = len(letter.key or b"") + len(letter.value or b"") + headers + RECORD_OVERHEAD_BYTES
     if size > limits.record_bytes_max:
         return f"the record is too long for its topic, which takes {limits.record_bytes_max:,} bytes"
-    now_ms = int(time.time() * 1000)
-    return limits.refusal(letter.key, now_ms if letter.timestamp_ms is None else letter.timestamp_ms, now_ms)
+    return limits.refusal(letter.key, letter.timestamp_ms, int(time.time() * 1000))
 
 
 def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> list[str | None]:

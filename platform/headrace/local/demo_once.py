@@ -92,7 +92,7 @@ def run_demo_once(*, records: int, console: Console | None = None) -> bool:
     for node in nodes:
         name = node.required_name
         finals = views.read(node)
-        console.print(_table(f"{name}: {finals.count():,} rows", finals.orderBy(*node.identity)))
+        console.print(_table(f"{name}: {finals.count():,} rows", finals.orderBy(*node.key)))
         fates = views.ledger(node).groupBy("fate").sum("records").withColumnRenamed("sum(records)", "records")
         console.print(
             _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)

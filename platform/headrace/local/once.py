@@ -81,6 +81,6 @@ def _rows(node: Node, views: Views) -> Table:
     shown = Table(title=f"{node.required_name}: {rows:,} row{'' if rows == 1 else 's'}", title_justify="left")
     for column in frame.columns:
         shown.add_column(column)
-    for row in frame.orderBy(*node.identity).limit(ROWS_SHOWN).collect():
+    for row in frame.orderBy(*node.key).limit(ROWS_SHOWN).collect():
         shown.add_row(*(str(value) for value in row))
     return shown

@@ -22,6 +22,7 @@ from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.spark.topic_limits import NOT_SENDABLE_MS
 from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
@@ -86,9 +87,11 @@ class Workbench:
                 f"Topic '{topic.name}' holds {topic.format}, and send writes JSON.",
                 hint=f"Use a producer of your own: the broker is at {self.bootstrap_servers}.",
             )
+        stamp, refused = round(time.time() * 1000) if at is None else _milliseconds(at), list[str]()
+        if stamp in NOT_SENDABLE_MS:
+            raise TerminalError(f"Topic '{topic.name}': at={at!r} is {NOT_SENDABLE_MS[stamp]}.")
         self._make([topic])
         producer = Producer({"bootstrap.servers": self.bootstrap_servers})
-        stamp, refused = round(time.time() * 1000) if at is None else _milliseconds(at), list[str]()
         for value in values:
             body = None if value is None else json.dumps(value).encode()
             producer.produce(
@@ -122,7 +125,7 @@ class Workbench:
 
     def read(self, node: Node) -> DataFrame:
         """The table of a node, in the order of its identity."""
-        return self._views.read(node).orderBy(*node.identity)
+        return self._views.read(node).orderBy(*node.key)
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
         """The windows that are not closed yet, with their values so far."""

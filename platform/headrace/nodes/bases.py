@@ -56,7 +56,7 @@ class Bases:
         fold = f"fold/{self._name}"
         record = {"writer": fold, "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
         changes = self._operator.compacted(state, self.folded)
-        merge = partial(upsert, changes=changes, identity=self._operator.identity, record=record)
+        merge = partial(upsert, changes=changes, identity=self._operator.node.key, record=record)
         as_maintainer(self._results, lambda writer: merge(self._require_same_rows(writer)), carries=[fold])
         self.folded = progress.batch
 

@@ -128,7 +128,7 @@ def tells_changes(node: Node) -> bool:
 
 def _require_comparable(node: Node, results: pa.Schema) -> None:
     """Refuse maps in the identity. Descriptions refuse the types that they state; only Spark knows the others."""
-    for name in node.identity:
+    for name in node.key:
         if name in results.names and has_maps(results.field(name).type):
             raise DescriptionError(
                 f"Node '{node.required_name}': column '{name}' tells its rows apart and holds a MAP.",
@@ -185,7 +185,7 @@ def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema
 
 
 def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, pa.Schema]) -> pa.Schema:
-    keys = [sides[LEFT].field(name) for name in node.identity]
+    keys = [sides[LEFT].field(name) for name in node.key]
     selection = selection_of(node, part, pa.schema([]))
     carried = pa.schema(
         [

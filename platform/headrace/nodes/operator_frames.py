@@ -33,10 +33,6 @@ from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
-from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
-from headrace.fold.records import ELEMENT
-from headrace.fold.stream_joins.both_sides import SIDE
-from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.fold.time_limits.limits_in_force import standing
 from headrace.nodes import state_views
@@ -45,9 +41,9 @@ from headrace.nodes.current_results import changes, current, newest, pending
 from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
-from headrace.nodes.sink_rows import SEQUENCE, changed_rows, final_rows
+from headrace.nodes.sink_rows import changed_rows, final_rows
 from headrace.nodes.updates import updates
-from headrace.operators.contract import POSITION
+from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -109,28 +105,6 @@ class OperatorFrames:
     def shows_open(self) -> bool:
         """Whether windows that are still open are rows of the table, too."""
         return isinstance(self.node, WindowedAggregate) and self.node.suppression is None
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns that tell one row of the result table from all others."""
-        match self.node:
-            case Lookup() | NamedStream():
-                return POSITION
-            case FlatMapped():
-                return (*POSITION, ELEMENT)
-            case StreamJoin():
-                return (*POSITION, *PARTNER, *((SIDE,) if self.node.shares_topics else ()))
-            case Processed():
-                return (SEQUENCE, *PLACE_IN_COMMIT)
-            case TableChanges(
-                changed=WindowedAggregate(window=SessionWindows())
-            ):  # a key may move to another partition
-                return (*self.node.identity, SEQUENCE, PARTITION)
-            case TableChanges():
-                return (*self.node.identity, SEQUENCE)
-            case Suppressed():
-                return (*self.node.identity, PARTITION, "__opened_offset")
-        return self.node.identity
 
     @property
     def clock(self) -> str:

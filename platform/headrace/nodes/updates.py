@@ -49,13 +49,13 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
     """
     assert held.state is not None
     node = of.operator.node
-    users, identity = _columns(node), [F.col(quote(name)) for name in node.identity]
+    users, identity = _columns(node), [F.col(quote(name)) for name in node.key]
     running = state_views.running_sessions(of, held.state).where(~F.col(DELETED))
     running = running.select(*users, F.col(BATCH).cast("long"))
     still_open = state_views.open_windows(of, held.state, progress.clock)
     assert still_open is not None
     known = finals.select(*identity).unionByName(still_open.select(*identity))
-    gone = rows_not_of(running.select(*identity).distinct(), known, node.identity)
+    gone = rows_not_of(running.select(*identity).distinct(), known, node.key)
     last_word = gone.select(*identity, F.lit(None).cast("long").alias(BATCH))
     both = finals.select(*users, BATCH).unionByName(running)
     return both.unionByName(last_word, allowMissingColumns=True)
@@ -64,9 +64,9 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
 def _worth(of: BoundOperator, held: Held) -> DataFrame:
     """The values of each entry after each micro-batch that touched it. For a forgotten entry: the row that left last."""
     node = of.operator.node
-    users, groups = _columns(node), [F.col(quote(name)) for name in node.identity]
+    users, groups = _columns(node), [F.col(quote(name)) for name in node.key]
     left = F.struct("__sequence", F.col("__offset").isNull(), "__offset", "__sub", "__opened_ms")
-    others = [F.col(quote(name)) for name in node.columns if name not in node.identity]
+    others = [F.col(quote(name)) for name in node.columns if name not in node.key]
     last = held.results.groupBy(*groups).agg(F.max_by(F.struct(*others), left).alias("__row"))
     before = last.select(*groups, "__row.*").select(*users, F.lit(0).cast("long").alias(BATCH))
     if held.state is None:

@@ -82,7 +82,7 @@ class KeyedReads:
     def get(self, node: Node, key: Any) -> dict[str, Any] | None:
         """Read the current row of a key. The node's results are revised: totals, a table, a join, groups of a table.
 
-        In:     key  the values of the columns that tell its rows apart (`node.identity`): a mapping by name, a sequence in
+        In:     key  the values of the columns that tell its rows apart (`node.key`): a mapping by name, a sequence in
                      their order, or the value itself where there is one; texts are read as the column's type
         Out:    the node's columns; None: there is no row of this key now
         Raises: DescriptionError when the node's results are not revised, or the key has other columns; TerminalError when
@@ -92,8 +92,8 @@ class KeyedReads:
         values = key_values(node, key)
         results, state = self._tables(node)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
-        wanted = {name: _typed(node, name, values[name], results) for name in node.identity}
-        keyed = with_keys(pa.table(wanted), node.identity)
+        wanted = {name: _typed(node, name, values[name], results) for name in node.key}
+        keyed = with_keys(pa.table(wanted), node.key)
         sought = keyed[KEY][0].as_py()
         # The base first: what is folded into it later is still in the state.
         base = current_base(results.uri, node)
@@ -131,7 +131,7 @@ def key_values(node: Node, key: Any) -> dict[str, Any]:
 
     Raises: DescriptionError
     """
-    name, columns = node.required_name, node.identity
+    name, columns = node.required_name, node.key
     if node.day_column is not None:
         raise DescriptionError(
             f"Node '{name}': its rows are final, and several may have one key.",

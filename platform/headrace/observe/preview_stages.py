@@ -40,10 +40,10 @@ from headrace.log.promise import write_promise
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
-from headrace.nodes.sink_rows import SEQUENCE
 from headrace.observe.newest_records import copy_newest
 from headrace.observe.preview import Stage
 from headrace.observe.views import Views, fates_of
+from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.settings import Settings
 from headrace.spark.jars import spark_jars
@@ -209,7 +209,7 @@ def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     elif operator_of(node).appended and not isinstance(node, WindowedAggregate):  # of which some may be open
         order = (SEQUENCE, *operator_for(node).order)
     else:
-        order = node.identity
+        order = node.key
     comparable = [field.name for field in frame.schema if "map<" not in field.dataType.simpleString()]
     by = (F.col(quote(name)) for name in order if name in comparable)
     kept = [F.col(name).alias(label) for label, name in shown.items()]

@@ -33,11 +33,11 @@ from headrace.lake.storage import delta_uri
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
-from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
 from headrace.nodes.topics import topics_of
 from headrace.observe.duckdb_readers import literal, load_readers
+from headrace.operators.contract import SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

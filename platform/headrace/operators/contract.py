@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from headrace.description.clocks import WallWait
 
 INGESTED_AT, TIMESTAMP = "__ingested_at", "__timestamp"
+SEQUENCE, PLACE = "__sequence", "__place"
+OF_PLACE = (SEQUENCE, PLACE)  # the identity of rows that are only appended
 POSITION = (TOPIC, PARTITION, OFFSET)
 ORDER_OF_CHANGES = (*POSITION, TIMESTAMP, KEY)  # of the changes of any table
 
@@ -50,11 +52,15 @@ class Operator(Protocol):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that say what a row is about."""
+        """The columns that say what a row is about (see `Node.key`)."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that tell a row of the table from all others."""
+        """The columns that tell a row from all others, in the lake and in every sink.
+
+        `__sequence` is the log commit that caused the row. `__place` is its place among the rows of that commit, as bytes
+        that are made of the columns of `order` (see `nodes.sink_rows`).
+        """
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -78,13 +84,13 @@ class OfNode(Generic[AnyNode]):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The identity."""
-        return self.node.identity
+        """As the description says."""
+        return self.node.key
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """As the description says."""
-        return self.node.identity
+        """The key: a later row of a key replaces the earlier one, or there is none."""
+        return self.node.key
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -95,3 +101,12 @@ class OfNode(Generic[AnyNode]):
     def waits(self) -> Waits:
         """As the description says."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits)
+
+
+class Appended(OfNode[AnyNode]):
+    """Rows that are only appended: several may have one key, so a row is told from all others by its place."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The log commit, and the place in it."""
+        return OF_PLACE

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.description import SlidingWindows
+from headrace.description.table_changes import KEY_DELETED
 from headrace.oracle.log import Log, Results, Values
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
@@ -27,13 +28,13 @@ def changed_windows(node: TableChanges, of: WindowedAggregate, log: Log) -> Resu
     for at_ms in sorted({row.at_ms for row in log.rows if row.fate is None}):
         then = told(of, log.through(at_ms))
         rows = [*then.rows, *then.open]
-        now = {(identity(row[n] for n in of.identity), row.get("__partition")): row for row in rows}
+        now = {(identity(row[n] for n in of.key), row.get("__partition")): row for row in rows}
         for key in {*before, *now}:
             old, new = before.get(key), now.get(key)
             if old and new and identity(old[n] for n in of.columns) == identity(new[n] for n in of.columns):
                 continue
-            shown = new or {name: value for name, value in (old or {}).items() if name in of.identity}
-            own = {"__deleted": new is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
+            shown = new or {name: value for name, value in (old or {}).items() if name in of.key}
+            own = {KEY_DELETED: new is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
             columns = {name: value for name, value in shown.items() if name in of.columns}
             found.rows.append(dict.fromkeys(node.columns) | columns | own)
         before = now

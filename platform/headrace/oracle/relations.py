@@ -14,7 +14,7 @@ from headrace.description import Join, Refined, RunningAggregate, Table, TableAg
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
 from headrace.description.join import OUTER
-from headrace.description.table_changes import grows
+from headrace.description.table_changes import KEY_DELETED, grows
 from headrace.oracle import windows
 from headrace.oracle.aggregates import Group, Total, usable
 from headrace.oracle.fates import LATE, USED, refused
@@ -75,8 +75,8 @@ def changed_rows(node: TableChanges, log: Log) -> Results:
     for (_, at_ms), (before, after) in changes(node.changed, log).items():
         if before and after and identity(before.values()) == identity(after[name] for name in before):
             continue
-        shown = after or {name: value for name, value in (before or {}).items() if name in node.identity}
-        own = {"__deleted": after is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
+        shown = after or {name: value for name, value in (before or {}).items() if name in node.key}
+        own = {KEY_DELETED: after is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
         found.rows.append(dict.fromkeys(node.columns) | shown | own)
     return found
 
@@ -150,9 +150,9 @@ def key_of_pair(node: Join, pair: Pair) -> Values:
     """The key of a join's row: that of the left row or, if there is none, that of the right one."""
     left, right = pair
     if left is not None:
-        return {name: left[name] for name in node.identity}
+        return {name: left[name] for name in node.key}
     assert right is not None
-    return {name: right[other] for name, other in zip(node.identity, node.right.identity, strict=True)}
+    return {name: right[other] for name, other in zip(node.key, node.right.key, strict=True)}
 
 
 def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
@@ -165,7 +165,7 @@ def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
         for side, of in ((LEFT, node.left), (RIGHT, node.right))
     }
     for expression in node.selected:
-        if expression.name in node.identity:
+        if expression.name in node.key:
             continue
         *named, name = expression.repeats or ("",)
         side = named[0] if named else LEFT if name.lower() in columns[LEFT] else RIGHT
@@ -184,7 +184,7 @@ def _refined(node: Refined, rows: Rows, log: Log) -> Rows:
     else:
         made = [{name: value[origin] for name, origin in node.origins.items() if origin} for value in values]
     return {
-        key: Version(version.made_of, {name: version.value[name] for name in node.identity} | dict(value))
+        key: Version(version.made_of, {name: version.value[name] for name in node.key} | dict(value))
         for (key, version), value in zip(rows.items(), made, strict=True)
         if value is not None
     }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import RunningAggregate, Table, WindowedAggregate
 from headrace.description.suppression import EMIT_EARLY, SPILL
+from headrace.description.table_changes import KEY_DELETED
 from headrace.oracle import tables, windows
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, SET_LIMITS, TICK, TOMBSTONE, USED, refused, refused_by_table
@@ -198,13 +199,13 @@ def shown_entry(node: Suppressed, entry: Entry, worth: Any) -> Values:
     of = node.updated
     if isinstance(of, Table):
         if not tables.deletes(worth):
-            return {**tables.shown(of, worth), "__deleted": False}
+            return {**tables.shown(of, worth), KEY_DELETED: False}
         key = {name: plain(worth.values[name]) for name in of.key}
-        return {**key, **dict.fromkeys(of.values), "__deleted": True}
+        return {**key, **dict.fromkeys(of.values), KEY_DELETED: True}
     if isinstance(of, RunningAggregate):
-        return {**worth.shown(), "__deleted": False}
+        return dict(worth.shown())
     window = windows.shown(of, worth, entry[1])
-    return {**{name: window[name] for name in of.columns}, "__deleted": False}
+    return {name: window[name] for name in of.columns}
 
 
 def _set(node: Suppressed, buffer: Buffer, said: str) -> None:

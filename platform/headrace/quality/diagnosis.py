@@ -94,7 +94,7 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
 
 
 def _window_difference(row: dict[str, Any], books: Books) -> WindowDifference:
-    group, partitions = group_text(row, books.node.identity[:-1]), tuple(sorted(row["__partitions"]))
+    group, partitions = group_text(row, books.node.key[:-1]), tuple(sorted(row["__partitions"]))
     return WindowDifference(group, row["__start"], partitions, row["__in_log"], row["__in_results"])
 
 
@@ -118,7 +118,7 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
 
 def _differing_windows(closed: DataFrame, books: Books) -> DataFrame:
     """One row per window whose records differ: the group columns, __start, in_log, in_results, partitions."""
-    groups = [F.col(quote(name)) for name in books.node.identity[:-1]]
+    groups = [F.col(quote(name)) for name in books.node.key[:-1]]
     partition = F.concat_ws(" partition ", "__topic", F.col("__partition").cast("string"))
     log = closed.select(
         *groups,

@@ -151,7 +151,7 @@ def _examples(expectation: Expectation, rows: DataFrame, node: Node) -> str:
     """The first rows that fail, where a row alone tells."""
     if expectation.condition is None:
         return ""
-    shown = [name for name in dict.fromkeys((*node.identity, *expectation.columns)) if name in rows.columns]
+    shown = [name for name in dict.fromkeys((*node.key, *expectation.columns)) if name in rows.columns]
     texts = [f"({row_text(row, shown)})" for row in examples(rows, expectation)]
     return f", such as {joined(texts)}" if texts else ""
 
@@ -167,7 +167,7 @@ def _seen(expectation: Expectation, value: Any, node: Node) -> str:
     is_measure = (
         isinstance(value, int | float)
         and expectation.of.__name__ not in OF_ONE_ROW
-        and not {*expectation.columns} & {*node.identity}
+        and not {*expectation.columns} & {*node.key}
     )
     return "" if value is None or (can_be_erased(node) and not is_measure) else f"; observed: {short(value)}"
 

@@ -75,14 +75,14 @@ class JoinSides:
             rows.where(~F.col(DELETED)).select(*(F.col(quote(n)).alias(as_) for n, as_ in names.items()))
             for rows, names in ((left, carried.left), (right, carried.right))
         )
-        pairs = zip(node.on, node.right.identity, strict=True)
+        pairs = zip(node.on, node.right.key, strict=True)
         same = (self._same(mine[quote(carried.left[a])], theirs[quote(carried.right[b])]) for a, b in pairs)
         both = mine.join(theirs, reduce(lambda one, other: one & other, same), node.how)
         values = carried.values
         if node.selection is None:
             values = {name: f"left.{quote(name)}" for name in node.left.values}
             values |= {name: f"right.{quote(name)}" for name in node.right.values}
-        key = {name: f"{RESULT}:{name}" for name in node.identity}
+        key = {name: f"{RESULT}:{name}" for name in node.key}
         whole = both.select("*", *(column.alias(key[name]) for name, column in self._keys(carried).items()))
         told = computed_columns({RESULT: replace(carried, values=values)}, whole)
         keys = (F.col(quote(carry)).alias(name) for name, carry in key.items())
@@ -95,12 +95,12 @@ class JoinSides:
 
     def _keys(self, carried: Selection) -> dict[str, Column]:
         """The key columns of the join, of rows with those of both sides."""
-        left = {name: F.col(quote(carried.left[name])) for name in self.node.identity}
+        left = {name: F.col(quote(carried.left[name])) for name in self.node.key}
         if self.node.how != OUTER:
             return left
-        pairs = zip(left.items(), self.node.right.identity, strict=True)
+        pairs = zip(left.items(), self.node.right.key, strict=True)
         return {name: F.coalesce(mine, F.col(quote(carried.right[other]))) for (name, mine), other in pairs}
 
     def orphans(self) -> DataFrame:
         """The left rows that refer to a right row, with `__orphan`: that row does not exist."""
-        return state_views.orphans(self.of, self.state, self.refers, self.node.identity, self.node.on)
+        return state_views.orphans(self.of, self.state, self.refers, self.node.key, self.node.on)

@@ -42,7 +42,7 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
         return Check(
             name, None, lambda _: Finding("No record has been read yet: there is nothing to compare.")
         )
-    key = [F.col(quote(column)) for column in node.identity]
+    key = [F.col(quote(column)) for column in node.key]
     chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
     assert books.held.state is not None
     sides = JoinSides.in_state(books.held.state, node)
@@ -77,7 +77,7 @@ def _as_structs(rows: DataFrame, node: Join, name: str) -> DataFrame:
     """The node's identity as KEY, and its columns as one struct that can be compared."""
     row = F.struct(*(F.col(quote(column)) for column in node.columns))
     whole = comparable_rows(rows.select(row.alias(name)))
-    key = F.struct(*(F.col(name)[column].alias(column) for column in node.identity))
+    key = F.struct(*(F.col(name)[column].alias(column) for column in node.key))
     return whole.select(key.alias(KEY), name)
 
 
@@ -109,7 +109,7 @@ def _commonest(orphans: DataFrame, node: Join) -> str:
 
 def _difference(row: dict[str, Any], node: Join) -> str:
     """Which key differs, and in which columns."""
-    key = group_text(row[KEY], node.identity)
+    key = group_text(row[KEY], node.key)
     ours, theirs = row[JOINED], row[STORED]
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return f"{key} ({'missing' if theirs is None else 'too many'})"

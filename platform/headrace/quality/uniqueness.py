@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, rows_unique
 from headrace.quality.words import counted, group_text, joined, moment
 
@@ -56,35 +57,30 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
 
 def rows_are_unique(results: DataFrame, node: Node) -> Check:
     """The check of a result table whose rows are revised."""
-    name, table = "rows_are_unique", node.required_name
+    name, table, key = "rows_are_unique", node.required_name, node.key
     rows = results.count()
 
     def explain(unique: bool) -> Finding:
         if unique:
-            words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(node.identity)}."
+            words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(key)}."
             return Finding(words, {"rows": rows, "duplicates": 0})
-        with copies(results, node.identity) as several:
+        with copies(results, key) as several:
             found, surplus = totals(several)
             first = several.limit(SHOWN).collect()
-        shown = [f"{group_text(r.asDict(), node.identity)} ({r[COPIES]} rows)" for r in first]
+        shown = [f"{group_text(r.asDict(), key)} ({r[COPIES]} rows)" for r in first]
         words = more_than_once(found, "row", table, surplus)
         return Finding(
             f"{words}, first {joined(shown)}; backfill the table to leave one row of each.",
             {"rows": rows - surplus, "duplicates": surplus},
         )
 
-    return Check(name, rows_unique(results, node.identity) if rows else None, explain)
+    return Check(name, rows_unique(results, key) if rows else None, explain)
 
 
 def windows_are_final(results: DataFrame, node: Node) -> Check:
     """The check of the result table of a windowed aggregate."""
-    name, table, identity = "windows_are_final", node.required_name, node.identity
+    name, table, identity = "windows_are_final", node.required_name, operator_for(node).identity
     by, rows = identity[: identity.index("window_start")], results.count()
-    if "window_end" in identity:
-        identity = (
-            *identity,
-            "__partition",
-        )  # sessions: a key that has moved has its own in either partition
     if not rows:
         words = f"{table} holds no closed window yet: nothing can stand twice."
         return Check(name, None, lambda _: Finding(words))

@@ -45,7 +45,7 @@ class KafkaSink:
     """Delivers what a node emits to a Kafka topic, each row with its place in the order of the node's results.
 
     In:     topic    it must exist
-            key      columns of the node's identity; None: all of it. One STRING column is plain UTF-8, else JSON
+            key      columns; None: the node's key. One STRING column is plain UTF-8, else JSON
             header   name of the record header with the source chain
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
             format, key_format  "json", or hr.Avro(…), hr.Protobuf(…), hr.JsonSchema(…) of values and keys; without a schema
@@ -127,19 +127,26 @@ class KafkaSink:
     def check(self, node: Node) -> None:
         """Raise DescriptionError for a topic that the node itself reads, and for columns that cannot be its key."""
         self._refuse_own_input(node)
-        identity, key = node.identity, tuple(self.key or node.identity)
-        unknown = [name for name in key if name not in identity]
+        if self.key is not None:
+            self._check_key(node, self.key)
+
+    def _check_key(self, node: Node, key: Sequence[str]) -> None:
+        from headrace.operators.registry import operator_for
+
+        if node.day_column is None:
+            if set(key) != set(node.key):
+                raise DescriptionError(
+                    f"KafkaSink '{self.topic}': key {listed(key)} is not the key of the rows, {listed(node.key)}, by which "
+                    "they are revised and deleted.",
+                    hint="Leave key out.",
+                )
+            return
+        known = dict.fromkeys((*node.columns, *operator_for(node).identity))
+        unknown = [name for name in key if name not in known]
         if unknown:
             raise DescriptionError(
-                f"KafkaSink '{self.topic}': key column '{unknown[0]}' is not in the identity of the rows, "
-                f"{listed(identity)}.",
-                hint="Leave key out, or name some of these.",
-            )
-        if node.day_column is None and set(key) != set(identity):
-            raise DescriptionError(
-                f"KafkaSink '{self.topic}': key {listed(key)} is a part of the identity, {listed(identity)}; "
-                "rows are revised and deleted by their key.",
-                hint="Leave key out.",
+                f"KafkaSink '{self.topic}': key column '{unknown[0]}' is no column of the rows.",
+                hint=f"Leave key out, or name some of {listed(tuple(known))}.",
             )
 
     def _refuse_own_input(self, node: Node) -> None:
@@ -171,12 +178,26 @@ class KafkaSink:
             partitions, limits = len(kafka.partitions()), kafka.limits()
         except TerminalError as missing:  # somebody may create it while the stream waits
             raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
+        if limits.is_compacted:
+            self._require_own_keys(delivery)
         options = {**kafka.settings.client_options(), **self.options}
         destination = Destination(self.topic, options, self.header, limits)
         records = self.records(rows, delivery, partitions)
         outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()
         store = f"Kafka's topic '{self.topic}'"
         record_refusals(rows, delivery, refusals_of(outcomes, store), store)
+
+    def _require_own_keys(self, delivery: Delivery) -> None:
+        """Refuse a compacted topic for rows of which several may have one key."""
+        names = self._names(delivery)
+        if not set(delivery.identity) <= set(names):
+            raise TerminalError(
+                f"Kafka's topic '{self.topic}' is compacted (cleanup.policy): it keeps one record of each key, and "
+                f"rows of node '{delivery.node}' with one key would be lost.",
+                detail=f"Key: {listed(names) if names else 'null'}; identity of the rows: {listed(delivery.identity)}.",
+                hint="Set cleanup.policy=delete, or let the key tell the rows apart: "
+                f"key=[{', '.join(map(repr, delivery.identity))}]. For the latest row of each key deliver a table.",
+            )
 
     def records(self, rows: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
         """The rows as records, as they are to be sent.
@@ -264,7 +285,7 @@ class KafkaSink:
         return as_json(names).cast("binary"), nothing
 
     def _names(self, delivery: Delivery) -> tuple[str, ...]:
-        return tuple(self.key or delivery.identity)
+        return tuple(self.key or delivery.key)
 
     def _kafka(self) -> KafkaTopic:
         from headrace.spark.kafka import KafkaSettings as FromEnvironment

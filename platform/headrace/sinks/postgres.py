@@ -108,7 +108,7 @@ class PostgresSink:
         from headrace.sinks.postgres_copy import copier, lines_of
         from headrace.sinks.postgres_merge import merge
         from headrace.sinks.postgres_session import kept_open, session
-        from headrace.sinks.postgres_tables import Target
+        from headrace.sinks.postgres_tables import Target, stored_columns
         from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
 
         dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
@@ -117,7 +117,7 @@ class PostgresSink:
             target.prepare(connection)
             connection.commit()
             copy = copier(dsn, target.copy_statement(), store)
-            parts = lines_of(rows, delivery.columns).coalesce(self.connections)
+            parts = lines_of(rows, stored_columns(delivery)).coalesce(self.connections)
             with kept_open(connection):
                 outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
             refused = refusals_of(outcomes, store)

@@ -41,7 +41,7 @@ _BACK = f"""
 DELETE FROM {{gone}} AS old USING {_NEWEST}
 WHERE NOT new.__deleted AND {{same}} AND {{yields_to_new}}"""
 # What is held yields to a row that is newer, or as old; to a correction, if it is not newer than what was corrected.
-_IS_OLDER = "(old.__sequence, coalesce(old.__place, '')) <= ({row}.__sequence, {row}.__place)"
+_IS_OLDER = "(old.__sequence, old.__place) <= ({row}.__sequence, {row}.__place)"
 _IS_CORRECTED = "old.__sequence <= {through}"
 _SUMMARY = "SELECT count(*), min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
 _HALF = """
@@ -74,9 +74,9 @@ def merge(
                 hint="The stream delivers again by itself.",
             )
         if first is not None:
-            if deletes:
+            gone = target.remembers and (deletes or target.remembers_deleted(connection))
+            if deletes and gone:
                 target.remember_deleted(connection)
-            gone = deletes or target.remembers_deleted(connection)
             _Merge(connection, target, refused, through, deletes=deletes, gone=gone).rows(first, last)
         connection.execute(target.fill("TRUNCATE {staging}"))
     return refused
@@ -109,7 +109,8 @@ class _Merge:
             ),
         }
         self._statements = [
-            *([_DELETED, _DELETE] if deletes else []),
+            *([_DELETED] if deletes and gone else []),
+            *([_DELETE] if deletes else []),
             _UPSERT,
             *([_BACK] if gone else []),
         ]

@@ -67,7 +67,7 @@ def column_type(data_type: T.DataType) -> str:
 class Target:
     """A target table with its companions.
 
-    columns   the delivered columns by name, with the types for a table that is made
+    columns   the delivered columns by name, with the types for a table that is made; those of the identity, too
     """
 
     table: sql.Identifier
@@ -88,13 +88,18 @@ class Target:
             sql.Identifier(*schemas, f"{name}__deleted"),
             table,
             delivery.identity,
-            tuple((column, column_type(schema[column].dataType)) for column in delivery.columns),
+            tuple((column, column_type(schema[column].dataType)) for column in stored_columns(delivery)),
         )
 
     @property
     def names(self) -> list[str]:
         """The columns that the target has of a row."""
         return [*(name for name, _ in self.columns), SEQUENCE, PLACE]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether deleted identities are remembered. An appended row is its own place: nothing older has its identity."""
+        return not set(self.identity) <= {SEQUENCE, PLACE}
 
     def prepare(self, connection: psycopg.Connection) -> None:
         """Make the target unless it is there, check it, and have an empty staging table like it.
@@ -185,6 +190,12 @@ def _key(connection: psycopg.Connection) -> str:
     """The key over the identity. Null is a group, so one row may have a null there; an older server refuses such a row."""
     has_null_keys = connection.info.server_version >= NULLS_NOT_DISTINCT_SINCE
     return f"{'UNIQUE NULLS NOT DISTINCT' if has_null_keys else 'PRIMARY KEY'} ({{identity}})"
+
+
+def stored_columns(delivery: Delivery) -> tuple[str, ...]:
+    """The columns of a delivery that a table has beside its own two: a session's identity holds its partition."""
+    own = (name for name in delivery.identity if name not in (*delivery.columns, SEQUENCE, PLACE))
+    return (*delivery.columns, *own)
 
 
 def columns_of(connection: psycopg.Connection, table: sql.Identifier) -> dict[str, str]:

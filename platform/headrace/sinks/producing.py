@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.spark.topic_limits import TopicLimits
+from headrace.spark.topic_limits import NO_TIMESTAMP, TopicLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0  # without any progress, the broker is taken to be away
 RECORD_OVERHEAD_BYTES = 256  # of a record and its batch beside key, value and header
-NO_TIMESTAMP = -1  # Kafka's sign for a record without a time
-NOT_SENDABLE_MS: dict[int | None, str] = {
-    0: "1970-01-01 00:00:00, and Kafka's client takes 0 for the present",
-    NO_TIMESTAMP: "1969-12-31 23:59:59.999, and Kafka takes -1 for no time",
-}
 OWNED: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
@@ -62,10 +57,6 @@ class Destination:
         size = len(key or b"") + len(value or b"") + len(chain)
         if size > longest - RECORD_OVERHEAD_BYTES - len(self.header):
             return f"the record has {size:,} bytes, and topic '{self.topic}' takes {longest:,}"
-        if timestamp_ms in NOT_SENDABLE_MS:
-            return f"the event time is {NOT_SENDABLE_MS[timestamp_ms]}"
-        if timestamp_ms is None:
-            timestamp_ms = int(time.time() * 1000)
         return self.limits.refusal(key, timestamp_ms, int(time.time() * 1000))
 
 

@@ -9,6 +9,11 @@ RECORD_BYTES_MAX = 1_048_588
 AHEAD_MS_MAX = 3_600_000
 BEHIND_MS_MAX = (1 << 63) - 1
 COMPACT = "compact"
+NO_TIMESTAMP = -1  # Kafka's sign for a record without a time
+NOT_SENDABLE_MS = {
+    0: "1970-01-01 00:00:00, and Kafka's client takes 0 for the present; 1 ms later it can be sent",
+    NO_TIMESTAMP: "1969-12-31 23:59:59.999, and Kafka takes -1 for no time; 1 ms earlier it can be sent",
+}
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,17 @@ class TopicLimits:
             COMPACT in settings.get("cleanup.policy", ""),
         )
 
-    def refusal(self, key: bytes | None, timestamp_ms: int, now_ms: int) -> str | None:
-        """Why the broker refuses a record; None: it takes it, if it is not too long."""
+    def refusal(self, key: bytes | None, timestamp_ms: int | None, now_ms: int) -> str | None:
+        """Why a record cannot be sent as it is; None: it can, if it is not too long.
+
+        In: timestamp_ms  None: the record has no time
+        """
         if self.is_compacted and key is None:
             return "the record has no key, and the topic is compacted (cleanup.policy)"
+        if timestamp_ms is None:
+            return None
+        if timestamp_ms in NOT_SENDABLE_MS:
+            return f"timestamp: {NOT_SENDABLE_MS[timestamp_ms]}"
         if timestamp_ms - now_ms > self.ahead_ms_max:
             return (
                 f"the event time lies more than {self.ahead_ms_max:,} ms ahead of the clock, and the topic takes no such "

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.sink import CorrectableSink, Delivery, Sink
 from headrace.errors import TransientError
+from headrace.operators.contract import OF_PLACE
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 
@@ -42,6 +43,14 @@ CORRECTIONS = (
     "a_correction_deletes_what_should_not_be_there_and_nothing_else",
     "a_correction_brings_back_what_was_deleted_wrongly",
     "a_correction_leaves_what_is_newer_than_it",
+)
+
+OF_APPENDED_ROWS = (
+    "every_row_arrives",
+    "a_second_delivery_changes_nothing",
+    "a_delivery_cut_short_is_completed",
+    "an_empty_delivery_changes_nothing",
+    "rows_of_one_key_stay_apart",
 )
 
 
@@ -67,6 +76,7 @@ class SinkKit:
             away       a context in which the store is out of reach; None: that cannot be had here
             any_order  whether micro-batches may arrive out of order; False for a log-like store whose readers go by
                        position, to which the runtime only ever repeats old ones
+            appended   True: the rows are only appended, as those of named streams are: claim and number are the key
     A sink that has `correct` is tried against `CorrectableSink`, too.
     Raises: AssertionError naming the claim, what the store should hold and what it holds.
     """
@@ -80,17 +90,22 @@ class SinkKit:
         refused: Callable[[], str] | None = None,
         away: Callable[[], AbstractContextManager[object]] | None = None,
         any_order: bool = True,
+        appended: bool = False,
     ) -> None:
         self._spark, self._sink, self._held = spark, sink, held
-        self._refused, self._away, self._any_order = refused, away, any_order
+        self._refused, self._away, self._any_order, self._appended = refused, away, any_order, appended
         self._sequence = int(time.time() * 1000)
         self._run = uuid.uuid4().hex[:8]
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-sink-"))
-        self._delivery = Delivery("sink_kit", IDENTITY, COLUMNS, f"file:{self._folder}/refused")
+        identity = OF_PLACE if appended else IDENTITY
+        self._delivery = Delivery("sink_kit", IDENTITY, identity, COLUMNS, f"file:{self._folder}/refused")
 
     @property
     def claims(self) -> tuple[str, ...]:
         """List the claims that the kit can try with what it was given."""
+        if self._appended:
+            corrects = isinstance(self._sink, CorrectableSink)
+            return (*OF_APPENDED_ROWS, *(["a_correction_takes_appended_rows_away"] if corrects else []))
         return (
             "every_row_arrives",
             "a_second_delivery_changes_nothing",
@@ -232,6 +247,22 @@ class SinkKit:
         self._deliver(rows, first)
         self._expect("micro_batches_in_another_order_lead_to_the_same", newer[:3] + rows[4:])
 
+    def _rows_of_one_key_stay_apart(self) -> None:
+        rows = [replace(row, number=0) for row in self._rows("one key", version=1)]
+        at = self._deliver(rows)
+        later = [replace(row, version=2) for row in rows]
+        self._deliver(later)
+        self._deliver(rows, at)
+        self._expect("rows_of_one_key_stay_apart", rows + later)
+
+    def _a_correction_takes_appended_rows_away(self) -> None:
+        rows = [replace(row, number=0) for row in self._rows("taken", version=1)]
+        through = self._deliver(rows)
+        gone = [replace(row, deleted=number < 3) for number, row in enumerate(rows)]
+        for _ in range(2):
+            self._correct(gone, through, through)
+            self._expect("a_correction_takes_appended_rows_away", rows[3:])
+
     def _a_refused_row_is_kept_with_its_reason_and_stops_no_other(self) -> None:
         assert self._refused is not None
         claim, rows = (
@@ -287,7 +318,7 @@ class SinkKit:
         """The rows as a sink gets them, spread over tasks. Each further row of an identity is of the next commit."""
         values, seen = [], Counter[tuple[str, int]]()
         for ordinal, row in enumerate(rows):
-            commit = seen[row.claim, row.number]
+            commit = 0 if self._appended else seen[row.claim, row.number]
             assert commit < commits, "more rows of an identity than commits"
             seen[row.claim, row.number] += 1
             values.append(_values(row, at + commit, ordinal))
@@ -302,8 +333,9 @@ class SinkKit:
             for row in self._held()
             if row["claim"] in ours
         ]
-        wanted = sorted((row.claim, row.number, row.version, row.text) for row in rows)
-        assert sorted(found) == wanted, f"{claim}: the store should hold {wanted}; it holds {sorted(found)}"
+        wanted = sorted(((row.claim, row.number, row.version, row.text) for row in rows), key=repr)
+        found.sort(key=repr)
+        assert found == wanted, f"{claim}: the store should hold {wanted}; it holds {found}"
 
 
 def _values(row: Made, sequence: int, ordinal: int) -> tuple[Any, ...]:

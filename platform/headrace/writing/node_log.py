@@ -32,12 +32,12 @@ from headrace import lake as lakes
 from headrace.description import Batches, NodeOutput, TableChanges, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
+from headrace.description.table_changes import KEY_DELETED
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
-from headrace.fold.contract import DELETED
 from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.lake import kinds
@@ -48,8 +48,7 @@ from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.reader_commits import LogCommits, read_commits, reader_times
-from headrace.nodes.sink_rows import SEQUENCE
-from headrace.operators.contract import TIMESTAMP
+from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
@@ -203,7 +202,7 @@ class NodeLog:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
         order = operator_for(self._node).order
-        internal = [name for name in (*order, CHAIN, DELETED) if name in schema.names]
+        internal = [name for name in (*order, CHAIN) if name in schema.names]
         names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
@@ -232,7 +231,7 @@ class NodeLog:
     def _tombstones(self, rows: pa.Table) -> pa.Array:
         """Which rows say that a key is gone: of the changes of a table alone."""
         if isinstance(self._node, TableChanges):
-            return whole(rows[DELETED])
+            return whole(rows[KEY_DELETED])
         return pa.repeat(pa.scalar(False), rows.num_rows)
 
     def _headers(self, rows: pa.Table) -> pa.Array:

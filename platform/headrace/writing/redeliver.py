@@ -20,7 +20,9 @@ from headrace.errors import TerminalError
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
-from headrace.nodes.sink_rows import SEQUENCE
+from headrace.nodes.sink_rows import with_place
+from headrace.operators.contract import SEQUENCE
+from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read
 from headrace.spark.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
@@ -96,7 +98,7 @@ def redeliver(
 def delivery_of(lake: Lake, node: Node, sink: Sink) -> Delivery:
     """The delivery of a node's rows to a sink."""
     name = node.required_name
-    return Delivery(name, node.identity, node.columns, lake.refused(name, sink.name))
+    return Delivery(name, node.key, operator_for(node).identity, node.columns, lake.refused(name, sink.name))
 
 
 def can_be_put_right(sink: Sink) -> bool:
@@ -112,8 +114,8 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     operator, delivery = operator_of(node), delivery_of(lake, node, sink)
     held, progress = snapshot(spark, lake, node)
     through_ms = operator.frontier_ms(progress)
-    rows = held.results if operator.appended else operator.read(held, progress)
-    identity = [F.col(quote(name)) for name in node.identity]
+    rows = with_place(node, held.results) if operator.appended else operator.read(held, progress)
+    identity = [F.col(quote(name)) for name in delivery.identity]
     touched = rows.select(*identity).unionByName(_held(spark, sink, delivery, rows))
     right_rows = right_rows_of_results if operator.appended else right_rows_as_of
     with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
@@ -129,7 +131,7 @@ def _to(
         sink.deliver(rows, delivery)
         return Redelivered(sink.name, count, count)
     assert isinstance(sink, ReadableSink)
-    lacking = rows_not_of(rows, _held(spark, sink, delivery, rows), node.identity).persist()
+    lacking = rows_not_of(rows, _held(spark, sink, delivery, rows), delivery.identity).persist()
     try:
         missing = lacking.count()
         if missing:

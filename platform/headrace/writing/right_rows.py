@@ -17,8 +17,9 @@ from headrace.description import quote
 from headrace.fold.contract import DELETED
 from headrace.nodes.current_results import changes, newest
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.sink_rows import ORDINAL, PLACE, SEQUENCE, changed_rows
-from headrace.operators.contract import TIMESTAMP
+from headrace.nodes.sink_rows import ORDINAL, changed_rows, with_place
+from headrace.operators.contract import PLACE, SEQUENCE, TIMESTAMP
+from headrace.operators.registry import operator_for
 from headrace.spark.same_rows import rows_not_of, rows_of
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ PARTS = 256  # rows are numbered in that many parts at a time; 2³¹ ordinals ar
 
 def right_rows_of_results(node: Node, after: DataFrame, touched: DataFrame, through_ms: int) -> DataFrame:
     """The right rows of appended results. In: after  all results; touched: rows with the identities."""
-    until = after.where(F.col(SEQUENCE) <= through_ms)
-    identities = _identities(node, touched)
-    commits = rows_of(until, identities, node.identity).select(SEQUENCE).distinct()
+    until = with_place(node, after.where(F.col(SEQUENCE) <= through_ms))
+    identities, identity = _identities(node, with_place(node, touched)), operator_for(node).identity
+    commits = rows_of(until, identities, identity).select(SEQUENCE).distinct()
     emitted = operator_of(node).emitted(until.join(F.broadcast(commits), SEQUENCE, "left_semi"))
-    rows = rows_of(emitted, identities, node.identity)
+    rows = rows_of(emitted, identities, identity)
     by_age = Window.partitionBy(*_columns(node)).orderBy(F.desc(SEQUENCE), F.desc(PLACE))
     held = rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")
     return _with_gone(node, held, identities, through_ms)
@@ -46,7 +47,7 @@ def right_rows_of_results(node: Node, after: DataFrame, touched: DataFrame, thro
 def right_rows_of_table(node: Node, state: DataFrame, touched: DataFrame, through_ms: int) -> DataFrame:
     """The right rows of current results, each at the place of its last change. In: state  the state that the log gives."""
     identities = _identities(node, touched)
-    rows = rows_of(newest(changes(state)), identities, node.identity)
+    rows = rows_of(newest(changes(state)), identities, node.key)
     return _with_gone(node, changed_rows(node, rows), identities, through_ms)
 
 
@@ -76,25 +77,22 @@ def _with_gone(node: Node, rows: DataFrame, identities: DataFrame, through_ms: i
 
 def _gone(node: Node, rows: DataFrame, identities: DataFrame) -> DataFrame:
     """A row for each identity that has none."""
-    return rows_not_of(identities, rows, node.identity).withColumn(DELETED, F.lit(True))
+    return rows_not_of(identities, rows, operator_for(node).identity).withColumn(DELETED, F.lit(True))
 
 
 def _as_of(node: Node, rows: DataFrame, through_ms: int) -> DataFrame:
-    """Give rows, one for each identity, the place of rows that are told as of a log commit."""
+    """Give rows, one for each identity, the place of rows as of a log commit, unless the place is their identity."""
     part = F.pmod(F.xxhash64(*_columns(node)), F.lit(PARTS))
     within = F.row_number().over(Window.partitionBy("__part").orderBy(*_columns(node))) - 1
-    return (
-        rows.withColumn("__part", part)
-        .withColumns(
-            {
-                TIMESTAMP: F.timestamp_millis(F.lit(through_ms)),
-                SEQUENCE: F.lit(through_ms).cast("long"),
-                PLACE: F.lit(bytearray()),
-                ORDINAL: (-1 - within * PARTS - F.col("__part")).cast("int"),
-            }
-        )
-        .drop("__part")
-    )
+    own = {
+        TIMESTAMP: F.timestamp_millis(F.lit(through_ms)),
+        SEQUENCE: F.lit(through_ms).cast("long"),
+        PLACE: F.lit(bytearray()),
+        ORDINAL: (-1 - within * PARTS - F.col("__part")).cast("int"),
+    }
+    identity = operator_for(node).identity
+    added = {name: value for name, value in own.items() if name not in identity}
+    return rows.withColumn("__part", part).withColumns(added).drop("__part")
 
 
 def _identities(node: Node, rows: DataFrame) -> DataFrame:
@@ -102,4 +100,4 @@ def _identities(node: Node, rows: DataFrame) -> DataFrame:
 
 
 def _columns(node: Node) -> list[Column]:
-    return [F.col(quote(name)) for name in node.identity]
+    return [F.col(quote(name)) for name in operator_for(node).identity]

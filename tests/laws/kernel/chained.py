@@ -24,11 +24,11 @@ from headrace.description import (
     is_of_kafka,
     parse_expression,
 )
+from headrace.description.table_changes import KEY_DELETED
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_schemas
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
-from headrace.nodes.sink_rows import SEQUENCE
-from headrace.operators.contract import TIMESTAMP
+from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.oracle.reader_time import commits_of, times_of_reader
 from tests.laws.kernel.harness import Outcome
@@ -171,7 +171,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     if pa.types.is_timestamp(event.type):
         event = pc.floor_temporal(event, unit="millisecond").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     number = rows.num_rows
-    gone = rows["__deleted"].to_pylist() if isinstance(node, TableChanges) else [False] * number
+    gone = rows[KEY_DELETED].to_pylist() if isinstance(node, TableChanges) else [False] * number
     columns = {
         **{each.name: rows[each.name] for each in (*output.key_columns, *output.value_columns)},
         INGESTED: rows[SEQUENCE],

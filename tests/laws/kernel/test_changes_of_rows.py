@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Node, TableChanges
-from headrace.description.table_changes import grows
+from headrace.description.table_changes import KEY_DELETED, grows
 from headrace.oracle.values import identity
 from tests.laws.kernel.families import FAMILIES
 from tests.laws.kernel.harness import run
@@ -50,7 +50,7 @@ def test_two_changes_of_a_key_in_a_row_differ(family: Any) -> None:
         subject = data.draw(st.sampled_from(subjects))
         world = data.draw(family.worlds)
         rows = changes_of(subject.node, world, subject.computed)
-        own = [name for name in subject.node.columns if name not in subject.node.identity]
+        own = [name for name in subject.node.columns if name not in subject.node.key]
         times = {
             (row["__topic"], row["__partition"], row["__offset"]): row["__event_ms"]
             for row in world.everything.to_pylist()
@@ -59,7 +59,7 @@ def test_two_changes_of_a_key_in_a_row_differ(family: Any) -> None:
         last: dict[Any, Any] = {}
         for row in rows:
             key = row["__key"]
-            worth = None if row["__deleted"] else identity(row[name] for name in own)
+            worth = None if row[KEY_DELETED] else identity(row[name] for name in own)
             assert last.get(key) != worth, (row, last.get(key))
             last[key] = worth
             place = row["__topic"], row["__partition"], row["__offset"]
@@ -89,5 +89,5 @@ def test_a_session_that_grows_is_gone_at_the_time_of_the_session_that_holds_its_
     sessions = window.aggregate(most=hr.max("value")).changes().named("sessions")
     topics = {"t": {1: [("a", 5, 1)], 2: [("a", 3, 4)]}}
     rows = changes_of(sessions, timeline(pa.int64(), topics))
-    gone = [row["__timestamp"] for row in rows if row["__deleted"]]
+    gone = [row["__timestamp"] for row in rows if row[KEY_DELETED]]
     assert gone == [4_000]

@@ -190,7 +190,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         node = extended(kind, step).named(f"node_{number}")
         going_on = node.as_stream() if isinstance(node, WindowedAggregate) else node
         streams.append(going_on.select("key", f"{value} AS value"))
-        if node.identity == ("key",):
+        if node.key == ("key",):
             keyed.append(streams[-1])
         nodes += with_unnamed([node])
     end = draw(st.sampled_from([*ENDS]))

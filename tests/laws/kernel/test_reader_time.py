@@ -103,7 +103,7 @@ def made(nodes: Sequence[Node], logs: dict[str, TopicLog]) -> Rows:
             outcomes.append(outcome)
         if operator.revises:
             names = [*node.columns, "__timestamp"]
-            rows = outcomes[0].current(node.identity).values()
+            rows = outcomes[0].current(node.key).values()
             return Counter(repr([row[name] for name in names]) for row in rows)
         streamed, backfilled = (log_of(operator, each, logs) for each in outcomes)
         assert streamed.rows.to_pylist() == backfilled.rows.to_pylist()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace import oracle
-from headrace.description import Relation, WindowedAggregate
+from headrace.description import Node, Relation, WindowedAggregate
 from headrace.engine.operators import NodeOperator
 from headrace.fold.contract import TOPIC
 from headrace.fold.fates import OPEN, USED
@@ -20,6 +20,8 @@ from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.windows import Windows
+from headrace.operators.contract import PLACE
+from headrace.operators.registry import operator_for
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import THE_END
 from tests.laws.kernel.plans import Plan
@@ -29,6 +31,18 @@ Row = Mapping[str, Any]
 Fates = Counter[tuple[str, int, str]]
 LATE = ("topic", "partition", "offset", "window_start", "window_end")
 PER_BUCKET = ("waiting", "open_sizes")  # outputs that are sums over buckets
+
+
+def each_is_told_from_all_others(node: Node, rows: Sequence[Row]) -> None:
+    """No two rows have one identity, where the columns stand for a place of which it is made."""
+    asked = operator_for(node)
+    names = [name for name in asked.identity if name != PLACE]
+    if PLACE in asked.identity:
+        names += asked.order
+    several = [
+        at for at, n in Counter(repr([row.get(name) for name in names]) for row in rows).items() if n > 1
+    ]
+    assert not several, f"{names}: {several[:3]}"
 
 
 class Verdict:
@@ -56,7 +70,9 @@ class Verdict:
         """Compare what a fold led to."""
         rows = found.rows()
         if operator.revises:
-            rows = [*found.current(self.node.identity).values()]
+            rows = [*found.current(self.node.key).values()]
+        else:
+            each_is_told_from_all_others(self.node, rows)
         wanted = self.wanted.rows
         if operator.revises and isinstance(
             self.node, WindowedAggregate
@@ -77,15 +93,15 @@ class Verdict:
     def _compare_changes(self, rows: Sequence[Row]) -> None:
         assert isinstance(self.node, Relation)
         wanted, node = oracle.changes(self.node, self.reading.log), self.node
-        values = [name for name in node.columns if name not in node.identity]
+        values = [name for name in node.columns if name not in node.key]
         found: Counter[str] = Counter()
         for row in rows:
             before = [row[f"__before_{name}"] for name in values] if row["__was_there"] else None
             after = None if row["__deleted"] else [row[name] for name in values]
-            found[changed([row[name] for name in node.identity], row["__sequence"], before, after)] += 1
+            found[changed([row[name] for name in node.key], row["__sequence"], before, after)] += 1
         assert found == Counter(
             changed(
-                [(before or after or {})[name] for name in node.identity],
+                [(before or after or {})[name] for name in node.key],
                 at_ms,
                 None if before is None else [before[name] for name in values],
                 None if after is None else [after[name] for name in values],

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.deltas import AFTER, SIGN, commits
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
@@ -61,8 +62,8 @@ def changes_of(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> p
 def appended_changes(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> pa.Table:
     """Each change of each key, as rows that stay.
 
-    Out: as `latest_changes`, with INGESTED_AT (the commit); one row per key and commit that changes the key's row. TIMESTAMP
-         is the later one of the event times of the row after and of the cause
+    Out: as `latest_changes`, with KEY_DELETED in place of DELETED, and INGESTED_AT (the commit); one row per key and commit
+         that changes the key's row. TIMESTAMP is the later one of the event times of the row after and of the cause
     """
     deltas = deltas.combine_chunks()
     then, now, cause = _each_change(deltas)
@@ -72,6 +73,7 @@ def appended_changes(deltas: pa.Table, key: Sequence[str], values: Sequence[str]
     event_ms = int64(deltas[EVENT])
     times = (np.where(at == NO_ROW, LOWEST, event_ms[at]) for at in (then, now))
     shown |= {TIMESTAMP: pa.array(np.maximum(*times)), INGESTED_AT: moments(int64(deltas[INGESTED])[cause])}
+    shown[KEY_DELETED] = shown.pop(DELETED)
     return pa.table(shown)
 
 

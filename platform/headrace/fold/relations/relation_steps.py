@@ -47,7 +47,7 @@ class Relations:
         Raises: DescriptionError when the type of a foreign key is not that of the key
         """
         tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
-        results = Results(RESULT, node.identity, tree.columns, changes, appended)
+        results = Results(RESULT, node.key, tree.columns, changes, appended)
         stations = sorted([*tree.stations, (_last(node, tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
         return cls(way.steps(), tree.leaves)

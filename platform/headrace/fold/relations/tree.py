@@ -99,10 +99,10 @@ class Grower:
         if values is None:
             both = ((LEFT, left.columns), (RIGHT, right.columns))
             values = tuple((f"{side}.{name}", side, name) for side, of in both for name in of.names)
-        sides = (part, left.part, right.part, left.columns, right.columns, node.identity)
+        sides = (part, left.part, right.part, left.columns, right.columns, node.key)
         station: ForeignKeyJoin | OuterJoin
         if is_outer:
-            station = OuterJoin(*sides, node.right.identity, values, raw, self.per_commit)
+            station = OuterJoin(*sides, node.right.key, values, raw, self.per_commit)
         else:
             station = ForeignKeyJoin(*sides, node.on, values, node.how == INNER, raw, self.per_commit)
         level = max(left.level, right.level) + 1
@@ -137,7 +137,7 @@ class Grower:
 
     def _refined(self, node: Refined, part: str) -> Branch:
         rows = self.branch(node.table, below(part, ROWS), node.table.columns)
-        origins = {name: name for name in node.identity}
+        origins = {name: name for name in node.key}
         origins |= {name: origin for name, origin in node.origins.items() if origin is not None}
         refinement = refinement_of(node, part, self.computed.get(part, pa.schema([])))
         of_made = {name: refinement.types.field(f"{MADE}{name}").type for name in refinement.made}
@@ -173,7 +173,7 @@ class Grower:
         return Branch(part, station.columns, (leaf,), ((1, station),), 1)
 
     def _check_types(self, node: Join, left: Branch, right: Branch) -> None:
-        for mine, theirs in zip(node.on, node.right.identity, strict=True):
+        for mine, theirs in zip(node.on, node.right.key, strict=True):
             of, other = left.columns.field(mine).type, right.columns.field(theirs).type
             wider = node.how != OUTER and any(
                 test(of) and test(other) for test in (pa.types.is_integer, pa.types.is_floating)
@@ -187,13 +187,13 @@ class Grower:
 
 def repeated_values(node: Join) -> tuple[tuple[str, str, str], ...] | None:
     """Each value's name, and the side and the column that it repeats; None: SQL computes one."""
-    right_key = node.right.identity
+    right_key = node.right.key
     if node.selection is None:
         left = [(name, LEFT, name) for name in node.left.values]
         return (*left, *((name, RIGHT, name) for name in node.right.columns if name not in right_key))
     found = []
     for expression in node.selected:
-        if expression.name in node.identity:
+        if expression.name in node.key:
             continue
         source = _source(node, expression.repeats)
         if source is None:
@@ -219,7 +219,7 @@ def refinement_of(node: Refined, part: str, types: pa.Schema) -> Refinement:
     source = below(part, ROWS)
     made = [name for name in node.columns if node.origins.get(name, name) is None]
     carried = {name: f"{source}:{name}" for name in node.table.columns}
-    return Refinement(source, carried, node.identity, node.steps, made, types)
+    return Refinement(source, carried, node.key, node.steps, made, types)
 
 
 def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
@@ -228,6 +228,6 @@ def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
         side: {name: f"{part}:{side}.{name}" for name in of.columns}
         for side, of in ((LEFT, node.left), (RIGHT, node.right))
     }
-    values = {e.name: e.sql for e in node.selected if e.name not in node.identity}
-    key = {name: f"{part}:{name}" for name in node.identity} if node.how == OUTER else {}
+    values = {e.name: e.sql for e in node.selected if e.name not in node.key}
+    key = {name: f"{part}:{name}" for name in node.key} if node.how == OUTER else {}
     return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values, types, key)

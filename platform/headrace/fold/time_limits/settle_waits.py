@@ -69,7 +69,7 @@ class Waits:
 def settle_waits(waits: Waits, shape: Shape) -> Folded:
     """Rows that leave, changes of entries, and how much waits after each commit.
 
-    Out:    `results`  one row per wait that is over: the node's columns, DELETED, EARLY, the event time, `__emitted_at`
+    Out:    `results`  one row per wait that is over: the node's columns, EARLY, the event time, `__emitted_at`
                        (stream time), the commit time (`__sequence`) and place at which it left, when it was opened
     Rows:   for each partition and commit by how much `records` and `bytes` that wait change, and how many rows left
             (`emitted`), some of them `early`

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64, moments
@@ -83,7 +84,7 @@ class Updates(ABC):
 
     @abstractmethod
     def shown(self, entries: pa.Table) -> Columns:
-        """The node's columns and DELETED. In: the key, START and `fields`."""
+        """The node's columns. In: the key, START and `fields`."""
 
     @abstractmethod
     def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
@@ -127,8 +128,7 @@ class Totals(Updates):
     def shown(self, entries: pa.Table) -> Columns:
         """The group and its totals."""
         columns = {name: whole(entries[name]) for name in self.by.names} | self._bounds(entries)
-        columns |= self.aggregates.finish(entries)
-        return columns | {DELETED: pa.array(np.zeros(entries.num_rows, bool))}
+        return columns | self.aggregates.finish(entries)
 
     def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
         """None: a total is built upon for ever."""
@@ -214,9 +214,9 @@ class LatestRow(Updates):
         return {name: whole(both[name]) for name in names}
 
     def shown(self, entries: pa.Table) -> Columns:
-        """The key and the values, null where the row was deleted."""
+        """The key, the values, null where the row was deleted, and whether it was."""
         columns = {name: whole(entries[name]) for name in (*self.by.names, *self.values.names)}
-        return columns | {DELETED: whole(entries[self.gone])}
+        return columns | {KEY_DELETED: whole(entries[self.gone])}
 
     def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
         """All: a row that does not wait is replaced, not built upon."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.description import TableChanges
-from headrace.operators.contract import ORDER_OF_CHANGES, OfNode
+from headrace.operators.contract import ORDER_OF_CHANGES, Appended
 
 
-class Changes(OfNode[TableChanges]):
+class Changes(Appended[TableChanges]):
     """One row for each key and log commit that changes it."""
 
     @property

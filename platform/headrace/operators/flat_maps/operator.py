@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.description import FlatMapped
 from headrace.fold.records.flatten import ELEMENT
-from headrace.operators.contract import POSITION, OfNode
+from headrace.operators.contract import POSITION, Appended
 
 
-class FlatMaps(OfNode[FlatMapped]):
+class FlatMaps(Appended[FlatMapped]):
     """One row for each element of each record."""
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.description import Lookup
 from headrace.description.lookup import EVENT
-from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, OfNode, Waits
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Waits
 
 
-class Lookups(OfNode[Lookup]):
+class Lookups(Appended[Lookup]):
     """One row for each record. As of the log the table is reference; as of event time both sides drive."""
 
     @property

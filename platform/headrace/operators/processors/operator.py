@@ -5,10 +5,10 @@ from __future__ import annotations
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
-from headrace.operators.contract import OfNode, Waits
+from headrace.operators.contract import Appended, Waits
 
 
-class Processors(OfNode[Processed]):
+class Processors(Appended[Processed]):
     """One row for each that the processor forwards; global tables are reference."""
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.description import NamedStream
-from headrace.operators.contract import OfNode
+from headrace.operators.contract import Appended
 
 
-class Records(OfNode[NamedStream]):
+class Records(Appended[NamedStream]):
     """One row for each record."""

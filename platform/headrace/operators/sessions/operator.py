@@ -11,6 +11,12 @@ class Sessions(OfNode[WindowedAggregate]):
     """One row per group, partition and session."""
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """The key and the partition: records in two partitions may make sessions of a group with equal bounds."""
+        topic = (TOPIC,) if len(self.node.topics) > 1 else ()
+        return (*self.node.key, *topic, PARTITION)
+
+    @property
     def order(self) -> tuple[str, ...]:
         """By end, then by group, then by partition."""
         return ("window_end", KEY, TOPIC, PARTITION)

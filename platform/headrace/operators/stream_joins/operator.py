@@ -5,10 +5,10 @@ from __future__ import annotations
 from headrace.description import StreamJoin
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
-from headrace.operators.contract import POSITION, OfNode
+from headrace.operators.contract import POSITION, Appended
 
 
-class StreamJoins(OfNode[StreamJoin]):
+class StreamJoins(Appended[StreamJoin]):
     """One row for each pair, and for each record that leaves alone; both sides drive."""
 
     @property

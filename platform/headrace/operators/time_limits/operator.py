@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.description import Suppressed
 from headrace.fold.contract import KEY, OFFSET, PARTITION
-from headrace.operators.contract import OfNode
+from headrace.operators.contract import Appended
 
 
-class TimeLimits(OfNode[Suppressed]):
+class TimeLimits(Appended[Suppressed]):
     """One row for each wait of a key that is over."""
 
     @property

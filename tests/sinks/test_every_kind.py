@@ -1,0 +1,170 @@
+"""Rows of every kind of node in a real PostgreSQL and in a real Kafka topic are the rows of its table.
+
+That holds after they were appended, after all were delivered again, and after a backfill that has corrected the table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.description import quote
+from headrace.lifecycle.backfill import Backfill
+from headrace.local.broker import Broker, create_topics
+from headrace.operators.contract import OF_PLACE
+from headrace.operators.registry import KINDS as KNOWN
+from headrace.operators.registry import operator_for
+from headrace.spark.lake_rows import read
+from headrace.testing import TestDriver
+from headrace.writing.redeliver import redeliver
+from tests.lake.other_hands import alter, delete
+from tests.sinks import every_kind
+from tests.sinks.consumer import arrived
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.postgres]
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def topics(kafka: Broker) -> Callable[[str], str]:
+    """A topic for each node, under names of their own."""
+    run = uuid.uuid4().hex[:8]
+    names = {every_kind.name_of(kind): f"{every_kind.name_of(kind)}-{run}" for kind in every_kind.KINDS}
+    create_topics(kafka.bootstrap_servers, dict.fromkeys(names.values(), 2))
+    return names.__getitem__
+
+
+@pytest.fixture
+def driver(
+    spark: SparkSession, kafka: Broker, database: psycopg.Connection, topics: Callable[[str], str]
+) -> Iterator[TestDriver]:
+    """A node of each kind, with both sinks."""
+    options = {"bootstrap.servers": kafka.bootstrap_servers}
+    described = every_kind.nodes(hr.PostgresSink, lambda name: hr.KafkaSink(topics(name), options=options))
+    made = TestDriver(described, spark)
+    yield made
+    made.close()
+
+
+def rows_of(node: Node, frame: DataFrame) -> Counter[str]:
+    """The rows of its table as text, which can be counted."""
+    whole = F.struct(*(F.col(quote(name)) for name in node.columns))
+    texts = frame.select(F.to_json(whole, {"ignoreNullFields": "false"})).collect()
+    return Counter(plain(node, json.loads(row[0])) for row in texts)
+
+
+def plain(node: Node, row: dict[str, Any]) -> str:
+    """A row as text, with times as Python writes them."""
+    for column in node.result_columns:
+        text = row[column.name]
+        if column.type == "TIMESTAMP" and text is not None:
+            row[column.name] = (
+                dt.datetime.fromisoformat(text).astimezone(dt.UTC).isoformat(timespec="milliseconds")
+            )
+    return json.dumps(row, sort_keys=True)
+
+
+def in_postgres(database: psycopg.Connection, node: Node) -> Counter[str]:
+    names = ", ".join(f'"{name}"' for name in node.columns)
+    query = f"SELECT row_to_json(r)::text FROM (SELECT {names} FROM {node.required_name}) r"
+    return Counter(plain(node, json.loads(text)) for (text,) in database.execute(query).fetchall())
+
+
+def keys_in_places(database: psycopg.Connection, node: Node) -> list[bytes]:
+    """Places from which a key could be read."""
+    places = [place for (place,) in database.execute(f"SELECT __place FROM {node.required_name}").fetchall()]
+    keys = [key for sensor in every_kind.SENSORS for key in (sensor.encode(), sensor.encode().hex().encode())]
+    return [place for place in places if any(key in place.lower() for key in keys)]
+
+
+def in_kafka(kafka: Broker, topic: str, node: Node) -> Counter[str]:
+    """The rows that a reader with a guard holds: of appended rows all, of others the newest of each key."""
+    records = arrived(kafka, topic, guarded=True)
+    if node.day_column is None:
+        values = [*{record.key: record.value for record in records}.values()]
+    else:
+        values = [record.value for record in records]
+        assert all(value is not None for value in values), "no row that is appended is a deletion"
+    return Counter(plain(node, json.loads(value)) for value in values if value is not None)
+
+
+def test_there_is_a_node_of_every_kind() -> None:
+    assert every_kind.KINDS.keys() == KNOWN.keys()
+
+
+def test_both_stores_hold_the_rows_of_every_kind_of_node(
+    driver: TestDriver, kafka: Broker, database: psycopg.Connection, topics: Callable[[str], str]
+) -> None:
+    for number in range(ROUNDS):
+        every_kind.pipe(driver, number)
+        driver.cut()
+    wrong: dict[str, Any] = {}
+
+    def compare(node: Node, when: str) -> None:
+        name = node.required_name
+        wanted = rows_of(node, driver.read(name))
+        assert sum(wanted.values()) > 1, f"{name} has no rows"
+        for store, held in (
+            ("PostgreSQL", in_postgres(database, node)),
+            ("Kafka", in_kafka(kafka, topics(name), node)),
+        ):
+            if held != wanted:
+                wrong[f"{name} in {store}, {when}"] = [[*(held - wanted)][:2], [*(wanted - held)][:2]]
+
+    for node in driver._nodes.values():
+        lake, name = driver._lake, node.required_name
+        to_postgres, to_kafka = f"postgres-{name}", f"kafka-{topics(name)}"
+        compare(node, "appended")
+        if keys_in_places(database, node):
+            wrong[f"places of {name}"] = "hold keys"
+        redeliver(driver.spark, lake, node, sinks=[to_postgres])
+        if node.day_column is not None:
+            redeliver(driver.spark, lake, node, sinks=[to_kafka])
+        compare(node, "delivered again")
+        if node.day_column is None:
+            continue
+        before = in_postgres(database, node)
+        spoil(driver, node)
+        redeliver(driver.spark, lake, node, sinks=[to_postgres])
+        if in_postgres(database, node) == before:
+            wrong[f"{name}, spoilt"] = "nothing was taken away"
+        if not any(verdict.swapped for verdict in Backfill(driver.spark, lake, node).run()):
+            wrong[f"{name}, backfilled"] = "nothing was swapped"
+        compare(node, "corrected")
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def spoil(driver: TestDriver, node: Node) -> None:
+    """Take the rows of one log commit away, and move those of another one to a commit that never was."""
+    uri = driver._lake.table(node.required_name)
+    commits = sorted(row[0] for row in read(driver.spark, uri).select("__sequence").distinct().collect())
+    delete(uri, f"__sequence = {commits[0]}")
+    if len(commits) > 1:
+        alter(uri, {"__sequence": str(commits[-1] - 1)}, f"__sequence = {commits[-1]}")
+
+
+def test_rows_that_are_only_appended_are_told_apart_by_their_place() -> None:
+    appended = {
+        kind
+        for kind, node in every_kind.KINDS.items()
+        if operator_for(node.named(every_kind.name_of(kind))).identity == OF_PLACE
+    }
+    assert appended == {
+        "FlatMapped", "Lookup", "NamedStream", "Processed", "StreamJoin", "Suppressed", "TableChanges"
+    }  # fmt: skip
+    sessions = every_kind.KINDS["SessionWindows"].named("s")
+    assert operator_for(sessions).identity == ("sensor", "window_start", "window_end", "__partition")
