@@ -190,13 +190,13 @@ def test_a_table_without_our_columns_or_key_is_refused_with_the_fix(
     rows, to = made(spark, "id STRING, n INT", [("a", 1)]), delivery(tmp_path, "id", "n")
     database.execute('CREATE TABLE "Ours" (id text)')
     for statement in (
-        r'ALTER TABLE Ours ADD COLUMN "n" integer, ADD COLUMN "__sequence" bigint, ADD COLUMN "__place" bytea',
-        r'ALTER TABLE Ours ADD PRIMARY KEY ("id")',
+        r'ALTER TABLE "Ours" ADD COLUMN "n" integer, ADD COLUMN "__sequence" bigint, ADD COLUMN "__place" bytea',
+        r'ALTER TABLE "Ours" ADD UNIQUE NULLS NOT DISTINCT ("id")',
     ):
         with pytest.raises(TerminalError) as error:
             hr.PostgresSink("Ours").deliver(rows, to)
         assert error.value.hint == statement
-        database.execute(statement.replace("Ours", '"Ours"'))
+        database.execute(statement)
     hr.PostgresSink("Ours").deliver(rows, to)
     assert database.execute('SELECT id, n FROM "Ours"').fetchall() == [("a", 1)]
 

@@ -38,7 +38,7 @@ _TABLE = re.compile(
 class PostgresSink:
     """Delivers what a node emits to a table of PostgreSQL: one row for each identity, the newest.
 
-    In:     table        its name, or `schema.table`; made when it is missing, with the identity as primary key
+    In:     table        its name, or `schema.table`; made when it is missing, with a unique key over the identity
             dsn          the name of the environment variable that holds the connection string, or Dagster's `EnvVar`;
                          never the connection string itself, which is a secret
             connections  how many executor tasks write at a time
@@ -114,7 +114,7 @@ class PostgresSink:
         dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
         target = Target.of(self.table, delivery, rows.schema)
         with session(dsn, store) as connection:
-            target.prepare(connection)
+            target.prepare(connection, corrects=through is not None)
             connection.commit()
             copy = copier(dsn, target.copy_statement(), store)
             parts = lines_of(rows, stored_columns(delivery)).coalesce(self.connections)

@@ -56,7 +56,7 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
         T.StructField(column, _spark_type(found.get(column, "text")), True) for column in delivery.identity
     ]
     schema = T.StructType(fields)
-    query = query_of(name, {column: found.get(column, "text") for column in delivery.identity})
+    query = query_of(name, {column: found.get(column) for column in delivery.identity})
     if found:
         held = spark.range(1, numPartitions=1).mapInArrow(_reader(dsn, query, schema, store), schema)
     else:
@@ -67,10 +67,10 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
     return held.unionByName(rows_not_of(refused.select("row.*").distinct(), held, delivery.identity))
 
 
-def query_of(name: sql.Composable, types: Mapping[str, str]) -> str:
+def query_of(name: sql.Composable, types: Mapping[str, str | None]) -> str:
     """The query that reads columns; those of types that Spark lacks, such as `uuid` and `jsonb`, as PostgreSQL writes them.
 
-    In: types  by column, as PostgreSQL names them
+    In: types  by column, as PostgreSQL names them; None: the table lacks the column, so it is null
     """
     columns = sql.SQL(", ").join(_selected(column, of) for column, of in types.items())
     return sql.SQL("SELECT {} FROM {}").format(columns, name).as_string(None)
@@ -85,8 +85,10 @@ def _known(postgres: str) -> str | None:
     return f"DECIMAL({decimal[1]},{decimal[2]})" if decimal else _TYPES.get(postgres)
 
 
-def _selected(column: str, postgres: str) -> sql.Composable:
+def _selected(column: str, postgres: str | None) -> sql.Composable:
     name = sql.Identifier(column)
+    if postgres is None:
+        return sql.SQL("NULL::text AS {}").format(name)
     return name if _known(postgres) else sql.SQL("{name}::text AS {name}").format(name=name)
 
 

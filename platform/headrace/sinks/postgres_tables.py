@@ -13,6 +13,7 @@ from psycopg import sql
 from pyspark.sql import types as T
 
 from headrace.errors import TerminalError
+from headrace.sinks.postgres_keys import Identity
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,15 +40,10 @@ _TYPES: dict[type[T.DataType], str] = {
     T.ArrayType: "jsonb",
     T.MapType: "jsonb",
 }
-NULLS_NOT_DISTINCT_SINCE = 15_00_00
 _SAME = "({0} = {1} OR ({0} IS NULL AND {1} IS NULL))"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
-_UNIQUE = """
-SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
-WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
-GROUP BY indexrelid"""
 
 
 def column_type(data_type: T.DataType) -> str:
@@ -74,6 +70,7 @@ class Target:
     staging: sql.Identifier
     gone: sql.Identifier
     shown: str
+    node: str
     identity: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
 
@@ -87,6 +84,7 @@ class Target:
             sql.Identifier(*schemas, f"__staging_{delivery.node[:40]}_{digest}"),
             sql.Identifier(*schemas, f"{name}__deleted"),
             table,
+            delivery.node,
             delivery.identity,
             tuple((column, column_type(schema[column].dataType)) for column in stored_columns(delivery)),
         )
@@ -101,10 +99,16 @@ class Target:
         """Whether deleted identities are remembered. An appended row is its own place: nothing older has its identity."""
         return not set(self.identity) <= {SEQUENCE, PLACE}
 
-    def prepare(self, connection: psycopg.Connection) -> None:
+    @property
+    def key(self) -> Identity:
+        """The unique key of the target."""
+        return Identity(self.table, self.identity)
+
+    def prepare(self, connection: psycopg.Connection, *, corrects: bool = False) -> None:
         """Make the target unless it is there, check it, and have an empty staging table like it.
 
         Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
+        In:     corrects  a correction follows, which replaces the key of another description (see `Identity.replace`)
         Raises: TerminalError naming the columns that the target lacks, or its lack of a key.
         """
         name = self.staging.as_string(None)
@@ -114,7 +118,8 @@ class Target:
         if not columns_of(connection, self.table):
             self._create(connection)
         found = columns_of(connection, self.table)
-        self._check(connection, found)
+        self._check(connection, found, corrects=corrects)
+        self._forget_other_identities(connection)
         wanted = {name: found[name] for name in self.names} | dict(STAGED) | {"__row": "bigint"}
         if columns_of(connection, self.staging) == wanted:
             connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
@@ -156,7 +161,7 @@ class Target:
         if not columns_of(connection, self.gone):
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
-            connection.execute(self.fill("ALTER TABLE {gone} ADD " + _key(connection)))
+            connection.execute(self.fill("ALTER TABLE {gone} ADD {key}", key=self.key.definition(connection)))
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
@@ -167,29 +172,36 @@ class Target:
             sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
             for name, kind in (*self.columns, *OWN)
         ]
-        made = f"CREATE TABLE {{table}} ({{columns}}, {_key(connection)})"
-        connection.execute(self.fill(made, columns=sql.SQL(", ").join(columns)))
+        made = "CREATE TABLE {table} ({columns}, {key})"
+        parts = {"columns": sql.SQL(", ").join(columns), "key": self.key.definition(connection)}
+        connection.execute(self.fill(made, **parts))
+        self.key.mark(connection)
 
-    def _check(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
+    def _forget_other_identities(self, connection: psycopg.Connection) -> None:
+        """Drop the table of deleted identities of a former description: no row has such an identity any more."""
+        if columns_of(connection, self.gone) and not Identity(self.gone, self.identity).is_key(connection):
+            connection.execute(self.fill("DROP TABLE {gone}"))
+
+    def _check(self, connection: psycopg.Connection, found: dict[str, str], *, corrects: bool) -> None:
         lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in found]
         if lacking:
+            added = ", ".join("ADD COLUMN " + column for column in lacking)
             raise TerminalError(
                 f"PostgreSQL's table '{self.shown}' lacks columns: {', '.join(lacking)}.",
-                hint=f"ALTER TABLE {self.shown} {', '.join('ADD COLUMN ' + column for column in lacking)}",
+                hint=f"ALTER TABLE {self.table.as_string(None)} {added}",
             )
-        keys = connection.execute(_UNIQUE, [self.table.as_string(None)]).fetchall()
-        if not any(set(key) == set(self.identity) for (key,) in keys):
+        key = self.key
+        if key.is_key(connection):
+            return
+        made = key.is_replaceable(connection)
+        if not (made and corrects):
             identity = ", ".join(f'"{name}"' for name in self.identity)
             raise TerminalError(
                 f"PostgreSQL's table '{self.shown}' has no unique key over the identity of the rows: {identity}.",
-                hint=f"ALTER TABLE {self.shown} ADD PRIMARY KEY ({identity})",
+                hint=f"Run headrace redeliver {self.node}: it replaces the key and the rows."
+                if made
+                else key.statements(connection, self.names),
             )
-
-
-def _key(connection: psycopg.Connection) -> str:
-    """The key over the identity. Null is a group, so one row may have a null there; an older server refuses such a row."""
-    has_null_keys = connection.info.server_version >= NULLS_NOT_DISTINCT_SINCE
-    return f"{'UNIQUE NULLS NOT DISTINCT' if has_null_keys else 'PRIMARY KEY'} ({{identity}})"
 
 
 def stored_columns(delivery: Delivery) -> tuple[str, ...]:
