@@ -14,6 +14,7 @@ from headrace import lake as lakes
 from headrace.changing import plan_topics
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan
 from headrace.changing.plan_changes import plan_changes
+from headrace.changing.requirements import ALL, NOTHING, require_emittable
 from headrace.cli import app
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
@@ -100,6 +101,24 @@ def test_a_suppression_that_goes_or_comes_lets_the_node_go_on_and_its_readers_ar
     assert outcomes(plan) == {"finals": GOES_ON}
     plan = plan_changes(lake, [finals.where("n < 5").named("quiet"), finals])
     assert outcomes(plan) == {"finals": UNCHANGED, "quiet": REBUILT}
+
+
+def test_a_sink_whose_rows_get_another_identity_is_corrected_or_nothing_is_applied(lake: Lake) -> None:
+    """PostgreSQL's table has its key over the former identity: it takes no row, and the stream stops. Kafka takes all."""
+    finals, _, totals = pipeline()
+    table, topic = hr.PostgresSink("totals"), hr.KafkaSink("totals")
+    hold(lake, finals.to(table), totals.to(table).to(topic))
+    after = totals.suppress(hr.until_time_limit("1 minute")).to(table).to(topic)
+    node = after.to(hr.PostgresSink("new")).named("totals")
+    (found,) = plan_changes(lake, [node]).nodes
+    assert (found.outcome, found.rekeyed) == (REBUILT, ("postgres-totals",))
+    assert "sink postgres-totals: the rows have another identity now" in str(found)
+    with pytest.raises(hr.TerminalError, match="another identity now, __sequence, __place") as refused:
+        require_emittable(node, NOTHING, found.rekeyed)
+    assert refused.value.hint == "Apply with --emit differences: it replaces the key and the rows."
+    require_emittable(after.named("totals"), ALL, found.rekeyed)
+    (found,) = plan_changes(lake, [pipeline("5 minutes")[0].to(table)]).nodes
+    assert (found.outcome, found.rekeyed) == (REBUILT, ())
 
 
 def test_a_node_is_renamed_unless_limits_stand_under_its_former_name(lake: Lake) -> None:

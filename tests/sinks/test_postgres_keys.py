@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     import psycopg
     from pyspark.sql import SparkSession
+
+    from headrace.description.sink import Delivery
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -36,26 +39,36 @@ def rows_of(database: psycopg.Connection, table: str) -> list[Any]:
     return database.execute(f"SELECT id, n FROM {table} ORDER BY id, n").fetchall()
 
 
-def test_a_correction_replaces_a_key_that_headrace_made(
+def whole(delivery: Delivery) -> Delivery:
+    """All rows of the node, as a redelivery and a rebuild deliver them."""
+    return replace(delivery, whole=True)
+
+
+def test_a_correction_of_all_rows_replaces_a_key_that_headrace_made(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """From totals to appended rows and back; two rows of one place, and two of one id, are in the way of the new key."""
+    """From totals to appended rows and back; two rows of one place, and two of one id, are in the way of the new key.
+
+    The correction of a backfill has the rows of some days. The table would keep rows of the former description.
+    """
     sink = hr.PostgresSink("turning")
     totals, appended = delivery(tmp_path, "id", "n"), delivery(tmp_path, "id", "n", identity=OF_PLACE)
     sink.deliver(made(spark, SCHEMA, [("a", 1), ("b", 1), ("c", 1)]), totals)
     database.execute("UPDATE turning SET __place = ''")
     database.execute("CREATE TABLE turning__deleted (id text UNIQUE, __sequence bigint, __place bytea)")
     rows = made(spark, SCHEMA, [("a", 1), ("a", 2)], sequence=2)
-    with pytest.raises(TerminalError, match="no unique key over the identity") as error:
-        sink.deliver(rows, appended)
-    assert error.value.hint == "Run headrace redeliver a_node: it replaces the key and the rows."
+    for put in (sink.deliver, partial(sink.correct, through=2)):
+        with pytest.raises(TerminalError, match="no unique key over the identity") as error:
+            put(rows, appended)
+        assert error.value.hint == "Run headrace redeliver a_node: it replaces the key and the rows."
+    assert keys(database, "turning") == ["UNIQUE NULLS NOT DISTINCT (id)"]
 
-    sink.correct(rows, appended, 2)
+    sink.correct(rows, whole(appended), 2)
     assert keys(database, "turning") == ["UNIQUE NULLS NOT DISTINCT (__sequence, __place)"]
     assert {("a", 1), ("a", 2)} <= set(rows_of(database, "turning"))
     assert database.execute("SELECT to_regclass('turning__deleted')").fetchone() == (None,)
 
-    sink.correct(made(spark, SCHEMA, [("a", 7)], sequence=3), totals, 3)
+    sink.correct(made(spark, SCHEMA, [("a", 7)], sequence=3), whole(totals), 3)
     assert keys(database, "turning") == ["UNIQUE NULLS NOT DISTINCT (id)"]
     assert ("a", 7) in rows_of(database, "turning")
     sink.deliver(made(spark, SCHEMA, [("a", 8)], sequence=4), totals)
@@ -71,7 +84,7 @@ def test_a_correction_that_fails_leaves_the_former_key(
     database.execute("CREATE TABLE pointing (id text REFERENCES pointed (id))")
     appended = delivery(tmp_path, "id", "n", identity=OF_PLACE)
     with pytest.raises(TerminalError, match="other objects depend on it"):
-        sink.correct(made(spark, SCHEMA, [("a", 2)], sequence=2), appended, 2)
+        sink.correct(made(spark, SCHEMA, [("a", 2)], sequence=2), whole(appended), 2)
     assert keys(database, "pointed") == ["UNIQUE NULLS NOT DISTINCT (id)"]
     assert rows_of(database, "pointed") == [("a", 1)]
 
@@ -93,7 +106,7 @@ def test_a_key_that_somebody_else_made_is_refused_with_statements_that_replace_i
     database.execute(
         "INSERT INTO theirs (id, n, __sequence, __place) VALUES ('x', 1, 1, ''), ('y', 1, 1, '')"
     )
-    sink, appended = hr.PostgresSink("theirs"), delivery(tmp_path, "id", "n", identity=OF_PLACE)
+    sink, appended = hr.PostgresSink("theirs"), whole(delivery(tmp_path, "id", "n", identity=OF_PLACE))
     rows = made(spark, SCHEMA, [("a", 1), ("a", 2), (None, 3)], sequence=2)
     for put in (sink.deliver, partial(sink.correct, through=2)):
         with pytest.raises(TerminalError, match="no unique key over the identity") as error:
@@ -114,7 +127,7 @@ def test_identities_of_which_the_table_lacks_a_column_are_null(
 ) -> None:
     sink = hr.PostgresSink("lacking")
     sink.deliver(made(spark, "id STRING", [("a",)]), delivery(tmp_path, "id"))
-    wider = delivery(tmp_path, "id", "n", identity=("id", "n"))
+    wider = whole(delivery(tmp_path, "id", "n", identity=("id", "n")))
     assert [tuple(row) for row in sink.held(spark, wider).collect()] == [("a", None)]
     rows = made(spark, SCHEMA, [("a", 1)], sequence=2)
     with pytest.raises(TerminalError, match="lacks columns") as error:

@@ -98,11 +98,11 @@ class ApplyChanges:
         self.plan: ChangePlan = plan_changes(lake, nodes, kafka)
         require_applicable(self.plan)
         self._nodes = upstream_first(all_found_in(lake, nodes))
-        rebuilt = {each.node for each in self.plan.rebuilt}
+        rebuilt = {each.node: each for each in self.plan.rebuilt}
         self._changed = [node for node in self._nodes if node.required_name in rebuilt]
         for node in self._changed:
             require_logs(lake, node)
-            require_emittable(node, emit)
+            require_emittable(node, emit, rebuilt[node.required_name].rekeyed)
         self._act_before = self._broken_off()
         self._written_again = {*(self._act_before.written_again if self._act_before else ())}
         self._rows = {each.node: sum(read.rows for read in each.reads) for each in self.plan.rebuilt}

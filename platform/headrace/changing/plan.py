@@ -99,6 +99,7 @@ class NodePlan:
     from_balance    its rebuild begins with its opening balance, for rows of its log were cut off
     at_start        True: its stream rebuilds it when it starts; else `headrace apply` does
     sinks           its sinks, and whether each can be corrected
+    rekeyed         those that hold rows of another identity: until they are corrected they take no row
     """
 
     node: str
@@ -114,6 +115,7 @@ class NodePlan:
     readers: tuple[str, ...] = ()
     at_start: bool = False
     sinks: tuple[tuple[str, bool], ...] = ()
+    rekeyed: tuple[str, ...] = ()
     renamed_from: str | None = None
     from_balance: bool = False
 
@@ -146,6 +148,8 @@ class NodePlan:
             yield f"followed by {', '.join(self.readers)}"
         for name, can in self.sinks:
             yield f"sink {name}: {'can be corrected' if can else 'cannot be corrected: it keeps what it was given'}"
+        for name in self.rekeyed:
+            yield f"sink {name}: the rows have another identity now, so headrace apply needs --emit differences"
         if self.at_start:
             yield "its stream rebuilds it when it starts"
 
@@ -169,6 +173,7 @@ class NodePlan:
             "at_start": self.at_start,
             "from_balance": self.from_balance,
             "sinks": [{"name": name, "can_be_corrected": can} for name, can in self.sinks],
+            "rekeyed": list(self.rekeyed),
         }
 
 

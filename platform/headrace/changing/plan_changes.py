@@ -32,6 +32,8 @@ from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
+from headrace.operators.registry import operator_for
+from headrace.writing.redeliver import can_be_put_right
 
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
@@ -57,6 +59,14 @@ class HeldNode:
         """The rules by which its tables were written; None: they are not known."""
         known = self.stored is not None and self.stored["fingerprint"] == self.written_by
         return self.stored["rules"] if self.stored is not None and known else None
+
+    def rekeyed(self, node: Node) -> Iterator[str]:
+        """The sinks that hold rows of another identity than those of the node now, and go by it."""
+        if self.rules is None or self.stored is None:
+            return
+        if tuple(self.stored["identity"]) != operator_for(node).identity:
+            names = self.stored["remarks"]["sinks"]
+            yield from (sink.name for sink in node.sinks if sink.name in names and can_be_put_right(sink))
 
     def is_interrupted(self, fingerprint: str) -> bool:
         """True if a change to the description with this fingerprint was broken off while it was swapped in."""
@@ -156,6 +166,7 @@ class _Planner:
             plan,
             interrupted=held.is_interrupted(described["fingerprint"]),
             sinks=tuple((sink.name, isinstance(sink, CorrectableSink)) for sink in node.sinks),
+            rekeyed=tuple(held.rekeyed(node)),
         )
         reason, way_out = self._why_not(node, changes)
         if reason:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.description.wording import listed
 from headrace.errors import TerminalError
+from headrace.operators.registry import operator_for
 from headrace.writing.redeliver import can_be_put_right
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.changing.plan import ChangePlan
     from headrace.description import Node
 
@@ -30,10 +34,20 @@ def require_applicable(plan: ChangePlan) -> None:
         )
 
 
-def require_emittable(node: Node, emit: str) -> None:
-    """Raises: TerminalError when a sink of the node cannot get what is asked for."""
+def require_emittable(node: Node, emit: str, rekeyed: Sequence[str]) -> None:
+    """Check what sinks get.
+
+    In:     rekeyed  see `NodePlan`
+    Raises: TerminalError when a sink of the node cannot get what is asked for, or needs more
+    """
     if emit not in EMITS:
         raise TerminalError(f"emit: {emit!r} does not exist; there are {', '.join(EMITS)}.")
+    if rekeyed and emit == NOTHING:
+        raise TerminalError(
+            f"Node '{node.required_name}': its rows have another identity now, {listed(operator_for(node).identity)}. "
+            f"With emit={emit!r} the key of {listed(rekeyed)} stays the former one, and the sink takes no row.",
+            hint="Apply with --emit differences: it replaces the key and the rows.",
+        )
     for sink in node.sinks if emit != NOTHING else ():
         appended = node.day_column is not None
         if not can_be_put_right(sink) and not (emit == ALL and appended):

@@ -20,6 +20,7 @@ class Delivery:
               `columns`, and `rows` has them
     columns   the columns to deliver; others begin with `__`
     refused   URI of the Delta table for rows that the sink's store refuses (the sink creates it when it needs it)
+    whole     True: the rows and deletions bring the store to the node's rows, whatever it holds
     """
 
     node: str
@@ -27,6 +28,7 @@ class Delivery:
     identity: tuple[str, ...]
     columns: tuple[str, ...]
     refused: str
+    whole: bool = False
 
 
 @runtime_checkable

@@ -23,6 +23,7 @@ from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, 
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
 
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
-    """Note the rules of a node beside its state, so that a change of them can be told, and what it gives by name."""
+    """Note the rules of a node beside its state, its rows' identity, and what it gives by name: a change is seen by them."""
     small_files.write_json(lake.description(node.required_name), _entry(node) | {"output": output_of(node)})
 
 
@@ -134,7 +135,13 @@ def _stored_rules(lake: Lake, node: Node) -> Mapping[str, Any] | None:
 
 def _entry(node: Node) -> dict[str, Any]:
     rules: dict[str, Any] = json.loads(json.dumps(node.rules()))
-    return {"fingerprint": node.fingerprint(), "rules": rules, "remarks": remarks_of(node)}
+    identity = [*operator_for(node).identity]
+    return {
+        "fingerprint": node.fingerprint(),
+        "rules": rules,
+        "identity": identity,
+        "remarks": remarks_of(node),
+    }
 
 
 def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:

@@ -114,7 +114,7 @@ class PostgresSink:
         dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
         target = Target.of(self.table, delivery, rows.schema)
         with session(dsn, store) as connection:
-            target.prepare(connection, corrects=through is not None)
+            target.prepare(connection)
             connection.commit()
             copy = copier(dsn, target.copy_statement(), store)
             parts = lines_of(rows, stored_columns(delivery)).coalesce(self.connections)

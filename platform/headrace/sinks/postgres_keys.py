@@ -76,7 +76,7 @@ class Identity:
     def replace(self, connection: psycopg.Connection) -> None:
         """Put the key over the identity in the place of another one that Headrace made, within the caller's transaction.
 
-        Of rows with one identity the newest stays. The rows are another description's, and a correction follows.
+        It leaves the newest row of each new identity. A correction of all rows follows: these are another description's.
         """
         if self.is_key(connection):
             return

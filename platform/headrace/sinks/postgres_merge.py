@@ -73,7 +73,7 @@ def merge(
                 detail=f"{count:,} of {staged:,} are left; it was started again in between.",
                 hint="The stream delivers again by itself.",
             )
-        if through is not None:
+        if target.whole:
             target.key.replace(connection)
         if first is not None:
             gone = target.remembers and (deletes or target.remembers_deleted(connection))

@@ -64,6 +64,7 @@ class Target:
     """A target table with its companions.
 
     columns   the delivered columns by name, with the types for a table that is made; those of the identity, too
+    whole     a delivery of all rows: it replaces the key of another description (see `Identity.replace`)
     """
 
     table: sql.Identifier
@@ -73,6 +74,7 @@ class Target:
     node: str
     identity: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
+    whole: bool
 
     @classmethod
     def of(cls, table: str, delivery: Delivery, schema: T.StructType) -> Target:
@@ -87,6 +89,7 @@ class Target:
             delivery.node,
             delivery.identity,
             tuple((column, column_type(schema[column].dataType)) for column in stored_columns(delivery)),
+            delivery.whole,
         )
 
     @property
@@ -104,11 +107,10 @@ class Target:
         """The unique key of the target."""
         return Identity(self.table, self.identity)
 
-    def prepare(self, connection: psycopg.Connection, *, corrects: bool = False) -> None:
+    def prepare(self, connection: psycopg.Connection) -> None:
         """Make the target unless it is there, check it, and have an empty staging table like it.
 
         Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
-        In:     corrects  a correction follows, which replaces the key of another description (see `Identity.replace`)
         Raises: TerminalError naming the columns that the target lacks, or its lack of a key.
         """
         name = self.staging.as_string(None)
@@ -118,7 +120,7 @@ class Target:
         if not columns_of(connection, self.table):
             self._create(connection)
         found = columns_of(connection, self.table)
-        self._check(connection, found, corrects=corrects)
+        self._check(connection, found)
         self._forget_other_identities(connection)
         wanted = {name: found[name] for name in self.names} | dict(STAGED) | {"__row": "bigint"}
         if columns_of(connection, self.staging) == wanted:
@@ -182,7 +184,7 @@ class Target:
         if columns_of(connection, self.gone) and not Identity(self.gone, self.identity).is_key(connection):
             connection.execute(self.fill("DROP TABLE {gone}"))
 
-    def _check(self, connection: psycopg.Connection, found: dict[str, str], *, corrects: bool) -> None:
+    def _check(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
         lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in found]
         if lacking:
             added = ", ".join("ADD COLUMN " + column for column in lacking)
@@ -194,7 +196,7 @@ class Target:
         if key.is_key(connection):
             return
         made = key.is_replaceable(connection)
-        if not (made and corrects):
+        if not (made and self.whole):
             identity = ", ".join(f'"{name}"' for name in self.identity)
             raise TerminalError(
                 f"PostgreSQL's table '{self.shown}' has no unique key over the identity of the rows: {identity}.",

@@ -8,7 +8,7 @@ rows, all at the log commit through which the node is folded, so every later row
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -119,7 +119,7 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     touched = rows.select(*identity).unionByName(_held(spark, sink, delivery, rows))
     right_rows = right_rows_of_results if operator.appended else right_rows_as_of
     with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
-        sink.correct(right, delivery, through_ms)
+        sink.correct(right, replace(delivery, whole=True), through_ms)
         return Redelivered(sink.name, there, there, gone)
 
 

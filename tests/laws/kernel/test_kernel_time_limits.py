@@ -17,6 +17,7 @@ from tests.laws.kernel.logs import World, worlds
 from tests.laws.kernel.plans import Plan, plans
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import TOTALS, T, whole
+from tests.laws.kernel.timelines import made, timeline
 
 pytestmark = pytest.mark.fast
 
@@ -41,3 +42,11 @@ def test_a_stream_is_stopped_by_the_first_commit_after_which_too_much_waits(
     if over:
         said = f"{over[0][2]} records of suppressed updates would wait in partition {over[0][1]}; "
         assert said in str(first)
+
+
+def test_rows_of_one_key_and_commit_are_told_apart_if_the_wall_clock_limits_nothing() -> None:
+    """Each record has a wait of its own. The three waits begin and end at one moment."""
+    policy = hr.until_time_limit("0 s", clock="wall")
+    node = T.group_by().aggregate(**TOTALS[1]).suppress(policy).named("at_once")
+    log = timeline(pa.int64(), {"t": {1: [("a", 1, 0.0), ("a", 2, 9.0), ("a", 3, 9.0)], 2: [("b", 1, 10.0)]}})
+    assert [row["known"] for row in made(node, log)] == [1, 2, 3, 1]

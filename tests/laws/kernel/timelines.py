@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.description import Node, Processed
-from headrace.description.processor_order import TIME
-from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
+from headrace.description import Node
+from headrace.operators.registry import operator_for
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Control, Sequenced, World
 from tests.laws.kernel.plans import ONE_GO, Plan
@@ -43,7 +42,7 @@ def timeline(
 
 
 def made(node: Node, world: World) -> list[dict[str, Any]]:
-    """The rows that a processor forwards, in their order; cut in any way they are the same, and those of the oracle."""
+    """The rows that a node makes final, in their order; cut in any way they are the same, and those of the oracle."""
     reading = Reading(node, world)
     verdict = Verdict(reading)
     for plan in CUTS:
@@ -53,14 +52,13 @@ def made(node: Node, world: World) -> list[dict[str, Any]]:
 
 
 def in_order(node: Node, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a processor as they stand in its log."""
-    by_time = isinstance(node, Processed) and node.order == TIME
-    return sorted(rows, key=partial(_place, PLACE_IN_TIME if by_time else PLACE_IN_COMMIT))
+    """Rows of a node as they stand in its log."""
+    return sorted(rows, key=partial(_place, operator_for(node).order))
 
 
 def _place(order: Sequence[str], row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Where a row stands in its node's log; nulls come last."""
-    return (row["__sequence"], *((row[name] is None, row[name]) for name in order))
+    return (row["__sequence"], *((row.get(name) is None, row.get(name)) for name in order))
 
 
 def _ms(seconds: float) -> int:

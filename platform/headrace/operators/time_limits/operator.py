@@ -12,5 +12,5 @@ class TimeLimits(Appended[Suppressed]):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """By the record at which the wait is over."""
-        return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start")
+        """By the record that ends the wait, then the one that began it: a wall-clock limit of 0 ends several at once."""
+        return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start", "__opened_offset")
