@@ -115,14 +115,16 @@ ON_TABLES = (
     ),
     Description(
         "lookups in log order",
-        readings.lookup(sensors.table(), on="sensor_id").named("looked_up"),
+        readings.lookup(sensors.table(), on="sensor_id", complete_first=False).named("looked_up"),
         AS_OF_LOG,
         FOUND_LOOKUP,
         by_commit=True,
     ),
     Description(
         "lookups as of event time",
-        readings.lookup(sensors.table(), on="sensor_id", as_of="event").named("looked_up_in_time"),
+        readings.lookup(sensors.table(), on="sensor_id", as_of="event", complete_first=False).named(
+            "looked_up_in_time"
+        ),
         AS_OF_TIME,
         FOUND_LOOKUP,
     ),

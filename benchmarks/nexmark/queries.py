@@ -40,7 +40,9 @@ VALID = f"""(SELECT b.*, category, item_name, seller FROM {BID} b JOIN {AUCTION}
     WHERE b.ms BETWEEN a.ms AND a.expires AND b.ms < lowest)"""
 
 at = BIDS.with_column("at_ms", "CAST(unix_millis(record_timestamp()) AS BIGINT)")
-valid = at.lookup(AUCTIONS.table(), on="auction", as_of="event", how="inner").where("at_ms <= expires")
+valid = at.lookup(AUCTIONS.table(), on="auction", as_of="event", how="inner", complete_first=False).where(
+    "at_ms <= expires"
+)
 per_auction = (
     BIDS.group_by("auction")
     .window(hr.hopping("10 seconds", "2 seconds"), grace="0 seconds")
@@ -264,7 +266,7 @@ QUERIES = (
     ),
     Description(
         "q20: bids with their auctions",
-        BIDS.lookup(AUCTIONS.table(), on="auction", as_of="event", how="inner")
+        BIDS.lookup(AUCTIONS.table(), on="auction", as_of="event", how="inner", complete_first=False)
         .where("category = 10")
         .select("id", "auction", "price", "item_name", "seller")
         .named("q20"),

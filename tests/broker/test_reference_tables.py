@@ -35,7 +35,7 @@ def test_windows_after_a_lookup_close_with_their_stream(
     users = hr.Topic(new_topic(1), key="user_id STRING", value="country STRING")
     set_topic(kafka, users.name, {"cleanup.policy": "compact"})
     node = (
-        views.lookup(users.table(), on="user_id", complete_first=True)
+        views.lookup(users.table(), on="user_id")
         .group_by("country")
         .window(hr.tumbling("5 minutes"), grace="1 minute")
         .aggregate(views=hr.count())

@@ -74,7 +74,9 @@ def test_the_latest_earlier_record_is_told_by_a_grace() -> None:
         PAYMENTS.join_prior(ORDERS, on="order_id", grace="6 minutes"),
         PAYMENTS.join_prior(ORDERS, on="order_id", grace="5 minutes", within="1 hour"),
         PAYMENTS.join_prior(ORDERS, on="order_id", grace="5 minutes", how="inner"),
-        PAYMENTS.lookup(ORDERS.table("timestamp"), on="order_id", as_of="event", history="5 minutes"),
+        PAYMENTS.lookup(
+            ORDERS.table("timestamp"), on="order_id", as_of="event", history="5 minutes", complete_first=False
+        ),
     ]
     assert len({node.fingerprint() for node in nodes}) == len(nodes)
     with refused("is neither a topic nor a stream", "as_of='event'"):

@@ -22,7 +22,9 @@ COUNTS = (
     .to(hr.KafkaSink("counts"))
     .named("reading_counts")
 )
-SITES = READINGS.lookup(SENSORS.table().where("site > ''"), on="sensor_id").named("sites")
+SITES = READINGS.lookup(SENSORS.table().where("site > ''"), on="sensor_id", complete_first=False).named(
+    "sites"
+)
 
 
 def test_the_text_goes_from_the_table_back_to_the_topics() -> None:

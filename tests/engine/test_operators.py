@@ -61,10 +61,10 @@ NODES: list[tuple[Any, type, bool]] = [
     (COUNTS.join(TABLE, on="id", how="left"), relations.Relations, False),
     (ONE.table().group_by("ref").aggregate(n=hr.count()), relations.Relations, True),
     (GROUPED.batch(collect=["n"], max_records=3), batches.BatchedSink, False),
-    (ONE.lookup(TABLE, on="ref"), lookups.LookupInLog, False),
+    (ONE.lookup(TABLE, on="ref", complete_first=False), lookups.LookupInLog, False),
     (ONE.lookup(TABLE, on="ref", complete_first=True), lookups.LookupInLog, False),
     (ONE.lookup(TABLE, on="ref", as_of="event", complete_first=True), lookups.LookupInTime, False),
-    (ONE.lookup(TABLE.where("other > 0"), on="ref", as_of="event"), lookups.LookupInTime, False),
+    (ONE.lookup(TABLE.where("other > 0"), on="ref", as_of="event", complete_first=False), lookups.LookupInTime, False),
     (ONE.join(TWO.select("id", "n AS other"), on="id", within=0, grace=0, how="outer"), stream_joins.StreamJoins, False),
     (ONE.group_by("ref").process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000, order="log"), processors.Processors, False),
     (ONE.merge(TWO).process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000), processors.Processors, False),
@@ -109,7 +109,7 @@ def test_a_table_that_gains_a_sink_goes_on_from_the_state_that_it_has() -> None:
 
 
 def test_conditions_of_a_table_are_computed_for_its_feed() -> None:
-    node = ONE.lookup(TABLE.where("other > 0"), on="ref").named("it")
+    node = ONE.lookup(TABLE.where("other > 0"), on="ref", complete_first=False).named("it")
     feeds = feeds_of(node)
     assert {name: (feed.topics, feed.conditions) for name, feed in feeds.items()} == {
         "records": (("one",), ()),

@@ -40,8 +40,8 @@ NODES: list[Node] = [
     .group_by("ref")
     .aggregate(most=hr.max("n"), ids=hr.collect("id", 9))
     .named("picked"),
-    ONE.lookup(TWO.table(), on="ref").named("looked_up"),
-    ONE.lookup(TWO.table(), on="ref", as_of="event").named("in_time"),
+    ONE.lookup(TWO.table(), on="ref", complete_first=False).named("looked_up"),
+    ONE.lookup(TWO.table(), on="ref", as_of="event", complete_first=False).named("in_time"),
 ]
 
 

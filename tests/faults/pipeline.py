@@ -88,8 +88,10 @@ def pipeline(
         latest.join(places, on="station", select=high).named("selected"),
         latest.join(places, on="station").group_by("city").aggregate(n=hr.count()).named("cities"),
         stationed.aggregate(**AGGREGATES).join(places, on="station", how="left").named("of_stations"),
-        readings.lookup(places, on="station").named("found"),
-        readings.lookup(places, on="station", as_of="event", history="20 seconds").named("valid"),
+        readings.lookup(places, on="station", complete_first=False).named("found"),
+        readings.lookup(
+            places, on="station", as_of="event", history="20 seconds", complete_first=False
+        ).named("valid"),
     ]
     return {node.required_name: replace(node) for node in nodes}
 

@@ -74,8 +74,8 @@ NODES: dict[str, Any] = {
     "join of totals": BY_KEY.join(KNOWN, on="key", how="left"),
     "groups": T.table().join(KNOWN, on="ref").group_by("other").aggregate(**TOTALS),
     "changes": BY_KEY.changes(),
-    "lookup": T.lookup(KNOWN, on="ref"),
-    "lookup in time": T.lookup(KNOWN, on="ref", as_of="event", how="inner"),
+    "lookup": T.lookup(KNOWN, on="ref", complete_first=False),
+    "lookup in time": T.lookup(KNOWN, on="ref", as_of="event", how="inner", complete_first=False),
     "earlier record": T.select("key", "value").join_prior(RENAMED, on="key", grace="2 seconds"),
     "join of streams": T.select("key", "value").join(
         RENAMED, on="key", within="4 seconds", grace="2 seconds", how="outer"

@@ -23,8 +23,8 @@ WINDOWS = READINGS.group_by().window(hr.tumbling("1 minute"), grace=0).aggregate
 TOTALS = READINGS.group_by().aggregate(n=hr.count())
 CALM = WINDOWS.suppress(hr.until_time_limit("1 minute")).named("calm")
 JOINED = WINDOWS.join(SENSORS.table(), on="sensor", how="left").named("joined")
-SITES = READINGS.lookup(SENSORS.table(), on="sensor").named("sites")
-KNOWN = READINGS.lookup(SENSORS.table(), on="sensor", how="inner").named("known")
+SITES = READINGS.lookup(SENSORS.table(), on="sensor", complete_first=False).named("sites")
+KNOWN = READINGS.lookup(SENSORS.table(), on="sensor", how="inner", complete_first=False).named("known")
 LATE, UNMATCHED = "late_drops_below", "no_unmatched_above"
 
 
@@ -44,8 +44,8 @@ LATE, UNMATCHED = "late_drops_below", "no_unmatched_above"
         (READINGS.table(), False, False),
         (SITES, False, True),
         (KNOWN, False, True),
-        (READINGS.lookup(SENSORS.table(), on="sensor", as_of="event", history="1 hour"), True, True),
-        (READINGS.lookup(READINGS.select("sensor", "amount AS before").table(), on="sensor", how="inner"), False, False),
+        (READINGS.lookup(SENSORS.table(), on="sensor", as_of="event", history="1 hour", complete_first=False), True, True),
+        (READINGS.lookup(READINGS.select("sensor", "amount AS before").table(), on="sensor", how="inner", complete_first=False), False, False),
         (READINGS.named("all"), False, False),
     ],
 )  # fmt: skip

@@ -177,7 +177,11 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
 
 def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: SparkSession) -> None:
     """It reads two logs in one order; the one of the counts holds nothing since, and says so."""
-    sited = chained.COUNTS.as_stream().lookup(chained.SENSORS.table(), on="sensor").named("sited")
+    sited = (
+        chained.COUNTS.as_stream()
+        .lookup(chained.SENSORS.table(), on="sensor", complete_first=False)
+        .named("sited")
+    )
     driver = TestDriver([chained.COUNTS, sited], spark)
     for minute in (0, 9):
         for sensor in ("a", "b"):

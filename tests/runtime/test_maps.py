@@ -33,7 +33,7 @@ EVENTS = hr.Topic(
     "events", key="id STRING", value=f"tags MAP<STRING, DOUBLE>, deep {NESTED}, of STRING", idle_timeout=None
 )
 NAMES = hr.Topic("names", key="id STRING", value="words MAP<STRING, STRING>", idle_timeout=None)
-FOUND = EVENTS.lookup(NAMES.table(), on="of").named("found")
+FOUND = EVENTS.lookup(NAMES.table(), on="of", complete_first=False).named("found")
 BATCHES = EVENTS.group_by("id").batch(max_records=2, collect=("tags", "deep")).named("batches")
 JOINED = EVENTS.table().join(NAMES.table(), on="of").named("joined")
 NODES = [FOUND, BATCHES, JOINED]

@@ -60,7 +60,11 @@ def test_a_table_that_is_looked_up_as_of_the_log_ticks_for_nobody() -> None:
 
 
 def test_both_sides_of_a_lookup_as_of_event_time_tick_for_those_behind_it() -> None:
-    looked_up = COUNTS.as_stream().lookup(SENSORS.table(), on="sensor", as_of="event").named("looked_up")
+    looked_up = (
+        COUNTS.as_stream()
+        .lookup(SENSORS.table(), on="sensor", as_of="event", complete_first=False)
+        .named("looked_up")
+    )
     windows = looked_up.as_stream().group_by("site").window(hr.tumbling("1 hour"), grace="0 minutes")
     nodes = [COUNTS, looked_up, windows.aggregate(n=hr.count()).named("per_site")]
     assert longest_wait_ms(SENSORS, nodes) == 60 * 60_000 + 1

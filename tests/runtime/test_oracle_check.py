@@ -61,8 +61,10 @@ NODES: list[Node] = [
     .aggregate(**TOTALS)
     .join(PLACES, on="station", how="left")
     .named("of_stations"),
-    READINGS.lookup(PLACES, on="station").named("found"),
-    READINGS.lookup(PLACES, on="station", as_of="event", history="20 seconds").named("valid"),
+    READINGS.lookup(PLACES, on="station", complete_first=False).named("found"),
+    READINGS.lookup(PLACES, on="station", as_of="event", history="20 seconds", complete_first=False).named(
+        "valid"
+    ),
 ]
 NAMES = [node.required_name for node in NODES]
 BY_NAME = dict(zip(NAMES, NODES, strict=True))

@@ -51,8 +51,10 @@ KEEPING = [
     .group_by("the sensor")
     .batch(max_records=3, collect=["value"])
     .named("mapped"),  # by Delta, which allows a blank in a name
-    FOUND.lookup(NEWEST, on="sensor_id").named("found"),
-    FOUND.lookup(NEWEST, on="sensor_id", as_of="event", history="2 minutes").named("valid"),
+    FOUND.lookup(NEWEST, on="sensor_id", complete_first=False).named("found"),
+    FOUND.lookup(NEWEST, on="sensor_id", as_of="event", history="2 minutes", complete_first=False).named(
+        "valid"
+    ),
 ]
 
 

@@ -46,7 +46,7 @@ HOURS = (
     .suppress(hr.until_window_closes())
     .named("hours")
 )
-LOOKED_UP = BY_NAME.lookup(SENSORS.table(), on="sensor").named("looked_up")
+LOOKED_UP = BY_NAME.lookup(SENSORS.table(), on="sensor", complete_first=False).named("looked_up")
 MINUTE_MS = 60_000
 
 

@@ -22,7 +22,7 @@ PER_TEN = (
     .suppress(hr.until_window_closes())
     .named("per_ten")
 )
-ENRICHED = READINGS.lookup(SENSORS.table(), on="sensor").named("enriched")
+ENRICHED = READINGS.lookup(SENSORS.table(), on="sensor", complete_first=False).named("enriched")
 SITES = ENRICHED.group_by("site").aggregate(total=hr.sum("value"), newest=hr.last("value")).named("sites")
 PAIRS = READINGS.group_by("sensor").batch(max_records=2, collect=["value"]).named("pairs")
 FOURS = PAIRS.group_by("sensor").batch(max_records=2, collect=["records", "batch_id"]).named("fours")

@@ -120,8 +120,11 @@ def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):
         drive(QUIET)
     twice = "transform(array(value), x -> x * 2)[0]"
-    doubled = READINGS.with_column("twice", twice).lookup(SENSORS.table(), on="sensor").named("doubled")
+    looked_up = READINGS.with_column("twice", twice).lookup(SENSORS.table(), on="sensor")
+    doubled = looked_up.named("doubled")
     with pytest.raises(hr.DescriptionError, match="only Spark knows the type of 'twice'"):
         doubled.where("twice > 2")
-    typed = READINGS.with_column("twice", "CAST(value * 2 AS INT)").lookup(SENSORS.table(), on="sensor")
+    typed = READINGS.with_column("twice", "CAST(value * 2 AS INT)").lookup(
+        SENSORS.table(), on="sensor", complete_first=False
+    )
     assert typed.named("typed").where("twice > 2").columns == ("sensor", "value", "twice", "site")

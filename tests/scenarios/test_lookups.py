@@ -37,7 +37,9 @@ def found(driver: TestDriver) -> dict[str, int | None]:
 def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_nothing_that_has_left(
     drive: Drive,
 ) -> None:
-    driver = drive(ORDERS.lookup(PRICES.table(), on="item", as_of="event").named("priced"))
+    driver = drive(
+        ORDERS.lookup(PRICES.table(), on="item", as_of="event", complete_first=False).named("priced")
+    )
     order(driver, "o5", 5)
     order(driver, "o8", 8)
     price(driver, 1, 2)
@@ -64,7 +66,9 @@ def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_no
 
 
 def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it(drive: Drive) -> None:
-    driver = drive(ORDERS.lookup(PRICES.table(), on="item", as_of="event").named("priced"))
+    driver = drive(
+        ORDERS.lookup(PRICES.table(), on="item", as_of="event", complete_first=False).named("priced")
+    )
     price(driver, 1, 0)
     driver.cut()
     driver.advance_wall_clock("10 minutes")
@@ -82,7 +86,11 @@ def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it
 
 def test_windows_of_what_was_looked_up_close_though_the_table_rarely_changes(drive: Drive) -> None:
     """The lookup as of the log waits for nothing, and the windows after it go by the stream of orders alone."""
-    windows = ORDERS.lookup(PRICES.table(), on="item").group_by("price").window(hr.tumbling(MINUTE), grace=0)
+    windows = (
+        ORDERS.lookup(PRICES.table(), on="item", complete_first=False)
+        .group_by("price")
+        .window(hr.tumbling(MINUTE), grace=0)
+    )
     driver = drive(windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts"))
     price(driver, 1, 0)
     driver.cut()
@@ -100,7 +108,9 @@ def test_windows_of_what_was_looked_up_close_though_the_table_rarely_changes(dri
 def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behind_is_late(
     drive: Drive,
 ) -> None:
-    node = ORDERS.lookup(PRICES.table(), on="item", as_of="event", history="10 minutes").named("priced")
+    node = ORDERS.lookup(
+        PRICES.table(), on="item", as_of="event", history="10 minutes", complete_first=False
+    ).named("priced")
     driver = drive(node)
     for minute in range(1, 31):
         price(driver, minute, minute)

@@ -105,3 +105,29 @@ def test_late_records_of_a_topic_that_was_left_out_are_shown(driver: TestDriver)
     ledger = driver.ledger("actions").where("fate = 'late' AND records > 0").collect()
     assert [(row["topic"], row["records"]) for row in ledger] == [("clicks", 1)]
     assert driver.verify("actions").equal
+
+
+def test_at_the_first_start_each_lookup_of_a_chain_finds_the_table_complete(spark: SparkSession) -> None:
+    """Sales come before the users. The second lookup is in the table that the first one has read, too."""
+    sales = hr.Topic("sales", key="sale_id STRING", value="buyer STRING, seller STRING")
+    buyers, sellers = (
+        USERS.select("user_id", f"country AS {name}").table() for name in ("to_country", "from_country")
+    )
+    node = sales.lookup(buyers, on="buyer").lookup(sellers, on="seller").named("sold")
+    with pytest.raises(hr.DescriptionError, match="There is no awaited topic 'user' here"):
+        TestDriver([node], spark, incomplete=["user"])
+    driver = TestDriver([node], spark)
+    driver.pipe("sales", key="s1", value={"buyer": "ann", "seller": "bob"}, timestamp_ms=MINUTE)
+    for user, country in (("ann", "NO"), ("bob", "SE")):
+        driver.pipe("users", key=user, value={"country": country}, timestamp_ms=0)
+    driver.cut()
+    (sold_at,), (known_at,) = (
+        {row["ingested_at"] for row in driver.log(topic).where("kind = 'record'").collect()}
+        for topic in ("sales", "users")
+    )
+    assert sold_at < known_at
+    rows = driver.read("sold").select("sale_id", "to_country", "from_country")
+    assert [*map(tuple, rows.collect())] == [("s1", "NO", "SE")]
+    assert driver.backfill("sold").exceptAll(driver.read("sold")).isEmpty()
+    assert driver.verify("sold").equal
+    driver.close()

@@ -45,8 +45,8 @@ NODES: list[Node] = [
     .join(RIGHT.select("ref", "first AS name").table(), on="ref", how="left", select=COMPUTED)
     .named("computed"),
     LEFT.table().group_by("first").aggregate(n=hr.count(), total=hr.sum("n")).named("regrouped"),
-    LEFT.lookup(TWO.table(), on="ref").named("looked_up"),
-    ONE.lookup(RIGHT.table(), on="ref", as_of="event").named("in_time"),
+    LEFT.lookup(TWO.table(), on="ref", complete_first=False).named("looked_up"),
+    ONE.lookup(RIGHT.table(), on="ref", as_of="event", complete_first=False).named("in_time"),
 ]
 
 

@@ -10,6 +10,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
+from headrace.description.node_output import written_by
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
@@ -18,6 +19,8 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -105,6 +108,11 @@ class Lookup(Emitting):
     def topics(self) -> tuple[Topic, ...]:
         """The topics of the stream and of the table."""
         return tuple(dict.fromkeys((*self.stream.topics, *self.right.topics)))
+
+    @property
+    def row_topics(self) -> tuple[Topic, ...]:
+        """The topics of the stream."""
+        return self.stream.topics
 
     @property
     def finds_earlier_of_its_own(self) -> bool:
@@ -244,3 +252,17 @@ class Lookup(Emitting):
                     f"lookup: '{name}' is {mine.type} and the table's '{theirs}' is {other.type}.",
                     hint=f"Cast it before: .with_column('{name}', 'CAST({name} AS {other.type})').",
                 )
+
+
+def is_complete_first(stream: Stream, table: object) -> bool:
+    """Whether by default a lookup waits for a complete table: one of topics from which no row of the stream comes."""
+    topics = table.topics if isinstance(table, Table) else ()
+    own = _sources(stream.topics)
+    return bool(topics) and all(is_of_kafka(topic) and topic not in own for topic in topics)
+
+
+def _sources(topics: Sequence[Topic]) -> set[Topic]:
+    """The topics whose records became those of some topics, directly or by way of other nodes of the pipeline."""
+    read = ((topic, written_by(topic)) for topic in topics)
+    each = ({topic} if of is None else _sources(of.row_topics) for topic, of in read)
+    return set().union(*each)

@@ -105,6 +105,11 @@ class Node(WaysOn, ABC):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
 
+    @property
+    def row_topics(self) -> tuple[Topic, ...]:
+        """Those whose records its rows are made of: all but those of tables in which it only looks something up."""
+        return self.topics
+
     if TYPE_CHECKING:  # a table has a field of this name
 
         @property

@@ -107,6 +107,11 @@ class Processed(Emitting):
         return tuple(dict.fromkeys((*self.stream.topics, *read)))
 
     @property
+    def row_topics(self) -> tuple[Topic, ...]:
+        """The topics of the stream."""
+        return self.stream.topics
+
+    @property
     def shares_topics(self) -> bool:
         """Whether a global table reads a topic of the stream, or of another one."""
         return len(self.topics) < len(self.stream.topics) + sum(len(each.topics) for each in self.tables)

@@ -131,7 +131,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         as_of: str = "log",
         history: Duration | None = None,
         *,
-        complete_first: bool = False,
+        complete_first: bool | None = None,
     ) -> Lookup:
         """Give each record the row of a table that it refers to.
 
@@ -144,17 +144,19 @@ class RowOperators(WaysOn, ABC, kind="stream"):
                 history  of "event": how far a record may be behind its partition's stream time. One further behind is late,
                          and older versions of the table's rows are not kept. None: none is late, and all are kept
                 complete_first  True: until the table's topics are read to where they ended when their logs were first begun,
-                         records wait; so the first of them find what the table held before
+                         records wait; so the first of them find what the table held before. None: True for a table of
+                         topics that the stream does not read, itself or by way of nodes
         Raises: DescriptionError naming what does not fit.
         """
-        from headrace.description.lookup import Lookup  # a lookup holds a stream
+        from headrace.description.lookup import Lookup, is_complete_first  # a lookup holds a stream
         from headrace.description.table_changes import table_of_changes
 
         if isinstance(table, Relation) and not isinstance(table, Table):
             table = table_of_changes(table)
         columns = columns_on(on, "lookup")
         history_ms = None if history is None else duration_ms(history, "history")
-        return Lookup(self._flow, table, columns, how, as_of, history_ms, None, complete_first)
+        first = is_complete_first(self._flow, table) if complete_first is None else complete_first
+        return Lookup(self._flow, table, columns, how, as_of, history_ms, None, first)
 
     def join(
         self,

@@ -32,6 +32,7 @@ from headrace.nodes.topics import (
     wall_waits,
 )
 from headrace.observe.views import Views
+from headrace.operators.registry import operator_for
 from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
@@ -71,10 +72,16 @@ class TestDriver(Findings):
 
     __test__ = False  # not a test case, whatever pytest makes of the name
 
-    def __init__(self, nodes: Sequence[Node], spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], spark: SparkSession | None = None, *, incomplete: Collection[str] = ()
+    ) -> None:
         """Start empty logs and tables for these nodes; a local session of its own if none is given.
 
         A node that is read by name has to be among them, as if one pipeline had them all.
+
+        In:     incomplete  topics of lookups' tables that are complete once `complete` says so. Others are so with the
+                            records piped before the first cut: a stream finds those in Kafka when it begins
+        Raises: DescriptionError when no lookup waits for a topic of `incomplete`
         """
         nodes = among_themselves(nodes)
         base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
@@ -83,6 +90,9 @@ class TestDriver(Findings):
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = {node.required_name: node for node in upstream_first(nodes)}
         self._topics = topics_of(nodes)
+        awaited = {topic for node in self._nodes.values() for topic in operator_for(node).waits.complete}
+        late = {self._named({each: each for each in awaited}, "awaited topic", name) for name in incomplete}
+        self._begins_with = awaited - late
         self._begin("0")
         shutil.copytree(self._folder / "0", self._folder / "empty")
 
@@ -137,6 +147,8 @@ class TestDriver(Findings):
         """
         asked = set(self._nodes) if nodes is None else {self._node(name).required_name for name in nodes}
         running = [name for name in self._nodes if name in asked]
+        for name in sorted(self._begins_with):
+            self._sequencers[name].read_first_to(self._piped[name].next_offsets)
         for name, piped in self._piped.items():
             if len(piped):
                 here = is_sequenced_here(len(piped))
@@ -157,7 +169,7 @@ class TestDriver(Findings):
         self._run(list(self._nodes))
 
     def complete(self, topic: str) -> None:
-        """Declare a topic complete: `lookup(…, complete_first=True)` waits for that.
+        """Declare a topic complete that began `incomplete`: a lookup in a table of it waits for that.
 
         Here it ends with the records that were piped so far. Nodes see it at the next `cut`.
         """

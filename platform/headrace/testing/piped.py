@@ -55,6 +55,11 @@ class PipedTopic:
         )
         return offset
 
+    @property
+    def next_offsets(self) -> dict[int, int]:
+        """For each partition the offset after the last record that was added."""
+        return {**self._next_offset}
+
     def take(self, spark: SparkSession) -> DataFrame | None:
         """Take the records since the last call: in their order, in one task, a row each as `KAFKA`; None: there are none."""
         rows, self._rows = self._rows, []

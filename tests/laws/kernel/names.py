@@ -60,7 +60,7 @@ def nodes(name: str) -> dict[str, Node]:
         "joins": table.join(known, on=refers, how="left"),
         "joined_totals": one.group_by(refers).aggregate(**sums).join(known, on=refers),
         "batches": by.batch(collect=(number, refers), max_records=2),
-        "lookups": one.lookup(known, on=refers),
-        "timed_lookups": one.lookup(known, on=refers, as_of="event"),
+        "lookups": one.lookup(known, on=refers, complete_first=False),
+        "timed_lookups": one.lookup(known, on=refers, as_of="event", complete_first=False),
     }
     return {kind: node.named(f"{kind}_of_odd") for kind, node in made.items()}

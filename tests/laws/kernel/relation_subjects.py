@@ -260,7 +260,8 @@ ITEMS, MORE = (
 EARLIER = ORDERS.select("id", "item AS earlier", "n AS earlier_n").table()
 
 
-def lookup_subjects(**kind: Any) -> list[Subject]:
+def lookup_subjects(*, complete_first: bool = False, **kind: Any) -> list[Subject]:
+    kind["complete_first"] = complete_first
     nodes = {
         "valid": ORDERS.lookup(ITEMS.table(), on="item", **kind),
         "found": ORDERS.lookup(ITEMS.table("timestamp"), on="item", how="inner", **kind),
@@ -274,7 +275,9 @@ def event_lookup_subjects() -> list[Subject]:
     made = [
         Subject(
             f"history_{history}",
-            ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history=history).named("history"),
+            ORDERS.lookup(
+                ITEMS.table(), on="item", as_of="event", history=history, complete_first=False
+            ).named("history"),
         )
         for history in (8 * SECOND, 0)
     ]
