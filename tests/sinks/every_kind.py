@@ -43,7 +43,7 @@ KINDS: Mapping[str, Any] = {
     "Batches": BY_SENSOR.batch(max_records=2, collect=["value"]),
     "FlatMapped": READINGS.select("sensor", "value", "words").flat_map("words AS word"),
     "Join": JOINED,
-    "Lookup": READINGS.select("sensor", "value").lookup(SITES.table(), on="sensor"),
+    "Lookup": READINGS.select("sensor", "value").lookup(SITES.table(), on="sensor", complete_first=False),
     "NamedStream": READINGS.select("sensor", "value"),
     "Processed": BY_SENSOR.process(Repeat, output="sensor STRING, number INT"),
     "Refined": JOINED.where("value > 1"),
