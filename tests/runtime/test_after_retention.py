@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.description import output_name
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.retention import Retention
+from headrace.log.commit_row import is_commit_row
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.beginning import beginning
 from headrace.observe.views import Views
+from headrace.spark.lake_rows import read
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from headrace.lake.paths import Lake
@@ -91,3 +97,42 @@ def test_a_batch_whose_first_commit_was_cut_is_due_after_a_restart(spark: SparkS
         pass
     closed = Views(spark, lake).read(BATCHES).select("sensor_id", "closed_by").collect()
     assert [tuple(row) for row in closed] == [("s1", "wait")]
+
+
+def test_a_nodes_log_that_a_crash_left_behind_is_written_before_rows_go(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Its ticks follow from the commits that go."""
+
+    def crash(step: str) -> None:
+        if step == "after state":
+            raise InterruptedError
+
+    def runner(on_step: Callable[[str], None] = lambda step: None) -> NodeRunner:
+        return NodeRunner(spark, WINDOWS, lake, is_read=True, on_step=on_step)
+
+    line = Line(spark, lake, WINDOWS)
+    line.runner = runner()
+    minute(line, 1)
+    line.runner = runner(crash)
+    with pytest.raises(InterruptedError):
+        minute(line, 4)
+    line.clock.set(line.clock.now_ms() + 60_000)
+    line.pipe("2024-05-01 12:09:00")
+    line.commit()
+    commits = [
+        row["ingested_at"] for row in read(spark, lake.log("readings")).where(is_commit_row()).collect()
+    ]
+    Retention(spark, lake, [WINDOWS], READINGS).run(line.clock.now_ms())
+    line.runner = runner()
+    line.fold()
+    own = read(spark, lake.log(output_name(WINDOWS))).where("kind = 'tick'").orderBy("ingested_at")
+    assert [row["ingested_at"] for row in own.collect()] == sorted(commits)
+    windows = read(spark, lake.log(output_name(WINDOWS))).where("kind = 'record'").orderBy("offset")
+    times = [
+        row["stream_time"]
+        for row in windows.select(F.unix_millis("stream_time").alias("stream_time")).collect()
+    ]
+    assert times == [at("2024-05-01 11:59:00"), at("2024-05-01 12:02:00")], (
+        "two minutes behind: so long it waits"
+    )

@@ -9,7 +9,8 @@ log is refused. Then a lost commit of the log comes back
 
 1. from files, if they are still in the table's folder although no version names them: as it was, row by row;
 2. else from Kafka: its records are sequenced again, from where the commit before left the log to where the next one began.
-   They get commit times between the two. The report counts the records that Kafka has compacted away: they do not come back.
+   They get the latest commit times between the two, so that no record lies too far ahead that did not. The report counts
+   the records that Kafka has compacted away: they do not come back.
    Decisions of a person or of the clock in the lost commit are gone. If the log became complete with it (see
    `Sequencer.read_first_to`), the new commit states that again.
 

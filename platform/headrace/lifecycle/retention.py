@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.description import output_name, with_unnamed
+from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -46,6 +46,7 @@ from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
+from headrace.writing.node_log import log_reached_ms
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.readers import asked_in, can_be_read, readers_of
 
@@ -188,10 +189,12 @@ class Retention:
     def _balance(self, node: Node, at_ms: int) -> None:
         """Write the node's balance at the cut."""
         base, topic = base_of(self._spark, self._lake, node), self._topic.name
-        # What was read by name so far, or is asked for, is told before rows go: afterwards it could not be.
+        # The node's log is written before rows go: afterwards the stream times of their commits are not known. A crash may
+        # have left it behind, and a node that others ask for may have none yet.
         asked = bool(readers_of(self._lake, f"{node.required_name}@"))
         is_read = asked and can_be_read(self._spark, self._lake, node)
-        untold = is_read and not lakes.exists(self._lake.log(output_name(node)))
+        reached_ms = log_reached_ms(self._lake, node)
+        untold = is_read if reached_ms is None else reached_ms < at_ms
         # A backfill compares what is folded, and cannot look behind the balance.
         unfolded = not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms
         if untold or unfolded:

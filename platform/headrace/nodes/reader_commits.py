@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from headrace.sequence.log_columns import BUSY, COMPLETE, IDLE, RECORD, SET_LIMI
 
 if TYPE_CHECKING:
     from headrace.description import Topic
+    from headrace.sequence.log_state import LogState
 
 MOMENT = pa.timestamp("us", "UTC")
 
@@ -82,12 +84,16 @@ class ReaderTime:
 
     def moved(self, at_ms: int, commits: Mapping[str, LogCommit], driving: Collection[str]) -> ReaderTime:
         """The same after a commit of some topics."""
-        topics = {**self.topics, **{name: _joined(self.topics.get(name), of) for name, of in commits.items()}}
+        topics = {**self.topics, **{name: self._after(name, of) for name, of in commits.items()}}
         if commits.keys().isdisjoint(driving):
             return ReaderTime(topics, self.lowest_ms)
         known = [topics.get(name, LogCommit(0)) for name in driving]
         times = [(of.stream_ms, bool(of.idle)) for of in known]
         return ReaderTime(topics, lowest_after(self.lowest_ms, at_ms, times))
+
+    def _after(self, name: str, commit: LogCommit) -> LogCommit:
+        before = self.topics.get(name)
+        return commit if before is None else _joined(before, commit)
 
     def is_idle(self, driving: Collection[str]) -> bool:
         """Whether all driving topics are idle."""
@@ -122,13 +128,18 @@ def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogComm
     if not is_of_kafka(topic):
         return _of_node(part)
     entries = part.controls()
-    commits = [_of_kafka(CommitRow.from_json(each)) for _, each in entries if each.startswith(PREFIX)]
+    commits = [commit_of(CommitRow.from_json(each).after) for _, each in entries if each.startswith(PREFIX)]
     complete = (at_ms for at_ms, each in entries if _action(each) == COMPLETE)
     return LogCommits(commits, _limits(entries), next(complete, None))
 
 
-def _of_kafka(row: CommitRow) -> LogCommit:
-    after = row.after
+def together(commits: Sequence[LogCommit]) -> LogCommit | None:
+    """All that some commits of a log say, in their order; None: there are none."""
+    return reduce(_joined, commits) if commits else None
+
+
+def commit_of(after: LogState) -> LogCommit:
+    """The commit of a topic after which its log stands so."""
     return LogCommit(
         after.ingested_at_ms,
         after.lowest_stream_ms(),
@@ -166,10 +177,8 @@ def _of_node(part: LogSlice) -> LogCommits:
     return LogCommits([found[at_ms] for at_ms in sorted(found)], _limits(entries))
 
 
-def _joined(before: LogCommit | None, after: LogCommit) -> LogCommit:
+def _joined(before: LogCommit, after: LogCommit) -> LogCommit:
     """The state after a commit: what it does not say stays."""
-    if before is None:
-        return after
     event_ms = max((ms for ms in (before.event_ms, after.event_ms) if ms is not None), default=None)
     return LogCommit(
         after.at_ms,

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +55,14 @@ from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING,
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema
 from headrace.writing.log_commits import longest_waits
+from headrace.writing.node_log_cut import cut_part
 from headrace.writing.node_log_times import Reached, closings, idle_after, stream_times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
@@ -83,6 +86,14 @@ def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
     return log is not None
 
 
+def log_reached_ms(lake: Lake, node: Node) -> int | None:
+    """The commit time through which the rows of a node are in its log; None: it has no log."""
+    topic = NodeOutput.of(node)
+    if not lakes.exists(lake.log(topic.name)):
+        return None
+    return _reached(lakes.open_table(lake.log(topic.name)), topic).ingested_at_ms
+
+
 class NodeLog:
     """Writes the log of one node. Exactly one may be open for a node; the caller holds the lease."""
 
@@ -91,7 +102,7 @@ class NodeLog:
 
         Raises: TerminalError when rows of the node's logs were cut off before others began to read it
         """
-        self._lake, self._node = lake, node
+        self._spark, self._lake, self._node = spark, lake, node
         self.topic = NodeOutput.of(node)
         self._uri = lake.log(self.topic.name)
         self._schema = arrow_schema(log_schema(self.topic))
@@ -103,8 +114,7 @@ class NodeLog:
             )
         table = lakes.create(self._uri, self._schema, kinds.log(SKIPPING), grows="value")
         self._writer = lakes.TableWriter(table, lakes.APPENDER, carries=[self._name])
-        commit = lakes.last_commit(table, self._name)
-        self.reached = Reached() if commit is None else Reached.from_json(commit.record["reached"])
+        self.reached = _reached(table, self.topic)
         self._promised_ms = read_promise(self._uri)
 
     @property
@@ -124,12 +134,27 @@ class NodeLog:
     def begin_anew(self) -> None:
         """Tell all of it again, in place of what was told, as the tables have it now."""
         table, through_ms = lakes.open_table(self._uri), self.reached.ingested_at_ms
-        files, after = self._told(Reached(), through_ms)
+        older, before = self._until_cut()
+        files, after = self._told(before, through_ms)
+        files = [*older, *files]
         signed = {"writer": f"anew/{self._name}", **lakes.carried(table, [self._name])}
         maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[self._name], mends=True)
         with rewritable(maintainer, signed):
             maintainer.replace(table.snapshot().files, files, self._record(after), changes_data=True)
         self.reached = after
+
+    def _until_cut(self) -> tuple[list[NewFile], Reached]:
+        """Files with the part that the node's topics no longer lead to, and where the log stands after it."""
+        part = cut_part(self._spark, self._lake, self._node, self.reached)
+        if part is None:
+            return [], Reached()
+        rows, after = self._rows(0, part.reached.ingested_at_ms), part.stream[1:]
+        made = (
+            self._records(rows, Reached(), part.at_ms, part.stream),
+            self._ticks(part.at_ms, after),
+            self._controls(part.entries, part.at_ms, after),
+        )
+        return [file for file in made if file], replace(part.reached, next_offset=rows.num_rows)
 
     def _record(self, reached: Reached) -> dict[str, Any]:
         return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": reached.to_json()}
@@ -290,6 +315,11 @@ class NodeLog:
         kinds = pa.repeat(pa.scalar(kind), number)
         told = {**columns, "kind": kinds}
         return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
+
+
+def _reached(table: LakeTable, topic: NodeOutput) -> Reached:
+    commit = lakes.last_commit(table, f"log/{topic.name}")
+    return Reached() if commit is None else Reached.from_json(commit.record["reached"])
 
 
 def _moments(times_ms: np.ndarray) -> pa.Array:

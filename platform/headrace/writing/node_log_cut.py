@@ -1,0 +1,87 @@
+"""The part of a node's log that stands for rows of its topics that were cut off.
+
+Law: a cut changes no row of a node's log. The commits of its topics through the cut are gone. So their stream times, limits
+and idleness follow from the node's log alone, which keeps them when it is written again. Later ones follow from the topics,
+which begin where the cut left them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.description import NodeOutput, is_of_kafka
+from headrace.engine.log_slices import LogSlice
+from headrace.log.cut_commits import cuts_noted
+from headrace.nodes.opening import read_opening
+from headrace.nodes.reader_commits import LogCommit, ReaderTime, commit_of, read_commits, together
+from headrace.sequence.log_columns import BUSY, IDLE
+from headrace.writing.log_commits import longest_waits
+from headrace.writing.node_log_times import Reached
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+
+
+@dataclass(frozen=True)
+class CutPart:
+    """The commits of a node's log through the cut of its topics.
+
+    at_ms    the commit times
+    stream   the stream time before the first and after each: numbers, or None
+    entries  the control rows: commit time and JSON
+    reached  where the log stands after them; `next_offset` is not counted
+    """
+
+    at_ms: np.ndarray
+    stream: np.ndarray
+    entries: Sequence[tuple[int, str]]
+    reached: Reached
+
+
+def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPart | None:
+    """The part of a node's log that its topics no longer lead to; None: no rows of them were cut off.
+
+    In: now  where the log stands
+    """
+    opening = read_opening(spark, lake, node).progress
+    if not opening.upto_ms:
+        return None
+    through_ms = min(opening.upto_ms.get(topic.name, 0) for topic in node.topics)
+    output = NodeOutput.of(node)
+    own = read_commits(output, lake.log(output.name), 0, through_ms)
+    entries = LogSlice.of(lake.log(output.name), 0, through_ms).controls()
+    idle = [action for _, entry in entries if (action := json.loads(entry)["action"]) in (IDLE, BUSY)]
+    stream = [None, *(of.stream_ms for of in own.commits)]
+    read = {each.name: read_commits(each, lake.log(each.name), 0, through_ms) for each in node.topics}
+    limits = sorted({entry for log in read.values() for entry in log.limits})
+    (wait_ms,) = longest_waits(node, 0, [through_ms], limits)
+    last = {
+        each.name: together([*_cut_of(lake, each, through_ms), *read[each.name].commits])
+        for each in node.topics
+    }
+    reached = Reached(
+        ingested_at_ms=through_ms,
+        stream_ms=stream[-1],
+        reader=ReaderTime({name: of for name, of in last.items() if of}, opening.lowest_ms),
+        is_idle=idle[-1:] == [IDLE],
+        waits_ms=wait_ms if wait_ms > node.longest_wait_ms else 0,
+        complete_ms={name: ms for name, ms in now.complete_ms.items() if ms <= through_ms},
+    )
+    at_ms = np.array([of.at_ms for of in own.commits], np.int64)
+    return CutPart(at_ms, np.array(stream, object), entries, reached)
+
+
+def _cut_of(lake: Lake, topic: Topic | NodeOutput, through_ms: int) -> list[LogCommit]:
+    """Where a topic stood at the last cut through a commit time, if there was one."""
+    if not is_of_kafka(topic):
+        return []
+    noted = [cut for cut in cuts_noted(lake.log(topic.name)) if cut.through_ms <= through_ms]
+    return [commit_of(noted[-1].after)] if noted else []
