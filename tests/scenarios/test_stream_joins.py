@@ -173,6 +173,7 @@ def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: D
     found = {result.name: result for result in results}
     assert [*found] == [
         "every_offset_accounted_for",
+        "rows_are_unique",
         "late_drops_below",
         "no_unmatched_above",
         "backfill_equals_stream",

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 from headrace.description import (
     Batches,
-    FlatMapped,
     Join,
     Lookup,
-    NamedStream,
-    Processed,
     Refined,
     StreamJoin,
     Suppressed,
@@ -82,14 +79,15 @@ JOIN_CHECKS: Mapping[str, str] = {
 }
 # In a full outer join no row refers to another one.
 OUTER_CHECKS: Mapping[str, str] = {n: claim for n, claim in JOIN_CHECKS.items() if n != "no_orphans_above"}
-SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
 PAIR_CHECKS: Mapping[str, str] = {
     **CONSERVATION,
+    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
     "late_drops_below": "Few of the records delivered came after the time in which they could have found a partner.",
     **PARITY,
 }
 PAIR_CHECKS_WITH_OTHERS: Mapping[str, str] = {
     **CONSERVATION,
+    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
     "late_drops_below": PAIR_CHECKS["late_drops_below"],
     "no_unmatched_above": "Few of the rows are records that found no partner.",
     **PARITY,
@@ -161,8 +159,6 @@ def _checks_of_kind(node: Node) -> Mapping[str, str]:
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
     if isinstance(node, StreamJoin):
         return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    if isinstance(node, FlatMapped | Lookup | NamedStream | Processed | Suppressed | TableChanges):
-        return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 

@@ -1,7 +1,7 @@
-"""`no_duplicate_offset` and `windows_are_final`: what has an identity stands once.
+"""`no_duplicate_offset`, `windows_are_final` and `rows_are_unique`: what has an identity stands once.
 
-Law: no two rows of the log with an offset agree in topic, partition and offset; no two rows of the results
-agree in the group columns and `window_start`; of sessions, in `window_end` and partition neither.
+Law: no two rows of the log with an offset agree in topic, partition and offset; no two rows of the results have one identity
+(see `Operator.identity`; the columns stand for a place of which it is made).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.fold.contract import KEY
+from headrace.nodes.sink_rows import identity_of
 from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, rows_unique
 from headrace.quality.words import counted, group_text, joined, moment
@@ -56,25 +58,25 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
 
 
 def rows_are_unique(results: DataFrame, node: Node) -> Check:
-    """The check of a result table whose rows are revised."""
-    name, table, key = "rows_are_unique", node.required_name, node.key
-    rows = results.count()
+    """The check of any other result table than that of a windowed aggregate."""
+    name, table, identity = "rows_are_unique", node.required_name, identity_of(node, results)
+    by, rows = [column for column in identity if column != KEY], results.count()
 
     def explain(unique: bool) -> Finding:
         if unique:
-            words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(key)}."
+            words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(by)}."
             return Finding(words, {"rows": rows, "duplicates": 0})
-        with copies(results, key) as several:
+        with copies(results, identity) as several:
             found, surplus = totals(several)
-            first = several.limit(SHOWN).collect()
-        shown = [f"{group_text(r.asDict(), key)} ({r[COPIES]} rows)" for r in first]
+            first = several.orderBy(*(F.col(quote(column)) for column in by)).limit(SHOWN).collect()
+        shown = [f"{group_text(r.asDict(), by)} ({r[COPIES]} rows)" for r in first]
         words = more_than_once(found, "row", table, surplus)
         return Finding(
             f"{words}, first {joined(shown)}; backfill the table to leave one row of each.",
             {"rows": rows - surplus, "duplicates": surplus},
         )
 
-    return Check(name, rows_unique(results, key) if rows else None, explain)
+    return Check(name, rows_unique(results, identity) if rows else None, explain)
 
 
 def windows_are_final(results: DataFrame, node: Node) -> Check:
