@@ -9,9 +9,11 @@ from pydantic import SecretStr
 
 import headrace as hr
 from headrace.local.broker_config import HOST, free_port
+from headrace.local.topics import create_topics
 from headrace.preflight.kafka import check_kafka
 from headrace.settings import KafkaSettings
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
+from tests.broker.harness import set_topic
 from tests.preflight.conftest import PASSWORD, USER, SaslBroker
 
 if TYPE_CHECKING:
@@ -63,6 +65,19 @@ def test_a_topic_that_is_missing_is_named(broker: SaslBroker) -> None:
     plain = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
     (missing,) = wrong([*check_kafka([node("nowhere")], plain)])
     assert "There is no topic 'nowhere'." in missing
+
+
+def test_a_compacted_topic_that_would_lose_rows_is_named(broker: SaslBroker) -> None:
+    """Before, the stream stopped at its first delivery."""
+    plain = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    create_topics(broker.bootstrap_servers, {"compacted": 1})
+    set_topic(broker, "compacted", {"cleanup.policy": "compact"})
+    assert not wrong([*check_kafka([node("readings", "compacted")], plain)])
+    readings = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+    changes = readings.table().changes().to(hr.KafkaSink("compacted")).named("moves")
+    (lossy,) = wrong([*check_kafka([changes], plain)])
+    assert "Kafka's topic 'compacted' is compacted (cleanup.policy)" in lossy
+    assert "Set cleanup.policy=delete" in lossy
 
 
 def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: SaslBroker) -> None:

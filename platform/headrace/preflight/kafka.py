@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,19 +10,22 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
+from headrace.description.sink import Delivery
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.nodes.topics import topics_of
+from headrace.operators.registry import operator_for
 from headrace.preflight.finding import Finding, tried
 from headrace.settings.kafka import FIELDS
 from headrace.sinks.kafka import KafkaSink
-from headrace.spark.kafka import NO_ANSWER, admin_client
+from headrace.spark.kafka import NO_ANSWER, KafkaTopic, admin_client
 from headrace.spark.kafka_refusals import refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.settings.kafka import KafkaSettings
+    from headrace.spark.topic_limits import TopicLimits
 
 SECONDS = 8.0
 RIGHTS = {AclOperation.READ: "Read", AclOperation.WRITE: "Write"}
@@ -30,29 +34,43 @@ RIGHTS = {AclOperation.READ: "Read", AclOperation.WRITE: "Write"}
 def check_kafka(nodes: Sequence[Node], settings: KafkaSettings) -> Iterator[Finding]:
     """Ask each broker that a topic or sink of these nodes names, by its own settings before the common ones."""
     brokers: dict[Any, _Broker] = {}
-    for name, own, options, right in _wanted(nodes, settings):
+    for name, own, options, use in _wanted(nodes, settings):
         reached_by = (tuple(own.model_dump().items()), tuple(sorted(options.items())))
         broker = brokers.setdefault(reached_by, _Broker(own, options))
-        broker.wanted.setdefault(name, set()).add(right)
+        broker.wanted.setdefault(name, []).append(use)
     for broker in brokers.values():
         reached = tried(f"Kafka {broker.servers}", broker.reach)
         yield reached
         if reached.ok:
-            for name, rights in sorted(broker.wanted.items()):
-                yield tried(f"topic '{name}'", partial(broker.look_at, name, rights))
+            for name, uses in sorted(broker.wanted.items()):
+                yield tried(f"topic '{name}'", partial(broker.look_at, name, uses))
 
 
 def _wanted(
     nodes: Sequence[Node], settings: KafkaSettings
-) -> Iterator[tuple[str, KafkaSettings, Mapping[str, str], AclOperation]]:
-    """For each topic its name, the settings of its brokers, more options of librdkafka, and the right that is needed."""
+) -> Iterator[tuple[str, KafkaSettings, Mapping[str, str], _Use]]:
+    """For each topic its name, the settings of its brokers, more options of librdkafka, and what it is for."""
     for topic in topics_of(nodes).values():
-        yield topic.name, settings.of(topic.options), {}, AclOperation.READ
+        yield topic.name, settings.of(topic.options), {}, _Use(AclOperation.READ)
     for node in nodes:
         for sink in node.sinks:
             if isinstance(sink, KafkaSink):
                 more = {name: value for name, value in sink.options.items() if name not in FIELDS}
-                yield sink.topic, (sink.kafka or settings).of(sink.options), more, AclOperation.WRITE
+                own = (sink.kafka or settings).of(sink.options)
+                yield sink.topic, own, more, _Use(AclOperation.WRITE, partial(_require_own_keys, sink, node))
+
+
+def _require_own_keys(sink: KafkaSink, node: Node, limits: TopicLimits) -> None:
+    identity = operator_for(node).identity
+    sink.require_own_keys(Delivery(node.required_name, node.key, identity, node.columns, ""), limits)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """The right that a use of a topic needs; fits  raises TerminalError for settings of the topic that it cannot have."""
+
+    right: AclOperation
+    fits: Callable[[TopicLimits], None] | None = None
 
 
 class _Broker:
@@ -60,7 +78,7 @@ class _Broker:
 
     def __init__(self, settings: KafkaSettings, options: Mapping[str, str]) -> None:
         self.servers = settings.bootstrap_servers
-        self.wanted: dict[str, set[AclOperation]] = {}
+        self.wanted: dict[str, list[_Use]] = {}
         self._settings, self._options = settings, options
         self._said: set[str] = set()
 
@@ -75,8 +93,9 @@ class _Broker:
             raise self._unreachable("; ".join(sorted(self._said)) or str(error)) from None
         return f"{len(brokers)} broker(s) answer, by {self._settings.security_protocol or 'PLAINTEXT'}"
 
-    def look_at(self, name: str, rights: set[AclOperation]) -> str:
-        """Ask for a topic, and what this client may do there. Raises: TerminalError, or TransientError."""
+    def look_at(self, name: str, uses: Sequence[_Use]) -> str:
+        """Ask for a topic, what this client may do there, and its settings. Raises: TerminalError, or TransientError."""
+        rights = {use.right for use in uses}
         asked = self._admin.describe_topics(
             TopicCollection([name]), include_authorized_operations=True, request_timeout=SECONDS
         )
@@ -90,7 +109,12 @@ class _Broker:
         missing = sorted(RIGHTS[right] for right in rights if allowed and right not in allowed)
         if missing:
             raise _not_allowed(name, f"this client may not {' and '.join(missing).lower()}", rights)
+        for fits in (use.fits for use in uses if use.fits is not None):
+            fits(self._limits(name))
         return f"{len(found.partitions)} partition(s), rights as needed"
+
+    def _limits(self, name: str) -> TopicLimits:
+        return KafkaTopic(name, self._settings, self._options).limits()
 
     @cached_property
     def _admin(self) -> AdminClient:

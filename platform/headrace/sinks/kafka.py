@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.description.sink import Delivery
     from headrace.settings.kafka import KafkaSettings as Connection
     from headrace.spark.kafka import KafkaTopic
+    from headrace.spark.topic_limits import TopicLimits
 
 CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -178,8 +179,7 @@ class KafkaSink:
             partitions, limits = len(kafka.partitions()), kafka.limits()
         except TerminalError as missing:  # somebody may create it while the stream waits
             raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
-        if limits.is_compacted:
-            self._require_own_keys(delivery)
+        self.require_own_keys(delivery, limits)
         options = {**kafka.settings.client_options(), **self.options}
         destination = Destination(self.topic, options, self.header, limits)
         records = self.records(rows, delivery, partitions)
@@ -187,10 +187,10 @@ class KafkaSink:
         store = f"Kafka's topic '{self.topic}'"
         record_refusals(rows, delivery, refusals_of(outcomes, store), store)
 
-    def _require_own_keys(self, delivery: Delivery) -> None:
-        """Refuse a compacted topic for rows of which several may have one key."""
+    def require_own_keys(self, delivery: Delivery, limits: TopicLimits) -> None:
+        """Raise TerminalError for a compacted topic if several rows may have one key."""
         names = self._names(delivery)
-        if not set(delivery.identity) <= set(names):
+        if limits.is_compacted and not set(delivery.identity) <= set(names):
             raise TerminalError(
                 f"Kafka's topic '{self.topic}' is compacted (cleanup.policy): it keeps one record of each key, and "
                 f"rows of node '{delivery.node}' with one key would be lost.",
