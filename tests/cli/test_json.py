@@ -30,6 +30,7 @@ from headrace.lifecycle.retention import Cut
 from headrace.log.limits import LimitsSet
 from headrace.observe.dead_letters import DeadLetters
 from headrace.observe.preview import Preview, Stage
+from headrace.observe.refused_rows import RefusedRows
 from headrace.observe.tail import TailRow
 from headrace.preflight import Finding
 from headrace.quality.failing_rows import FailingRows
@@ -119,6 +120,14 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {
             "headrace.observe.dead_letters.by_reason": gives([FOUND]),
             "headrace.observe.views.Views": Lines(records=None),
+        },
+    ),
+    "refused": (
+        [NODE],
+        {
+            "headrace.observe.refused_rows.refused_rows": gives(
+                [RefusedRows("kafka-totals", "too long", 2, ('{"n":1}',))]
+            )
         },
     ),
     "failing": (

@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
 import headrace as hr
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker, create_topics
+from headrace.observe.refused_rows import refused_rows
 from headrace.sinks import Delivery
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
@@ -51,7 +53,9 @@ def topic(kafka: Broker) -> str:
 
 @pytest.fixture
 def to(tmp_path: Path) -> Delivery:
-    return Delivery("a_node", ("id",), ("id",), ("id",), f"file:{tmp_path}/refused")
+    return Delivery(
+        "a_node", ("id",), ("id",), ("id",), Lake(f"file:{tmp_path}").refused("a_node", "kafka-results")
+    )
 
 
 def test_an_event_time_that_the_broker_does_not_take_stops_no_other_row(
@@ -66,6 +70,9 @@ def test_an_event_time_that_the_broker_does_not_take_stops_no_other_row(
     refused = refused_in(spark, to)
     assert refused.keys() == {1}
     assert "more than 3,600,000 ms ahead of the clock" in refused[1]
+    (shown,) = refused_rows(spark, Lake(to.refused.partition("/refused/")[0]), "a_node", 1)
+    assert (shown.sink, shown.rows, shown.examples) == ("kafka-results", 1, ('{"id":"1"}',))
+    assert shown.reason.startswith("the event time lies more than #,#,# ms ahead of the clock")
     set_topic(kafka, topic, {"message.timestamp.before.max.ms": str(HOUR_MS)})
     sink.deliver(rows_at(spark, [now_ms - 2 * HOUR_MS, now_ms], ["old", "new"]), to)
     assert {record.key for record in arrived(kafka, topic)} == {b"0", b"2", b"new"}

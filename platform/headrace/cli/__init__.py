@@ -3,7 +3,7 @@
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
-from headrace.cli.dead_letters import redrive, show_dead_letters, show_records
+from headrace.cli.dead_letters import redrive, show_dead_letters, show_records, show_refused
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
 from headrace.cli.erasures import pending_erasures
@@ -27,6 +27,7 @@ app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)
 app.command("records")(show_records)
+app.command("refused")(show_refused)
 app.command("redrive")(redrive)
 app.command("failing")(show_failing)
 app.command("preview")(preview_node)

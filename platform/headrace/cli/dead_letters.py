@@ -1,4 +1,4 @@
-"""The commands that show the records behind counts, `dead-letters` and `records`, and `redrive`, which sends some again."""
+"""The commands that show the records and rows behind counts (`dead-letters`, `records`, `refused`), and `redrive`."""
 
 from __future__ import annotations
 
@@ -67,6 +67,25 @@ def show_records(
         tell(
             f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."
         )
+
+
+def show_refused(
+    node: Annotated[str, typer.Argument(help="The node whose sinks refused rows.")],
+    examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show the rows that a node's sinks refused, by reason, with examples. Streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.observe.refused_rows import refused_rows
+
+    name = node_named(node, pipeline).required_name
+    found = refused_rows(commands._session(lake), Lake(lake), name, examples)
+    for each in found:
+        tell(each)
+    if not found:
+        tell(f"No sink of node '{name}' has refused a row.")
 
 
 def redrive(

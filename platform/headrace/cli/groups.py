@@ -13,7 +13,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
     "Look": (
         *("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
-        *("records", "failing", "erasures"),
+        *("records", "refused", "failing", "erasures"),
     ),
     "Change": (
         *(

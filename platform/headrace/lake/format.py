@@ -14,7 +14,7 @@ from __future__ import annotations
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 
-FORMAT = 2
+FORMAT = 3
 NAME = "format.json"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.description.sink import Delivery
+
+logger = structlog.get_logger(__name__)
 
 # What tasks report: a row for each refused row, or one that says that the store is away or how many rows are staged.
 OUTCOMES = "sequence BIGINT, ordinal INT, reason STRING, away STRING, staged BIGINT"
@@ -83,3 +86,11 @@ def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal]
     table = lakes.create(delivery.refused, arrow_schema(schema))
     writer, record = lakes.TableWriter(table, lakes.APPENDER), {"writer": f"refused/{delivery.node}"}
     upsert(writer, refused, ("identity", "sequence", "ordinal"), record)
+    logger.warning(
+        "a sink refused rows",
+        node=delivery.node,
+        store=store,
+        rows=len(refusals),
+        first=refusals[0][2],
+        fix=f"headrace refused {delivery.node}",
+    )
