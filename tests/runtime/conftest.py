@@ -8,7 +8,7 @@ import pytest
 
 from headrace.spark.session import pipeline_session
 from tests.broker.harness import lake
-from tests.runtime.supervising import Loop, Query, Stubbed
+from tests.runtime.supervising import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,10 @@ def interpreted(spark: SparkSession) -> SparkSession:
     return pipeline_session(spark, interpreted=True)
 
 
-@pytest.fixture(params=[Query, Loop])
-def stream(request: pytest.FixtureRequest) -> Iterator[Stubbed]:
-    """A query, then a loop, whose work a test hands in."""
-    made: Stubbed = request.param()
+@pytest.fixture
+def stream() -> Iterator[Loop]:
+    """A loop whose work a test hands in."""
+    made = Loop()
     yield made
     made.does = lambda: 1
     made.drain()

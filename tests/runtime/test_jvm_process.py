@@ -19,7 +19,7 @@ from headrace.streams.jvm_process import JvmEndedError, JvmProcess
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.lease import held_since_ms
 from tests.runtime.line import Line
-from tests.runtime.supervising import LONG, Stubbed, held_up, raise_, until
+from tests.runtime.supervising import LONG, Loop, held_up, raise_, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ ENDED = JvmEndedError("Spark's JVM (process 7) has ended.")
 
 
 @pytest.mark.fast
-def test_a_query_ends_with_the_jvm_at_once_and_is_not_opened_again(stream: Stubbed) -> None:
+def test_a_query_ends_with_the_jvm_at_once_and_is_not_opened_again(stream: Loop) -> None:
     go_on = held_up(stream, lambda: raise_(ConnectionRefusedError("Py4J: nobody listens")))
     stream.end_with_jvm(ENDED)
     assert (stream.state, stream.error) == ("ended", ENDED), "a micro-batch under way is not waited for"
@@ -94,7 +94,7 @@ def test_a_query_ends_with_the_jvm_at_once_and_is_not_opened_again(stream: Stubb
 
 
 @pytest.mark.fast
-def test_what_had_failed_before_the_jvm_ended_keeps_its_own_cause(stream: Stubbed) -> None:
+def test_what_had_failed_before_the_jvm_ended_keeps_its_own_cause(stream: Loop) -> None:
     error = TerminalError("Kafka has deleted records.")
     stream.refusals = [error]
     stream.keep_running()

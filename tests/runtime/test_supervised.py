@@ -10,7 +10,7 @@ import pytest
 
 from headrace.errors import TerminalError, TransientError
 from headrace.writing.lease import Holder, LeaseHeldError
-from tests.runtime.supervising import LONG, Query, Stubbed, fail_at_work, held_up, raise_, until
+from tests.runtime.supervising import LONG, Loop, fail_at_work, held_up, raise_, until
 
 pytestmark = pytest.mark.fast
 
@@ -25,14 +25,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return ahead
 
 
-def test_a_stream_runs_from_the_first_poll_on(stream: Stubbed) -> None:
+def test_a_stream_runs_from_the_first_poll_on(stream: Loop) -> None:
     assert stream.state == "restarting"
     stream.keep_running()
     stream.keep_running()
     assert (stream.state, stream.opened) == ("running", 1)
 
 
-def test_what_may_pass_is_tried_again_ever_more_slowly(stream: Stubbed, clock: list[float]) -> None:
+def test_what_may_pass_is_tried_again_ever_more_slowly(stream: Loop, clock: list[float]) -> None:
     waits = []
     stream.refusals = [TransientError("Kafka does not answer.") for _ in range(9)]
     stream.keep_running()
@@ -54,7 +54,7 @@ def held(expires_in: float | None, *, renewed_ms: int = NOW_MS, epoch: int = 1) 
 
 
 def test_a_lease_that_has_not_expired_yet_is_waited_for_and_the_state_says_so(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.refusals = [held(60.0 - seconds) for seconds in range(0, 60, 2)]
     seen = []
@@ -73,7 +73,7 @@ def test_a_lease_that_has_not_expired_yet_is_waited_for_and_the_state_says_so(
 
 @pytest.mark.parametrize("where", ["elsewhere", "on this machine"])
 def test_a_lease_that_a_living_writer_keeps_is_a_failure_after_a_minute_and_free_it_is_taken(
-    stream: Stubbed, clock: list[float], where: str
+    stream: Loop, clock: list[float], where: str
 ) -> None:
     def refuse(second: int) -> LeaseHeldError:
         return held(None) if where == "on this machine" else held(55.0, renewed_ms=NOW_MS + 1_000 * second)
@@ -95,7 +95,7 @@ def test_a_lease_that_a_living_writer_keeps_is_a_failure_after_a_minute_and_free
 
 
 def test_a_stream_that_stands_by_waits_for_hours_and_then_takes_over(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.stands_by = True
     stream.refusals = [held(55.0, renewed_ms=NOW_MS + 60_000 * minute) for minute in range(200)]
@@ -111,7 +111,7 @@ def test_a_stream_that_stands_by_waits_for_hours_and_then_takes_over(
 
 
 def test_another_writer_that_takes_the_lease_meanwhile_has_a_minute_of_its_own(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.refusals = [held(None), held(None), held(None, epoch=2)]
     states = []
@@ -123,7 +123,7 @@ def test_another_writer_that_takes_the_lease_meanwhile_has_a_minute_of_its_own(
 
 
 def test_a_lease_that_a_micro_batch_finds_held_ends_nothing_for_good(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.keep_running()
     fail_at_work(stream, held(None))
@@ -135,7 +135,7 @@ def test_a_lease_that_a_micro_batch_finds_held_ends_nothing_for_good(
     assert stream.state == "running"
 
 
-def test_one_that_waits_for_a_lease_is_stopped_by_a_drain(stream: Stubbed) -> None:
+def test_one_that_waits_for_a_lease_is_stopped_by_a_drain(stream: Loop) -> None:
     stream.refusals = [held(30.0)]
     stream.keep_running()
     stream.drain()
@@ -144,7 +144,7 @@ def test_one_that_waits_for_a_lease_is_stopped_by_a_drain(stream: Stubbed) -> No
 
 
 def test_after_ten_failures_in_a_row_it_counts_as_failed_and_is_tried_on_until_it_passes(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.refusals = [TransientError("Kafka does not answer.") for _ in range(11)]
     states = []
@@ -156,7 +156,7 @@ def test_after_ten_failures_in_a_row_it_counts_as_failed_and_is_tried_on_until_i
 
 
 def test_after_a_failure_everything_taken_is_given_back_and_taken_anew(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     stream.keep_running()
     fail_at_work(stream, RuntimeError("executor lost"))
@@ -169,7 +169,7 @@ def test_after_a_failure_everything_taken_is_given_back_and_taken_anew(
 
 
 def test_a_micro_batch_that_succeeds_forgives_the_failures_before_it(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     go_on = threading.Event()
     stream.does = lambda: int(go_on.wait(LONG))
@@ -183,7 +183,7 @@ def test_a_micro_batch_that_succeeds_forgives_the_failures_before_it(
     assert (stream.failures, stream.error) == (0, None)
 
 
-def test_what_it_commits_forgives_them_while_the_work_goes_on(stream: Stubbed, clock: list[float]) -> None:
+def test_what_it_commits_forgives_them_while_the_work_goes_on(stream: Loop, clock: list[float]) -> None:
     seen: list[Any] = []
 
     def work() -> int:
@@ -200,9 +200,7 @@ def test_what_it_commits_forgives_them_while_the_work_goes_on(stream: Stubbed, c
     assert seen[0] == (0, None)
 
 
-def test_a_stream_that_dies_at_every_micro_batch_keeps_backing_off(
-    stream: Stubbed, clock: list[float]
-) -> None:
+def test_a_stream_that_dies_at_every_micro_batch_keeps_backing_off(stream: Loop, clock: list[float]) -> None:
     for failures in (1, 2, 3):
         stream.keep_running()
         fail_at_work(stream, RuntimeError("poison"))
@@ -212,7 +210,7 @@ def test_a_stream_that_dies_at_every_micro_batch_keeps_backing_off(
 
 
 @pytest.mark.parametrize("where", ["open", "work", "elsewhere"])
-def test_what_will_not_pass_waits_for_a_person(stream: Stubbed, where: str, clock: list[float]) -> None:
+def test_what_will_not_pass_waits_for_a_person(stream: Loop, where: str, clock: list[float]) -> None:
     error = TerminalError("Kafka has deleted records.", hint="Accept the gap.")
     if where == "open":
         stream.refusals = [error]
@@ -230,7 +228,7 @@ def test_what_will_not_pass_waits_for_a_person(stream: Stubbed, where: str, cloc
     assert stream.state == "failed"
 
 
-def test_a_drain_waits_for_the_micro_batch_under_way(stream: Stubbed) -> None:
+def test_a_drain_waits_for_the_micro_batch_under_way(stream: Loop) -> None:
     begun, done = threading.Event(), []
     stream.keep_running()
 
@@ -241,16 +239,16 @@ def test_a_drain_waits_for_the_micro_batch_under_way(stream: Stubbed) -> None:
         return 1
 
     stream.does = work
-    stream.begin_batch()
+    stream.check_now()
     begun.wait()
     stream.drain()
     assert (done, stream.state, stream.closed) == ([True], "stopped", 1)
 
 
-def test_a_drain_and_a_micro_batch_that_begins_meanwhile_do_not_wait_for_each_other(stream: Stubbed) -> None:
+def test_a_drain_and_a_micro_batch_that_begins_meanwhile_do_not_wait_for_each_other(stream: Loop) -> None:
     stream.keep_running()
     with stream._busy:
-        stream.begin_batch()
+        stream.check_now()
         draining = threading.Thread(target=stream.drain, daemon=True)
         draining.start()
         time.sleep(0.1)
@@ -259,7 +257,7 @@ def test_a_drain_and_a_micro_batch_that_begins_meanwhile_do_not_wait_for_each_ot
     assert stream.state == "stopped"
 
 
-def test_a_drained_stream_stays_stopped_though_it_was_waiting_out_a_back_off(stream: Stubbed) -> None:
+def test_a_drained_stream_stays_stopped_though_it_was_waiting_out_a_back_off(stream: Loop) -> None:
     stream.refusals = [TransientError("Kafka does not answer.")]
     stream.keep_running()
     stream.drain()
@@ -268,7 +266,7 @@ def test_a_drained_stream_stays_stopped_though_it_was_waiting_out_a_back_off(str
 
 
 def test_that_something_cannot_be_given_back_stops_nothing(
-    stream: Stubbed, monkeypatch: pytest.MonkeyPatch
+    stream: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "close", lambda: raise_(OSError("disk full")))
     stream.keep_running()
@@ -277,7 +275,7 @@ def test_that_something_cannot_be_given_back_stops_nothing(
 
 
 def test_the_error_that_ends_a_stream_is_not_hidden_by_the_one_that_its_end_causes(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     error = TerminalError("The buffer is full.")
     go_on = held_up(stream, lambda: raise_(RuntimeError("interrupted, for the query is stopped")))
@@ -291,12 +289,10 @@ def test_the_error_that_ends_a_stream_is_not_hidden_by_the_one_that_its_end_caus
 
 
 def test_a_stream_is_not_opened_again_before_its_own_micro_batch_has_ended(
-    stream: Stubbed, clock: list[float]
+    stream: Loop, clock: list[float]
 ) -> None:
     go_on = held_up(stream, lambda: 1)
     stream._end_with(TransientError("The source is away."))
-    if isinstance(stream, Query):
-        stream.spark.isActive = False  # Spark ends it, and what it called goes on
     for _ in range(3):
         clock[0] += 60
         stream.keep_running()
@@ -311,7 +307,7 @@ def test_a_stream_is_not_opened_again_before_its_own_micro_batch_has_ended(
 
 
 def test_what_a_person_has_mended_goes_on_by_itself(
-    stream: Stubbed, clock: list[float], monkeypatch: pytest.MonkeyPatch
+    stream: Loop, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.keep_running()
     fail_at_work(stream, TerminalError("The buffer is full."))
@@ -326,7 +322,7 @@ def test_what_a_person_has_mended_goes_on_by_itself(
     assert stream.state == "stopped"
 
 
-def test_what_has_stopped_for_good_does_not_begin_anew_for_another_trigger(stream: Stubbed) -> None:
+def test_what_has_stopped_for_good_does_not_begin_anew_for_another_trigger(stream: Loop) -> None:
     stream.trigger_ms = 1_000
     stream.keep_running()
     stream.drain()

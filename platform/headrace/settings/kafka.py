@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
-from pydantic import SecretStr, ValidatorFunctionWrapHandler, field_validator
+from pydantic import Field, SecretStr, ValidatorFunctionWrapHandler, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from headrace.errors import TerminalError
@@ -58,6 +58,9 @@ class KafkaSettings(EnvironmentSettings):
         ssl_key_location          PEM file of its private key; may be the file of the certificate
         ssl_key_password          of an encrypted key
         group                     consumer group to which logs tell how far they have read; empty: none is told
+        small_records             a log that is so far behind, or less, is read by Kafka's client in the run's own process;
+                                  beyond it Spark's tasks read. 0: they read everything
+        queued_kbytes             what that client may hold for each log
         password, ssl_key_password may also be given as `dagster.EnvVar`
     """
 
@@ -65,6 +68,8 @@ class KafkaSettings(EnvironmentSettings):
 
     bootstrap_servers: str = "127.0.0.1:9092"
     group: str = "headrace"
+    small_records: int = Field(default=200_000, ge=0)
+    queued_kbytes: int = Field(default=16_384, ge=64, le=2_097_151)
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] | None = None
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     username: str | None = None

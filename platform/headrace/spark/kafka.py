@@ -36,6 +36,8 @@ TIMEOUT_SECONDS = 5
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
+# Of options that librdkafka's and the JVM's client name differently.
+JVM_NAMES = {"fetch.wait.max.ms": "fetch.max.wait.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
 # At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead, so polls are large.
 # After the last record the client fetches again. Until the broker answers that request, the client's others wait, too.
 FETCHING = {
@@ -265,8 +267,13 @@ def admin_client(settings: KafkaSettings, options: Mapping[str, str], said: set[
 
 def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
     """How Spark's Kafka source reads a topic: by the settings, those of the topic before them."""
-    more = {f"kafka.{name}": value for name, value in topic.options.items() if name not in FIELDS}
+    more = {f"kafka.{JVM_NAMES.get(name, name)}": value for name, value in client_only(topic).items()}
     return FETCHING | settings.of(topic.options).spark_options() | more
+
+
+def client_only(topic: Topic) -> dict[str, str]:
+    """The options of a topic that are no connection's, by librdkafka's names."""
+    return {name: value for name, value in topic.options.items() if name not in FIELDS}
 
 
 def read_offsets(

@@ -1,32 +1,34 @@
-"""Records that Spark's Kafka source refuses, read by Kafka's own client in this process.
+"""Records of a topic, read by Kafka's own client in this process: stretches of offsets, or on and on from where a log ends.
 
-Spark's source turns each timestamp into microseconds. Above 9.2e15 ms (a producer that writes nanoseconds) and below
--9.2e15 ms it raises, for the whole micro-batch and in each attempt. Kafka's client hands over any number.
+It reads what Spark's Kafka source refuses, too. That turns each timestamp into microseconds: above 9.2e15 ms (a producer
+that writes nanoseconds) and below -9.2e15 ms it raises, for all that it reads at once. Kafka's client hands over any number.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import TransientError
 from headrace.sequence.sequence_records import RECORDS
-from headrace.spark.kafka_headers import headers_of
+from headrace.spark.kafka_headers import HeaderReader, headers_of
+from headrace.spark.kafka_refusals import settings_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from confluent_kafka import Message
-
-    from headrace.spark.kafka import KafkaSettings
+    from headrace.settings.kafka import KafkaSettings
+    from headrace.spark.kafka_headers import Headers
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
+AT_ONCE = 2_000  # messages that the client makes in one call, in which it holds the interpreter
 PATIENCE_SECONDS = 60  # without a record
 SPARK_MS_MAX = (2**63 - 1) // 1000
-READING = {
+READING: dict[str, object] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
@@ -34,10 +36,18 @@ READING = {
     "receive.message.max.bytes": 2**31 - 1,
     "log_level": 2,
 }
+# What a client that stays may fetch ahead. Without the last one it would wait a second when its queue was full.
+AHEAD: dict[str, object] = {"queued.min.messages": 20_000, "fetch.queue.backoff.ms": 20}
+# Nothing here uses the consumer group. A client without the right to it may read all the same.
+OF_THE_GROUP = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
 
 
 class RecordsNotReadError(TransientError):
     """Kafka's client could not read records that Kafka has."""
+
+
+class OffsetOutOfRangeError(Exception):
+    """Kafka does not have the next offset of a partition."""
 
 
 def spark_refused(error: BaseException) -> bool:
@@ -45,12 +55,54 @@ def spark_refused(error: BaseException) -> bool:
     return "java.lang.ArithmeticException" in str(error)
 
 
+class RecordBatches:
+    """Makes batches of messages of one topic."""
+
+    def __init__(self, topic: str, options: Mapping[str, object]) -> None:
+        """In: options  of a client, to read headers once more whose names are not UTF-8."""
+        self._topic, self._options = topic, options
+
+    def of(self, messages: Sequence[Message]) -> pa.RecordBatch:
+        """The messages as `RECORDS`, in their order."""
+        names, values = self._headers_of(messages)
+        columns = [
+            [*map(Message.partition, messages)],
+            [*map(Message.offset, messages)],
+            [*map(Message.key, messages)],
+            [*map(Message.value, messages)],
+            [timestamp for _, timestamp in map(Message.timestamp, messages)],
+            names,
+            values,
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+    def _headers_of(self, messages: Sequence[Message]) -> tuple[list[list[str]], list[list[bytes | None]]]:
+        """The names and the values of each record's headers. Those with a name that is not UTF-8 are read once more."""
+        read = [*map(headers_of, messages)]
+        if not any(pairs or pairs is None for pairs in read):
+            return [[]] * len(read), [[]] * len(read)
+        odd = [at for at, pairs in enumerate(read) if pairs is None]
+        if odd:
+            reader = HeaderReader(self._topic, self._options)
+            try:
+                for at in odd:
+                    read[at] = reader.read(*place_of(messages[at]))
+            finally:
+                reader.close()
+        pairs_of = cast("list[Headers]", read)
+        return (
+            [[name for name, _ in pairs] for pairs in pairs_of],
+            [[value for _, value in pairs] for pairs in pairs_of],
+        )
+
+
 class KafkaReader:
     """Reads stretches of one topic."""
 
-    def __init__(self, topic: str, settings: KafkaSettings) -> None:
-        """Nothing is asked of the broker yet."""
-        self._topic, self._settings = topic, settings
+    def __init__(self, topic: str, settings: KafkaSettings, options: Mapping[str, str] | None = None) -> None:
+        """Nothing is asked of the broker yet. In: options  of librdkafka, before the settings."""
+        self._topic, self._settings, self._more = topic, settings, dict(options or {})
         self.refusable = 0  # of the records that were read: those whose timestamp Spark refuses
 
     def read(self, offsets: Mapping[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
@@ -59,22 +111,20 @@ class KafkaReader:
         In:     offsets  for each partition the first and the last; Kafka has given out all of them
         Raises: RecordsNotReadError
         """
-        consumer = Consumer(self._options)
+        options = consumer_options(self._topic, self._settings, self._more)
+        consumer = new_consumer(self._settings, options)
+        batches = RecordBatches(self._topic, options)
         try:
             for partition, (first, last) in sorted(offsets.items()):
                 place = TopicPartition(self._topic, partition, first)
                 consumer.assign([place])
-                yield from self._batches(_messages(consumer, place, last))
+                yield from map(batches.of, self._pieces(_messages(consumer, place, last)))
         except KafkaException as error:
-            raise self._not_read(str(error)) from error
+            raise not_read(self._topic, str(error)) from error
         finally:
             consumer.close()
 
-    @property
-    def _options(self) -> dict[str, object]:
-        return self._settings.client_options() | READING | {"group.id": f"headrace-{self._topic}"}
-
-    def _batches(self, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, messages: Iterator[Message]) -> Iterator[list[Message]]:
         waiting: list[Message] = []
         size = 0
         for message in messages:
@@ -82,31 +132,126 @@ class KafkaReader:
             size += len(message.key() or b"") + len(message.value() or b"")
             self.refusable += abs(message.timestamp()[1]) > SPARK_MS_MAX
             if len(waiting) >= ROWS_MAX or size >= BYTES_MAX:
-                yield self._batch_of(waiting)
+                yield waiting
                 waiting, size = [], 0
         if waiting:
-            yield self._batch_of(waiting)
+            yield waiting
 
-    def _batch_of(self, messages: Sequence[Message]) -> pa.RecordBatch:
-        headers = headers_of(messages, self._topic, self._options)
-        columns = [
-            [message.partition() for message in messages],
-            [message.offset() for message in messages],
-            [message.key() for message in messages],
-            [message.value() for message in messages],
-            [message.timestamp()[1] for message in messages],
-            [[name for name, _ in pairs] for pairs in headers],
-            [[value for _, value in pairs] for pairs in headers],
-        ]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
 
-    def _not_read(self, why: str) -> RecordsNotReadError:
-        return RecordsNotReadError(
-            f"Topic '{self._topic}': Kafka's client could not read its records.",
-            detail=why,
-            hint="The stream tries again by itself. If the broker is reachable, look at its log.",
+class TopicConsumer:
+    """Reads a topic on and on, from explicit offsets. One thread uses it.
+
+    position  the next offset of each partition: after the last record that was taken and, once all are, after what stands
+              behind it, such as markers of transactions
+    is_cut_off  whether the client has lost all brokers since it last had an answer
+    """
+
+    def __init__(
+        self, topic: str, settings: KafkaSettings, options: Mapping[str, str], position: Mapping[int, int]
+    ) -> None:
+        """In: options  of librdkafka, before the settings. Raises: TerminalError for options that it does not take."""
+        self._topic, self.position = topic, dict(position)
+        self.is_cut_off = False
+        self._known = consumer_options(topic, settings, options)
+        ahead = AHEAD | {"queued.max.messages.kbytes": settings.queued_kbytes}
+        given = {name: value for name, value in ahead.items() if name not in options}
+        self._consumer = new_consumer(settings, self._known | given | {"error_cb": self._note})
+        self._batches = RecordBatches(topic, self._known)
+        self._consumer.assign(self._places(position))
+
+    def add(self, position: Mapping[int, int]) -> None:
+        """Read more partitions, from these offsets."""
+        self.position |= position
+        self._consumer.incremental_assign(self._places(position))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._consumer.close()
+
+    def take(self, seconds: float = 0.0) -> pa.RecordBatch | None:
+        """Some of the records that follow, as `RECORDS`, of each partition in its order; None: the client has none now.
+
+        In:     seconds  to wait for `AT_ONCE` of them
+        Raises: OffsetOutOfRangeError; RecordsNotReadError
+        """
+        messages: list[Message] = []
+        for message in self._consumer.consume(AT_ONCE, seconds):
+            if (error := message.error()) is None:
+                messages.append(message)
+            else:
+                self._heed(error, message)
+        if not messages:
+            return None
+        self.is_cut_off = False
+        batch = self._batches.of(messages)
+        self.position |= dict(
+            zip(batch["partition"].to_pylist(), (pa.compute.add(batch["offset"], 1)).to_pylist(), strict=True)
         )
+        return batch
+
+    def reached(self) -> dict[int, int]:
+        """For each partition the offset at which Kafka's records end, as far as the client has been told."""
+        ends = {
+            place.partition: self._consumer.get_watermark_offsets(place, cached=True)
+            for place in self._places(self.position)
+        }
+        return {p: max(end[1], self.position[p]) if end else self.position[p] for p, end in ends.items()}
+
+    def _heed(self, error: KafkaError, message: Message) -> None:
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            partition, offset = place_of(message)
+            self.position[partition] = max(offset, self.position.get(partition, 0))
+            self.is_cut_off = False
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            raise OffsetOutOfRangeError(error.str())
+        elif code not in OF_THE_GROUP and (error.fatal() or not error.retriable()):
+            raise not_read(self._topic, error.str())
+
+    def _note(self, error: KafkaError) -> None:
+        self.is_cut_off |= error.code() == KafkaError._ALL_BROKERS_DOWN
+
+    def _places(self, position: Mapping[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, p, offset) for p, offset in sorted(position.items())]
+
+
+def by_partition(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same records by partition and offset. In: batches  of each partition in its order."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    partition = table["partition"].to_numpy()
+    if len(partition) and partition.min() != partition.max():
+        table = table.take(pa.array(np.argsort(partition, kind="stable")))
+    return cast("list[pa.RecordBatch]", table.to_batches(max_chunksize=ROWS_MAX))
+
+
+def place_of(message: Message) -> tuple[int, int]:
+    """Partition and offset."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
+
+
+def consumer_options(topic: str, settings: KafkaSettings, more: Mapping[str, str]) -> dict[str, object]:
+    """Of a client that reads a topic. In: more  of librdkafka, before the settings."""
+    return {**settings.client_options(), **more, **READING, "group.id": f"headrace-{topic}"}
+
+
+def new_consumer(settings: KafkaSettings, options: Mapping[str, object]) -> Consumer:
+    """A client that reads. Raises: TerminalError for options with which none can be made."""
+    try:
+        return Consumer(dict(options))
+    except KafkaException as error:
+        raise settings_refused(settings.bootstrap_servers, error) from None
+
+
+def not_read(topic: str, why: str) -> RecordsNotReadError:
+    """The client could not read."""
+    return RecordsNotReadError(
+        f"Topic '{topic}': Kafka's client could not read its records.",
+        detail=why,
+        hint="The stream tries again by itself. If the broker is reachable, look at its log.",
+    )
 
 
 def _messages(consumer: Consumer, place: TopicPartition, last: int) -> Iterator[Message]:

@@ -1,8 +1,7 @@
-"""The running query of one log: Kafka's micro-batches into the sequencer, and ticks while it is quiet."""
+"""The loop of one log: Kafka's records into the sequencer, and ticks while it is quiet."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
@@ -23,13 +22,12 @@ from headrace.spark.kafka import (
     lost_offsets,
     require_no_loss,
     require_same_topic,
-    source_options,
 )
 from headrace.streams.begin_log import begin_log
 from headrace.streams.consumer_group import ConsumerGroup
-from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.shared_log import SharedLog
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
+from headrace.streams.topic_reader import TopicReader
 from headrace.writing.lease import Lease, take_lease
 from headrace.writing.readers import Asked
 from headrace.writing.requests import carry_out
@@ -39,8 +37,7 @@ from headrace.writing.topic_descriptions import note_description, require_one_de
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.description.clocks import WallWait
@@ -54,10 +51,7 @@ logger = structlog.get_logger(__name__)
 # node would be idle while the log reads, and the log while the node folds.
 RECORDS_PER_TRIGGER = 500_000
 MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
-# Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
-FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
-EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
 class LogStream(SharedLog):
@@ -93,17 +87,17 @@ class LogStream(SharedLog):
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
-        self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
+        self._kafka = KafkaTopic.of(topic, kafka)
         self.trigger_ms, self._tick_every_ms = trigger_ms, tick_every_ms
         self._names = frozenset(own)
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
-        self._few = self._many = False
+        self._many = self._worked = False
         self._group = ConsumerGroup(self._kafka)
-        self._refused = RefusedBatches(self._kafka, offsets_max=RECORDS_PER_TRIGGER)
+        self.reader = TopicReader(spark, topic, self._kafka, most=RECORDS_PER_TRIGGER)
 
-    def open(self) -> DataStreamWriter:
+    def open(self) -> None:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         require_one_description(self._lake, self.topic, self._names, self._clock)
         partitions, topic_id = self._kafka.partitions(), self._kafka.topic_id()
@@ -139,17 +133,8 @@ class LogStream(SharedLog):
         require_no_loss(self.name, lost_offsets(needed, self._kafka.earliest(needed)))
         sequencer.read_first_to(ends)  # of a log that begins, or began before this was recorded
         self.sequencer = sequencer
+        self.reader.begin(needed, ends)
         self._start_ticking()
-        starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
-        reader = self._spark.readStream.format("kafka").options(**source_options(self.topic, self._settings))
-        reader = reader.options(
-            subscribe=self.name,
-            startingOffsets=json.dumps({self.name: starting}),
-            includeHeaders="true",
-            failOnDataLoss="true",
-            maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
-        )
-        return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
     def _require_readers_within(self) -> None:
         """Nothing may be appended to a log that has lost what a node has read."""
@@ -158,29 +143,33 @@ class LogStream(SharedLog):
                 progress = read_progress(self._spark, self._lake, reader.node)
                 require_log_reaches(self._spark, self._lake, reader.name, self.topic, progress)
 
-    def work(self, batch: DataFrame, batch_id: int) -> int:
-        """Append one micro-batch to the log, and how far it was read: markers of transactions have offsets, too.
+    def due(self) -> bool:
+        """Whether Kafka holds records that the log does not."""
+        return self.reader.due()
 
-        Spark's source reads each partition in one task, in the order of its offsets (`minPartitions` is not set). The
-        number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
-        """
+    def work(self) -> int:
+        """Append an increment to the log, as one commit."""
         assert self.sequencer is not None
-        ends = self.ends_of(batch_id)[self.name]
-        by_spark = partial(self.sequencer.append, batch, ends=ends, in_order=True, one_task=self._few)
-        appended = self._refused.append(self.sequencer, by_spark, ends, self._closing.is_set)
-        few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
+        if not self.reader.due():
+            return 0
+        with self.schedule.at_work():
+            appended = self.reader.append(self.sequencer, lambda: self._ends)
+        if appended is None:
+            return 0
         self._many = appended.records >= MANY_RECORDS
-        self._few = few_partitions and appended.records <= FEW_RECORDS
         self.records += appended.records
         self.dead_letters += appended.dead_letters
         self.replays += appended.replays
+        if self.reader.more:
+            self.hurry()
+        self._worked = True
         return appended.records
 
-    def _trigger(self, batch: DataFrame, batch_id: int, opening: int) -> None:
-        with self.schedule.at_work():
-            super()._trigger(batch, batch_id, opening)
-        if any(reader.state == "running" for reader in self.readers):
+    def rest(self) -> None:
+        """After a commit leave the cores to the nodes."""
+        if self._worked and any(reader.state == "running" for reader in self.readers):
             self.schedule.rest(lambda: self._ends, hurried=self._many)
+        self._worked = False
 
     def ask(self, *, spare_core: bool) -> Coming | None:
         """A node that reads it is ready to fold (see `CommitSchedule.ask`)."""
@@ -203,23 +192,24 @@ class LogStream(SharedLog):
         return 0 if self.sequencer is None or self._lease is None else self.sequencer.settled_ms
 
     def close(self) -> None:
-        """Stop ticking, tell the consumer group how far the log is, give the lease back."""
+        """Stop ticking, record how far Kafka was read, give the lease back."""
         self._ticking.set()
         with self._tick_under_way:
             pass
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
+                sequencer.pass_over(self._position())
                 self._group.tell(sequencer.state.next_offsets, at_once=True)
         finally:
+            self.reader.close()
             self._lease = None
             if lease is not None:
                 lease.release()
 
     def lag_records(self) -> int:
         """Records that Kafka holds and the log does not; asks the broker."""
-        assert self.sequencer is not None
-        position = self.sequencer.state.next_offsets
+        position = self._position()
         return sum(
             max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
         )
@@ -267,7 +257,7 @@ class LogStream(SharedLog):
                 sequencer = self.sequencer
                 if sequencer is None:
                     continue
-                if sequencer.in_doubt:  # no record may come for hours, and Spark calls nobody then
+                if sequencer.in_doubt:  # no record may come for hours
                     doubt = f"Log '{self.name}': whether its last commit went through is not known."
                     self.give_up(UnknownOutcomeError(doubt, hint="It opens again by itself and finds out."))
                     return
@@ -283,8 +273,11 @@ class LogStream(SharedLog):
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
+                    self.reader.see(self._kafka.partitions())
+                    if not sequencer.state.complete:  # after its last record may stand transaction markers
+                        self._pass_over(sequencer, stop)
                     if sequencer.ticks_due():
-                        self._record(partial(sequencer.tick, partial(self._caught_up, sequencer)), stop)
+                        self._record(partial(sequencer.tick, self._caught_up), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -306,15 +299,23 @@ class LogStream(SharedLog):
                 self._lease.check()
                 record()
 
-    def _caught_up(self, sequencer: Sequencer) -> frozenset[int] | None:
-        """The partitions read to Kafka's end; None: one that the log does not know has records.
+    def _pass_over(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        position = self._position()
+        if position != sequencer.state.next_offsets:
+            self._record(partial(sequencer.pass_over, position), stop)
 
-        Records of an open transaction count, although nobody may read them yet: Kafka has them, and they may come.
-        """
-        position, partitions = sequencer.state.next_offsets, self._kafka.partitions()
-        ends = self._kafka.high_watermarks(partitions)
+    def _caught_up(self) -> frozenset[int] | None:
+        """The partitions read to Kafka's end; None: one that the log does not know has records."""
+        position, partitions = self._position(), self._kafka.partitions()
+        ends = self._kafka.ends(partitions)
         unknown = [p for p in partitions if p not in position]
         first = self._kafka.earliest(unknown) if unknown else {}
         if any(ends[p] > first[p] for p in unknown):
             return None
         return frozenset(p for p, offset in position.items() if offset >= ends.get(p, 0))
+
+    def _position(self) -> dict[int, int]:
+        """The next offset of each partition, transaction markers passed over where the reader has passed over them."""
+        assert self.sequencer is not None
+        position, written = self.sequencer.state.next_offsets, self.reader.written
+        return position | {p: max(end, position.get(p, 0)) for p, end in written.items()}

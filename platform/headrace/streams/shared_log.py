@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import TransientError
 from headrace.log.topic_identity import known_topic_id, require_known_topic
-from headrace.streams.supervised_query import SupervisedQuery
+from headrace.streams.supervised_loop import SupervisedLoop
 
 if TYPE_CHECKING:
     from headrace.log.sequencer import Sequencer
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from headrace.writing.readers import Asked
 
 
-class SharedLog(SupervisedQuery):
-    """The query of a log that other pipelines may read, and write, too.
+class SharedLog(SupervisedLoop):
+    """The loop of a log that other pipelines may read, and write, too.
 
     asked      what its readers ask of it, in this pipeline and elsewhere
     is_shared  whether nodes of other pipelines read it

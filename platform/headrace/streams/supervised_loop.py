@@ -50,6 +50,14 @@ class SupervisedLoop(Supervised):
     def work(self) -> int:
         """Handle all that is there, or as much as is sensible in one go; returns the rows handled."""
 
+    def rest(self) -> None:
+        """Called after each look, while nothing is under way."""
+
+    def hurry(self) -> None:
+        """Let the next call of `work` begin as soon as the one under way has ended, whatever `trigger_ms` is."""
+        with self._changed:
+            self._woken, self._due_at = True, -math.inf
+
     @property
     def running(self) -> bool:
         """Whether the thread lives."""
@@ -107,6 +115,7 @@ class SupervisedLoop(Supervised):
                 except BaseException as error:
                     self._end_with(error)
                     return
+            self.rest()
 
     def _wait(self) -> bool | None:
         """Until it is time to work (True) or to look (False); None: the loop ends."""

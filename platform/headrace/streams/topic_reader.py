@@ -1,0 +1,216 @@
+"""Reads a topic on from where its log ends: little by Kafka's client in this process, much as exact ranges by Spark's tasks.
+
+Law: who reads changes no row. Both give each partition's records in the order of offsets, through an end that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.spark.kafka import (
+    client_only,
+    lost_offsets,
+    read_offsets,
+    require_no_loss,
+    require_same_topic,
+)
+from headrace.spark.kafka_client import (
+    KafkaReader,
+    OffsetOutOfRangeError,
+    TopicConsumer,
+    by_partition,
+    not_read,
+    spark_refused,
+)
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.log.sequencer import Appended, Sequencer
+    from headrace.spark.kafka import KafkaTopic
+
+BYTES_MAX = 64 << 20  # of what the client reads for one commit
+BEHIND_SECONDS = 0.1  # to wait for more of what Kafka is known to hold
+# Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
+FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
+
+
+@dataclass
+class Work:
+    """What one reader has taken, since the stream began."""
+
+    increments: int = 0
+    records: int = 0
+
+
+class TopicReader:
+    """Reads one topic for its sequencer. One thread reads; others may look at `written`, and call `see`.
+
+    written          the next offset of each partition that the log has in full, markers of transactions passed over
+    more             whether Kafka holds more than the last increment took
+    by_client, by_spark  what either has taken
+    """
+
+    def __init__(self, spark: SparkSession, topic: Topic, kafka: KafkaTopic, *, most: int) -> None:
+        """Nothing is read. In: most  offsets in one log commit."""
+        self._spark, self._topic, self._kafka, self._settings = spark, topic, kafka, kafka.settings
+        self._small, self._most = kafka.settings.small_records, most
+        self.by_client, self.by_spark = Work(), Work()
+        self.more = False
+        self.written: Mapping[int, int] = {}
+        self._session: SparkSession | None = None
+        self._consumer: TopicConsumer | None = None
+        self._far = self._refused = False
+        self._next: pa.RecordBatch | None = None
+        self._new: frozenset[int] = frozenset()
+        self._ends: Mapping[int, int] = {}
+
+    def begin(self, position: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Read on from here. In: ends  as Kafka has them now."""
+        self.close()
+        self.written, self._new = dict(position), frozenset()
+        self._far = _left(position, ends) > self._small
+
+    def close(self) -> None:
+        """Give the client back."""
+        self.more = False
+        self._leave()
+
+    def _leave(self) -> None:
+        """What the client has fetched ahead is read again."""
+        self._next = None
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def see(self, partitions: Iterable[int]) -> None:
+        """The topic has these partitions now."""
+        self._new = frozenset(partitions) - self.written.keys()
+
+    def due(self) -> bool:
+        """Whether there are records. Raises: as `append`."""
+        if new := dict.fromkeys(sorted(self._new), 0):  # a partition that is added is read from its start
+            self.written, self._new = {**self.written, **new}, frozenset()
+            if self._consumer is not None:
+                self._consumer.add(new)
+        if self._is_far():
+            return True
+        if self._next is None:
+            self._next = self._take(0.0)
+            if self._next is None and self._consumer is not None:
+                self.written = dict(self._consumer.position)
+        return self._next is not None
+
+    def append(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended | None:
+        """Give the sequencer the next increment; None: there is none.
+
+        In:     stops  asked while Kafka's client reads; if it is true, it reads no further
+        Raises: LostOffsetsError, TopicBehindError when Kafka has not got what the log needs; RecordsNotReadError;
+                BrokerUnreachableError
+        """
+        return self._append_range(sequencer) if self._is_far() else self._append_taken(sequencer, stops)
+
+    def _is_far(self) -> bool:
+        """Whether Spark reads next: the log is far behind, or was and is not near yet."""
+        if not self._far and self._small:
+            return False
+        self._ends = self._kafka.ends(self.written)
+        left = _left(self.written, self._ends)
+        self._far = left > self._small // 2
+        return self._far
+
+    def _range(self) -> dict[int, tuple[int, int]]:
+        """For each partition the first and the last offset of the next increment: of each the same part of what is left."""
+        left = _left(self.written, self._ends)
+        self.more = left > self._most
+        part = min(1.0, self._most / left)
+        numbers = {p: int((self._ends[p] - first) * part) for p, first in self.written.items()}
+        least = {p: int(self._ends[p] > first) for p, first in self.written.items()}
+        return {
+            p: (first, first + number - 1)
+            for p, first in self.written.items()
+            if (number := max(numbers[p], least[p])) > 0
+        }
+
+    def _append_range(self, sequencer: Sequencer) -> Appended:
+        offsets = self._range()
+        appended = None if self._refused else self._append_by_spark(sequencer, offsets)
+        work = self.by_spark
+        if appended is None:
+            reader = KafkaReader(self._topic.name, self._settings, client_only(self._topic))
+            appended, work = sequencer.append(reader.read(offsets), in_order=True), self.by_client
+            self._refused = reader.refusable > 0  # the next increment probably holds such timestamps, too
+        self.written = {**self.written, **{p: last + 1 for p, (_, last) in offsets.items()}}
+        return _counted(work, appended)
+
+    def _append_by_spark(
+        self, sequencer: Sequencer, offsets: Mapping[int, tuple[int, int]]
+    ) -> Appended | None:
+        """None: Spark refuses a timestamp."""
+        if self._session is None:  # each log sets by its records how Spark hands them to Python
+            self._session = pipeline_session(self._spark)
+        few = sum(last - first + 1 for first, last in offsets.values()) <= FEW_RECORDS
+        name = f"log/{self._topic.name}"
+        shown = ", ".join(f"{p}: {first}–{last}" for p, (first, last) in sorted(offsets.items()))
+        self._session.sparkContext.setJobGroup(name, f"{name} {shown}")
+        rows = read_offsets(self._session, self._topic, self._settings, offsets)
+        try:
+            return sequencer.append(rows, in_order=True, one_task=few and len(offsets) <= FEW_PARTITIONS)
+        except Exception as error:
+            if spark_refused(error):
+                return None
+            raise
+
+    def _append_taken(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended | None:
+        first, self._next = self._next if self._next is not None else self._take(0.0), None
+        if first is None:
+            return None
+        assert self._consumer is not None
+        consumer, taken, ends = self._consumer, [first], self._consumer.reached()
+        rows_max, self.more = min(self._small, self._most), False
+        while (left := _left(consumer.position, ends)) > 0 and not stops():
+            self._far = left > self._small  # what was taken is few; Spark reads the rest
+            rows, size = sum(each.num_rows for each in taken), sum(each.nbytes for each in taken)
+            self.more = self._far or rows >= rows_max or size >= BYTES_MAX
+            if self.more or (batch := self._take(BEHIND_SECONDS)) is None:
+                break
+            taken.append(batch)
+        written = dict(consumer.position)
+        appended = sequencer.append(by_partition(taken), in_order=True)
+        self.written = written
+        if self._far:
+            self._leave()
+        return _counted(self.by_client, appended)
+
+    def _take(self, seconds: float) -> pa.RecordBatch | None:
+        if self._consumer is None:
+            self._consumer = TopicConsumer(
+                self._topic.name, self._settings, client_only(self._topic), self.written
+            )
+        try:
+            batch = self._consumer.take(seconds)
+        except OffsetOutOfRangeError as error:
+            needed = self.written
+            require_same_topic(self._topic.name, needed, self._kafka.ends(needed))
+            require_no_loss(self._topic.name, lost_offsets(needed, self._kafka.earliest(needed)))
+            raise not_read(self._topic.name, str(error)) from error
+        if batch is None and self._consumer.is_cut_off:
+            self._kafka.partitions()  # raises in our words, if it is so
+            self._consumer.is_cut_off = False
+        return batch
+
+
+def _counted(work: Work, appended: Appended) -> Appended:
+    work.increments += 1
+    work.records += appended.records
+    return appended
+
+
+def _left(position: Mapping[int, int], ends: Mapping[int, int]) -> int:
+    return sum(max(0, ends.get(p, 0) - first) for p, first in position.items())
