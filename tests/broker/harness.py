@@ -189,10 +189,8 @@ class Running:
         return self.poll()[f"log/{self.topic}"]
 
     def queries(self) -> list[str]:
-        """The names of the queries that run: Spark's, and the loops of nodes, of whatever runtime."""
-        sessions = self.spark._jsparkSession, self.runtime._spark._jsparkSession
-        streaming = [query.name() for session in sessions for query in session.streams().active()]
-        return streaming + [each.name for each in threading.enumerate() if each.name.startswith("stream/")]
+        """The names of the loops that run, of logs and nodes, of whatever runtime."""
+        return [each.name for each in threading.enumerate() if each.name.startswith(("log/", "stream/"))]
 
     def log(self) -> DataFrame:
         """The topic's log."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.lifecycle import live_limits as limits
-from headrace.streams import buffered
+from headrace.streams import buffered, topic_reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,7 @@ MEANINGS: Mapping[str, str] = {
         name: f"Records of fate {fate} since the beginning (of a log: since the run began)."
         for fate, name in FATES.items()
     },
+    **topic_reader.MEANINGS,
     **buffered.MEANINGS,
     **limits.MEANINGS,
 }
@@ -65,6 +66,7 @@ def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = No
         "state_bytes": status.state_bytes,
         "state_bytes_read": status.state_bytes_read,
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
+        **status.readers,
         **status.buffer,
         **status.limits,
         "cost_per_million_records": _cost(status, price_per_hour),

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from headrace.observe.figures import FATES, MEANINGS, numbers
 from headrace.settings import Settings
+from headrace.streams import topic_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ COUNTED = {  # that only grow within a run; the client adds `_total`
     "rows_total": "rows",
     "suppression_emit_total": "suppression_emit",
     "suppression_emit_early_total": "suppression_emit_early",
-    **{name: name for name in FATES.values()},
+    **{name: name for name in (*FATES.values(), *topic_reader.MEANINGS)},
 }
 STATES = ("running", "paused", "waiting", "restarting", "failed", "stopped", "ended")
 

@@ -31,6 +31,7 @@ def log_status(log: LogStream, now_ms: int) -> StreamStatus:
         stream_time_ms=None if state is None else state.lowest_stream_ms(),
         batches=0 if state is None else state.batch,
         fates=_fates(log),
+        readers=log.reader.numbers(),
         input_rows_per_second=None if lag is None else log.input_rows_per_second(lag),
     )
 

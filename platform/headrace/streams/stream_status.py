@@ -40,6 +40,7 @@ class StreamStatus:
     input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
     throttle_seconds  how long a node may wait on purpose
     buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `streams.buffered`)
+    readers         of a log what Kafka's client and Spark's tasks have read (see `streams.topic_reader`)
     limits          of a suppressed node those in force as of its progress
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
@@ -66,6 +67,7 @@ class StreamStatus:
     input_rows_per_second: float | None = None
     throttle_seconds: float = 0.0
     buffer: Mapping[str, float] = field(default_factory=dict)
+    readers: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     trigger_seconds: float | None = None
     tried_again: bool = True

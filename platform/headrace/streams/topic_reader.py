@@ -5,6 +5,7 @@ Law: who reads changes no row. Both give each partition's records in the order o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from headrace.spark.kafka_client import (
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from headrace.log.sequencer import Appended, Sequencer
     from headrace.spark.kafka import KafkaTopic
 
+MEANINGS: Mapping[str, str] = {
+    "client_increments": "Increments of the log that Kafka's client read in the run's own process, since the run began.",
+    "client_records": "The records of these.",
+    "spark_increments": "Increments of the log that Spark's tasks read, since the run began.",
+    "spark_records": "The records of these.",
+}
 BYTES_MAX = 64 << 20  # of what the client reads for one commit
 BEHIND_SECONDS = 0.1  # to wait for more of what Kafka is known to hold
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
@@ -88,6 +95,12 @@ class TopicReader:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def numbers(self) -> dict[str, int]:
+        """What either reader has taken, by the names of `MEANINGS`."""
+        read = {"client": self.by_client, "spark": self.by_spark}
+        increments = {f"{name}_increments": work.increments for name, work in read.items()}
+        return increments | {f"{name}_records": work.records for name, work in read.items()}
 
     def see(self, partitions: Iterable[int]) -> None:
         """The topic has these partitions now."""
