@@ -1,6 +1,6 @@
 """Dagster: descriptions become assets, checks, jobs and sensors. The one place that knows Dagster.
 
-A *stream run* is one long Dagster run that hosts a Spark session and one streaming query for each asset
+A *stream run* is one long Dagster run that hosts a Spark session and one loop for each asset
 selected. Its end says what happens next: CANCELED is a person's choice and stays, SUCCESS is a rotation and
 FAILURE a fault; after both of these the sensor starts the next run.
 """

@@ -1,4 +1,4 @@
-"""Kafka, as far as the runtime asks it: settings, partitions and offsets. Records come through Spark's source."""
+"""Kafka, as far as the runtime asks it: settings, partitions and offsets; and ranges of records by Spark's source."""
 
 from __future__ import annotations
 

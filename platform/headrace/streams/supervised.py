@@ -1,6 +1,6 @@
 """The common part of logs and nodes: each is opened, watched, and opened again with back-off after a failure.
 
-Two kinds stand on it: `supervised_query` hosts a streaming query of Spark, `supervised_loop` a plain loop.
+`supervised_loop` makes a loop of it.
 """
 
 from __future__ import annotations
