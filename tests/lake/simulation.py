@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from headrace.lake.commit_file import CommitFile
+from headrace.lake.commit_file import Change, CommitFile
 from headrace.lake.snapshot import Snapshot, data_file
-from headrace.lake.table import Change, VersionTakenError
+from headrace.lake.table import VersionTakenError
 
 EVENTS_MAX = 40_000
 

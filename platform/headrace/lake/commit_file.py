@@ -6,10 +6,29 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from headrace.lake import small_files
 from headrace.lake.fence import FENCE, MENDING
+
+if TYPE_CHECKING:
+    from headrace.lake.data_file import NewFile
+    from headrace.lake.snapshot import DataFile
+
+
+@dataclass(frozen=True)
+class Change:
+    """The changes that a commit makes to the files of a table.
+
+    added         files that lie in the table's folder
+    removed       files of the newest snapshot, by name
+    changes_data  False if the added files hold the rows of the removed ones (a compaction)
+    """
+
+    added: Sequence[NewFile] = ()
+    removed: Mapping[str, DataFile] | None = None
+    changes_data: bool = True
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,49 @@ class CommitFile:
 def commit_uri(table: str, version: int) -> str:
     """Where a commit lies."""
     return f"{table}/_delta_log/{version:020d}.json"
+
+
+def append_actions(change: Change, record: Mapping[str, Any], now_ms: int) -> list[dict[str, Any]]:
+    """The actions of a commit that changes files of a table, as the protocol writes them. In: record  of Headrace."""
+    info = {
+        "timestamp": now_ms,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "engineInfo": "headrace",
+        "userMetadata": json.dumps(record, sort_keys=True),
+    }
+    added = (
+        {
+            "path": quote(file.path),
+            "partitionValues": {},
+            "size": file.size,
+            "modificationTime": now_ms,
+            "dataChange": change.changes_data,
+            "stats": file.stats,
+        }
+        for file in change.added
+    )
+    removed = (
+        {
+            "path": quote(name),
+            "dataChange": change.changes_data,
+            "deletionTimestamp": now_ms,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": file.size,
+        }
+        for name, file in (change.removed or {}).items()
+    )
+    return [{"commitInfo": info}, *({"add": each} for each in added), *({"remove": each} for each in removed)]
+
+
+def put_commit(found: CommitFile) -> bool:
+    """Write a commit file, unless its version is taken. Out: False if it is."""
+    # As text, not escaped: delta-rs reads the two escapes of a letter beyond U+FFFF as another letter.
+    text = "\n".join(
+        json.dumps(action, separators=(",", ":"), ensure_ascii=False) for action in found.actions
+    )
+    return small_files.write_bytes(commit_uri(found.table, found.version), text.encode(), overwrite=False)
 
 
 def read_commit(table: str, version: int) -> CommitFile | None:

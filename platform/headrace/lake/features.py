@@ -24,6 +24,25 @@ WRITTEN = {
     *("variantType", VECTORS, MAPPING),
 }
 
+# To append to a table with these takes an `add` with statistics, and nothing else.
+PLAIN = {"appendOnly", "invariants", "changeDataFeed", "timestampNtz"}
+PLAIN_WRITER, FEATURES_WRITER = (
+    4,
+    7,
+)  # the highest writer version without features that is plain; that with features
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """Whether a commit file that names files is all it takes to change the table, as of its version (Delta's protocol)."""
+    protocol, metadata = table.protocol(), table.metadata()
+    if metadata.partition_columns or any(
+        name.startswith("delta.constraints.") for name in metadata.configuration
+    ):
+        return False
+    if protocol.min_writer_version == FEATURES_WRITER:
+        return {*(protocol.writer_features or ())} <= PLAIN
+    return protocol.min_writer_version <= PLAIN_WRITER
+
 
 def require_readable(uri: str, table: DeltaTable) -> None:
     """Refuse a version of a table whose rows are not all that its files hold.

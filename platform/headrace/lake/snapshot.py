@@ -110,18 +110,29 @@ class IncrementalSnapshot:
                     self._snapshot = None  # its history was cleaned, or another table stands there
             now = self._read_anew() if self._snapshot is None else self._snapshot
             while (found := read_commit(self._uri, now.version + 1)) is not None:
-                # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
-                odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
-                now = self._read_anew() if odd else _after(now, found, self._times())
-                now = replace(now, is_vouched_for=found.vouches and now.version == found.version)
-                self._recent[now.version] = now
-                # A table that was read anew may be at a later version than this commit.
-                if now.version == found.version and len(found.actions) <= ACTIONS_MAX:
-                    self._commits[found.version] = found
-                for remembered in (self._recent, self._commits):
-                    remembered.pop(now.version - REMEMBERED, None)
+                now = self._followed(now, found)
             self._snapshot = now
             return now
+
+    def take(self, commit: CommitFile) -> None:
+        """Follow a commit that was just made in this process, without a request."""
+        with self._lock:
+            if self._snapshot is not None and self._snapshot.version == commit.version - 1:
+                self._snapshot = self._followed(self._snapshot, commit)
+
+    def _followed(self, before: Snapshot, found: CommitFile) -> Snapshot:
+        """The version after a commit. In: before  the version that it follows."""
+        # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
+        odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
+        now = self._read_anew() if odd else _after(before, found, self._times())
+        now = replace(now, is_vouched_for=found.vouches and now.version == found.version)
+        self._recent[now.version] = now
+        # A table that was read anew may be at a later version than this commit.
+        if now.version == found.version and len(found.actions) <= ACTIONS_MAX:
+            self._commits[found.version] = found
+        for remembered in (self._recent, self._commits):
+            remembered.pop(now.version - REMEMBERED, None)
+        return now
 
     def _read_anew(self) -> Snapshot:
         version, files = self._load()

@@ -9,16 +9,15 @@ import atexit
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.lake.commit_file import CommitFile, read_commit
-from headrace.lake.data_file import NewFile
-from headrace.lake.features import require_readable
+from headrace.lake.commit_file import Change, CommitFile, append_actions, put_commit, read_commit
+from headrace.lake.features import is_plain, require_readable
 from headrace.lake.fence import MENDS
 from headrace.lake.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, storage_options
@@ -40,20 +39,6 @@ class VersionTakenError(Exception):
     """The table has moved on: the version that was asked for is taken."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """The changes that a commit makes to the files of a table.
-
-    added         files that lie in the table's folder
-    removed       files of the newest snapshot, by name
-    changes_data  False if the added files hold the rows of the removed ones (a compaction)
-    """
-
-    added: Sequence[NewFile] = ()
-    removed: Mapping[str, DataFile] | None = None
-    changes_data: bool = True
-
-
 class LakeTable:
     """A table at a URI. One object in a process serves all who read and write it (see `headrace.lake.open_table`)."""
 
@@ -67,6 +52,9 @@ class LakeTable:
         self._schema: pa.Schema | None = None
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.maintaining`
         self._checkpointed = -1
+        self._is_plain: bool | None = (
+            None  # None: the protocol has not been looked at since it may have changed
+        )
 
     @property
     def exists(self) -> bool:
@@ -147,6 +135,8 @@ class LakeTable:
     def commit_to_judge(self, version: int) -> CommitFile | None:
         """The same; of a commit by somebody else also whether a later one of ours has mended it."""
         found = self.commit_at(version)
+        if found is not None and found.changes_table:
+            self.schema_changed()
         if found is None or found.fence is not None or not found.changes_data:
             return found
         later = version + 1
@@ -167,11 +157,30 @@ class LakeTable:
     def put(self, version: int, record: Mapping[str, Any], change: Change) -> None:
         """Commit a change of files at exactly this version.
 
-        Raises: VersionTakenError if the table is known to be at this version or beyond; any error of delta-rs otherwise
+        One conditional write of a commit file, if the table has the protocol that Headrace makes; else delta-rs commits.
+
+        Raises: VersionTakenError if the table is at this version or beyond; any error of the store or delta-rs otherwise
         """
+        commit = CommitFile(self.uri, version, append_actions(change, record, time.time_ns() // 1_000_000))
+        with self._lock:
+            if self._takes_plain_commits(version - 1):
+                if not put_commit(commit):
+                    raise VersionTakenError(f"{self.uri}: version {version} is taken.")
+                self._snapshot.take(commit)
+                return
+            self._put_by_delta_rs(commit, record, change)
+        threading.Thread(target=self._look_ahead, daemon=True, name=f"{AHEAD} {self.uri}").start()
+
+    def _takes_plain_commits(self, version: int) -> bool:
+        """Whether a commit file of ours is all that the table needs, as of a version; else delta-rs commits."""
+        if self._is_plain is None:
+            self._is_plain = is_plain(self._handle_at(version))
+        return self._is_plain
+
+    def _put_by_delta_rs(self, commit: CommitFile, record: Mapping[str, Any], change: Change) -> None:
         from deltalake.transaction import AddAction, RemoveAction
 
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = commit.timestamp_ms
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now_ms, change.changes_data, file.stats)
             for file in change.added
@@ -180,18 +189,16 @@ class LakeTable:
             RemoveAction(name, change.changes_data, now_ms, file.size, {})
             for name, file in (change.removed or {}).items()
         ]
-        with self._lock:
-            handle = self._handle_at(version - 1)
-            if self._schema is None:
-                self._schema = pa.schema(handle.schema().to_arrow())
-            handle.create_write_transaction(
-                actions,
-                mode="append",
-                schema=self._schema,
-                commit_properties=properties(record),
-                post_commithook_properties=no_hooks(),
-            )
-        threading.Thread(target=self._look_ahead, daemon=True, name=f"{AHEAD} {self.uri}").start()
+        handle = self._handle_at(commit.version - 1)
+        if self._schema is None:
+            self._schema = pa.schema(handle.schema().to_arrow())
+        handle.create_write_transaction(
+            actions,
+            mode="append",
+            schema=self._schema,
+            commit_properties=properties(record),
+            post_commithook_properties=no_hooks(),
+        )
 
     def _look_ahead(self) -> None:
         """Read a commit that was just made, so that the next commit finds it read. That one meets any error again."""
@@ -249,13 +256,13 @@ class LakeTable:
     def forget(self) -> None:
         """Forget all that was read."""
         with self._lock:
-            self._handle, self._schema, self._checkpointed = None, None, -1
+            self._handle, self._schema, self._is_plain, self._checkpointed = None, None, None, -1
             self._snapshot = IncrementalSnapshot(self.uri, self._load, lambda: self._times)
 
     def schema_changed(self) -> None:
-        """The columns may have changed."""
+        """The columns, or the protocol, may have changed."""
         with self._lock:
-            self._schema = None
+            self._schema = self._is_plain = None
 
     def _handle_at(self, version: int) -> DeltaTable:
         handle = self._handle if self._handle is not None else self._open()

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
-from headrace.lake.commit_file import commit_uri
+from headrace.lake.commit_file import Change, commit_uri
 from headrace.lake.epochs import known_epochs, newest_fenced
 from headrace.lake.fence import (
     FENCE,
@@ -35,7 +35,7 @@ from headrace.lake.fence import (
     refusal,
 )
 from headrace.lake.history import carried
-from headrace.lake.table import Change, LakeTable, VersionTakenError, last_checkpoint
+from headrace.lake.table import LakeTable, VersionTakenError, last_checkpoint
 
 if TYPE_CHECKING:
     from headrace.lake.commit_file import CommitFile
