@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.gaps import accept_gap
@@ -19,7 +20,7 @@ from headrace.preflight.logs import check_logs
 from headrace.spark.kafka import KafkaSettings, KafkaTopic, LostOffsetsError, TopicBehindError
 from headrace.streams.topic_reader import TopicReader
 from headrace.writing.lease import LeaseHeldError
-from tests.broker.harness import delete_records, delete_topic, produce, running
+from tests.broker.harness import delete_records, delete_topic, produce, running, transactional
 from tests.broker.pipeline import counts_of, minutes
 
 if TYPE_CHECKING:
@@ -136,6 +137,32 @@ def test_records_that_are_gone_before_the_client_reads_them_are_named_too(
             read_on(reader)
     finally:
         reader.close()
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+def test_a_marker_at_the_end_of_a_log_that_was_killed_is_no_loss(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, commits: bool
+) -> None:
+    """A killed process closes nothing: the commit alone says how far the log was read."""
+    topic, armed = new_topic(1), threading.Event()
+
+    def kill(asset: str, step: str) -> None:
+        if armed.is_set() and step == "after log commit":
+            raise TerminalError("killed")
+
+    produce(kafka, topic, minutes(0, 0, 4))
+    with running(spark, lake, kafka, topic, on_step=kill) as run:
+        run.catch_up()
+        armed.set()
+        transactional(kafka, topic, (minutes(0, 5, 9), commits))  # the marker has offset 10
+        run.poll_until(lambda s: s[f"log/{topic}"].state == "failed")
+    delete_records(kafka, topic, {0: 11})
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+        produce(kafka, topic, minutes(0, 10, 14))
+        run.catch_up()
+    assert run.offsets() == {0: [*range(10 if commits else 5), *range(11, 16)]}
+    assert run.results() == run.recomputed()
 
 
 @pytest.mark.parametrize("records", [5, 40], ids=["shorter", "longer"])

@@ -7,7 +7,7 @@ that writes nanoseconds) and below -9.2e15 ms it raises, for all that it reads a
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from headrace.errors import TransientError
 from headrace.sequence.sequence_records import RECORDS
-from headrace.spark.kafka_headers import HeaderReader, headers_of
+from headrace.spark.kafka_headers import headers_of
 from headrace.spark.kafka_refusals import settings_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from headrace.settings.kafka import KafkaSettings
-    from headrace.spark.kafka_headers import Headers
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 AT_ONCE = 2_000  # messages that the client makes in one call, in which it holds the interpreter
@@ -64,7 +63,11 @@ class RecordBatches:
 
     def of(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The messages as `RECORDS`, in their order."""
-        names, values = self._headers_of(messages)
+        headers = headers_of(messages, self._topic, self._options)
+        none: list[list[Any]] = [[]] * len(messages)  # nearly all topics have no headers
+        names, values = (
+            [[pair[at] for pair in pairs] for pairs in headers] if any(headers) else none for at in (0, 1)
+        )
         columns = [
             [*map(Message.partition, messages)],
             [*map(Message.offset, messages)],
@@ -76,25 +79,6 @@ class RecordBatches:
         ]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
-
-    def _headers_of(self, messages: Sequence[Message]) -> tuple[list[list[str]], list[list[bytes | None]]]:
-        """The names and the values of each record's headers. Those with a name that is not UTF-8 are read once more."""
-        read = [*map(headers_of, messages)]
-        if not any(pairs or pairs is None for pairs in read):
-            return [[]] * len(read), [[]] * len(read)
-        odd = [at for at, pairs in enumerate(read) if pairs is None]
-        if odd:
-            reader = HeaderReader(self._topic, self._options)
-            try:
-                for at in odd:
-                    read[at] = reader.read(*place_of(messages[at]))
-            finally:
-                reader.close()
-        pairs_of = cast("list[Headers]", read)
-        return (
-            [[name for name, _ in pairs] for pairs in pairs_of],
-            [[value for _, value in pairs] for pairs in pairs_of],
-        )
 
 
 class KafkaReader:

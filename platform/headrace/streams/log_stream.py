@@ -154,8 +154,6 @@ class LogStream(SharedLog):
             return 0
         with self.schedule.at_work():
             appended = self.reader.append(self.sequencer, lambda: self._ends)
-        if appended is None:
-            return 0
         self._many = appended.records >= MANY_RECORDS
         self.records += appended.records
         self.dead_letters += appended.dead_letters
@@ -192,14 +190,13 @@ class LogStream(SharedLog):
         return 0 if self.sequencer is None or self._lease is None else self.sequencer.settled_ms
 
     def close(self) -> None:
-        """Stop ticking, record how far Kafka was read, give the lease back."""
+        """Stop ticking, tell the consumer group how far the log is, give the lease back."""
         self._ticking.set()
         with self._tick_under_way:
             pass
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
-                sequencer.pass_over(self._position())
                 self._group.tell(sequencer.state.next_offsets, at_once=True)
         finally:
             self.reader.close()
@@ -209,7 +206,8 @@ class LogStream(SharedLog):
 
     def lag_records(self) -> int:
         """Records that Kafka holds and the log does not; asks the broker."""
-        position = self._position()
+        assert self.sequencer is not None
+        position = self.sequencer.state.next_offsets
         return sum(
             max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
         )
@@ -274,10 +272,8 @@ class LogStream(SharedLog):
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
                     self.reader.see(self._kafka.partitions())
-                    if not sequencer.state.complete:  # after its last record may stand transaction markers
-                        self._pass_over(sequencer, stop)
                     if sequencer.ticks_due():
-                        self._record(partial(sequencer.tick, self._caught_up), stop)
+                        self._record(partial(sequencer.tick, partial(self._caught_up, sequencer)), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -299,23 +295,15 @@ class LogStream(SharedLog):
                 self._lease.check()
                 record()
 
-    def _pass_over(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        position = self._position()
-        if position != sequencer.state.next_offsets:
-            self._record(partial(sequencer.pass_over, position), stop)
+    def _caught_up(self, sequencer: Sequencer) -> frozenset[int] | None:
+        """The partitions read to Kafka's end; None: one that the log does not know has records.
 
-    def _caught_up(self) -> frozenset[int] | None:
-        """The partitions read to Kafka's end; None: one that the log does not know has records."""
-        position, partitions = self._position(), self._kafka.partitions()
-        ends = self._kafka.ends(partitions)
+        Records of an open transaction count, although nobody may read them yet: Kafka has them, and they may come.
+        """
+        position, partitions = sequencer.state.next_offsets, self._kafka.partitions()
+        ends = self._kafka.high_watermarks(partitions)
         unknown = [p for p in partitions if p not in position]
         first = self._kafka.earliest(unknown) if unknown else {}
         if any(ends[p] > first[p] for p in unknown):
             return None
         return frozenset(p for p, offset in position.items() if offset >= ends.get(p, 0))
-
-    def _position(self) -> dict[int, int]:
-        """The next offset of each partition, transaction markers passed over where the reader has passed over them."""
-        assert self.sequencer is not None
-        position, written = self.sequencer.state.next_offsets, self.reader.written
-        return position | {p: max(end, position.get(p, 0)) for p, end in written.items()}

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
+    from headrace.log.record_writer import Records
     from headrace.log.sequencer import Appended, Sequencer
     from headrace.spark.kafka import KafkaTopic
 
@@ -57,9 +58,9 @@ class Work:
 
 
 class TopicReader:
-    """Reads one topic for its sequencer. One thread reads; others may look at `written`, and call `see`.
+    """Reads one topic for its sequencer. One thread reads; others may call `see`.
 
-    written          the next offset of each partition that the log has in full, markers of transactions passed over
+    position         the next offset of each partition, as the log has it
     more             whether Kafka holds more than the last increment took
     by_client, by_spark  what either has taken
     """
@@ -70,7 +71,7 @@ class TopicReader:
         self._small, self._most = kafka.settings.small_records, most
         self.by_client, self.by_spark = Work(), Work()
         self.more = False
-        self.written: Mapping[int, int] = {}
+        self.position: Mapping[int, int] = {}
         self._session: SparkSession | None = None
         self._consumer: TopicConsumer | None = None
         self._far = self._refused = False
@@ -81,7 +82,7 @@ class TopicReader:
     def begin(self, position: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Read on from here. In: ends  as Kafka has them now."""
         self.close()
-        self.written, self._new = dict(position), frozenset()
+        self.position, self._new = dict(position), frozenset()
         self._far = _left(position, ends) > self._small
 
     def close(self) -> None:
@@ -104,88 +105,92 @@ class TopicReader:
 
     def see(self, partitions: Iterable[int]) -> None:
         """The topic has these partitions now."""
-        self._new = frozenset(partitions) - self.written.keys()
+        self._new = frozenset(partitions) - self.position.keys()
 
     def due(self) -> bool:
-        """Whether there are records. Raises: as `append`."""
+        """Whether there are records, or markers of transactions. Raises: as `append`."""
         if new := dict.fromkeys(sorted(self._new), 0):  # a partition that is added is read from its start
-            self.written, self._new = {**self.written, **new}, frozenset()
+            self.position, self._new = {**self.position, **new}, frozenset()
             if self._consumer is not None:
                 self._consumer.add(new)
-        if self._is_far():
-            return True
+        if self._far or not self._small:  # it is far behind, or was and is not near yet
+            self._ends = self._kafka.ends(self.position)
+            self._far = _left(self.position, self._ends) > self._small // 2
+        if self._far or not self._small:
+            return self._far
         if self._next is None:
             self._next = self._take(0.0)
-            if self._next is None and self._consumer is not None:
-                self.written = dict(self._consumer.position)
-        return self._next is not None
+        return self._next is not None or (
+            self._consumer is not None and self._consumer.position != self.position
+        )
 
-    def append(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended | None:
-        """Give the sequencer the next increment; None: there is none.
+    def append(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended:
+        """Give the sequencer the next increment, which is due.
 
         In:     stops  asked while Kafka's client reads; if it is true, it reads no further
         Raises: LostOffsetsError, TopicBehindError when Kafka has not got what the log needs; RecordsNotReadError;
                 BrokerUnreachableError
         """
-        return self._append_range(sequencer) if self._is_far() else self._append_taken(sequencer, stops)
+        if not self._far:
+            return self._append_taken(sequencer, stops)
+        offsets = self._range()
+        ends = {p: last + 1 for p, (_, last) in offsets.items()}
+        if not self._refused:
+            rows, few = self._by_spark(offsets)
+            try:
+                return self._append(sequencer, rows, ends, self.by_spark, one_task=few)
+            except Exception as error:
+                if not spark_refused(error):
+                    raise
+        reader = KafkaReader(self._topic.name, self._settings, client_only(self._topic))
+        appended = self._append(sequencer, reader.read(offsets), ends, self.by_client)
+        self._refused = reader.refusable > 0  # the next increment probably holds such timestamps, too
+        return appended
 
-    def _is_far(self) -> bool:
-        """Whether Spark reads next: the log is far behind, or was and is not near yet."""
-        if not self._far and self._small:
-            return False
-        self._ends = self._kafka.ends(self.written)
-        left = _left(self.written, self._ends)
-        self._far = left > self._small // 2
-        return self._far
+    def _append(
+        self,
+        sequencer: Sequencer,
+        records: Records,
+        ends: Mapping[int, int],
+        work: Work,
+        *,
+        one_task: bool = False,
+    ) -> Appended:
+        appended = sequencer.append(records, ends=ends, in_order=True, one_task=one_task)
+        self.position = {**self.position, **ends}
+        work.increments += 1
+        work.records += appended.records
+        return appended
 
     def _range(self) -> dict[int, tuple[int, int]]:
         """For each partition the first and the last offset of the next increment: of each the same part of what is left."""
-        left = _left(self.written, self._ends)
+        left = _left(self.position, self._ends)
         self.more = left > self._most
         part = min(1.0, self._most / left)
-        numbers = {p: int((self._ends[p] - first) * part) for p, first in self.written.items()}
-        least = {p: int(self._ends[p] > first) for p, first in self.written.items()}
+        numbers = {p: int((self._ends[p] - first) * part) for p, first in self.position.items()}
+        least = {p: int(self._ends[p] > first) for p, first in self.position.items()}
         return {
             p: (first, first + number - 1)
-            for p, first in self.written.items()
+            for p, first in self.position.items()
             if (number := max(numbers[p], least[p])) > 0
         }
 
-    def _append_range(self, sequencer: Sequencer) -> Appended:
-        offsets = self._range()
-        appended = None if self._refused else self._append_by_spark(sequencer, offsets)
-        work = self.by_spark
-        if appended is None:
-            reader = KafkaReader(self._topic.name, self._settings, client_only(self._topic))
-            appended, work = sequencer.append(reader.read(offsets), in_order=True), self.by_client
-            self._refused = reader.refusable > 0  # the next increment probably holds such timestamps, too
-        self.written = {**self.written, **{p: last + 1 for p, (_, last) in offsets.items()}}
-        return _counted(work, appended)
-
-    def _append_by_spark(
-        self, sequencer: Sequencer, offsets: Mapping[int, tuple[int, int]]
-    ) -> Appended | None:
-        """None: Spark refuses a timestamp."""
+    def _by_spark(self, offsets: Mapping[int, tuple[int, int]]) -> tuple[DataFrame, bool]:
+        """The records of some offsets, and whether they are few."""
         if self._session is None:  # each log sets by its records how Spark hands them to Python
             self._session = pipeline_session(self._spark)
-        few = sum(last - first + 1 for first, last in offsets.values()) <= FEW_RECORDS
         name = f"log/{self._topic.name}"
         shown = ", ".join(f"{p}: {first}–{last}" for p, (first, last) in sorted(offsets.items()))
         self._session.sparkContext.setJobGroup(name, f"{name} {shown}")
+        number = sum(last - first + 1 for first, last in offsets.values())
         rows = read_offsets(self._session, self._topic, self._settings, offsets)
-        try:
-            return sequencer.append(rows, in_order=True, one_task=few and len(offsets) <= FEW_PARTITIONS)
-        except Exception as error:
-            if spark_refused(error):
-                return None
-            raise
+        return rows, number <= FEW_RECORDS and len(offsets) <= FEW_PARTITIONS
 
-    def _append_taken(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended | None:
+    def _append_taken(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended:
         first, self._next = self._next if self._next is not None else self._take(0.0), None
-        if first is None:
-            return None
         assert self._consumer is not None
-        consumer, taken, ends = self._consumer, [first], self._consumer.reached()
+        consumer, ends = self._consumer, self._consumer.reached()
+        taken = [] if first is None else [first]
         rows_max, self.more = min(self._small, self._most), False
         while (left := _left(consumer.position, ends)) > 0 and not stops():
             self._far = left > self._small  # what was taken is few; Spark reads the rest
@@ -194,22 +199,21 @@ class TopicReader:
             if self.more or (batch := self._take(BEHIND_SECONDS)) is None:
                 break
             taken.append(batch)
-        written = dict(consumer.position)
-        appended = sequencer.append(by_partition(taken), in_order=True)
-        self.written = written
+        records = by_partition(taken) if taken else []
+        appended = self._append(sequencer, records, dict(consumer.position), self.by_client)
         if self._far:
             self._leave()
-        return _counted(self.by_client, appended)
+        return appended
 
     def _take(self, seconds: float) -> pa.RecordBatch | None:
         if self._consumer is None:
             self._consumer = TopicConsumer(
-                self._topic.name, self._settings, client_only(self._topic), self.written
+                self._topic.name, self._settings, client_only(self._topic), self.position
             )
         try:
             batch = self._consumer.take(seconds)
         except OffsetOutOfRangeError as error:
-            needed = self.written
+            needed = self.position
             require_same_topic(self._topic.name, needed, self._kafka.ends(needed))
             require_no_loss(self._topic.name, lost_offsets(needed, self._kafka.earliest(needed)))
             raise not_read(self._topic.name, str(error)) from error
@@ -217,12 +221,6 @@ class TopicReader:
             self._kafka.partitions()  # raises in our words, if it is so
             self._consumer.is_cut_off = False
         return batch
-
-
-def _counted(work: Work, appended: Appended) -> Appended:
-    work.increments += 1
-    work.records += appended.records
-    return appended
 
 
 def _left(position: Mapping[int, int], ends: Mapping[int, int]) -> int:
