@@ -33,7 +33,7 @@ def test_a_broker_that_is_down_at_the_start_or_dies_in_the_middle_costs_no_recor
             assert f"Topic '{topic}': Kafka at {broker.bootstrap_servers} does not answer." in (
                 down.error or ""
             )
-            assert "the stream tries again by itself" in (down.error or "")
+            assert "The stream tries again by itself" in (down.error or "")
 
             broker.start().wait_ready()
             create_topics(broker.bootstrap_servers, {topic: 1})

@@ -15,7 +15,8 @@ from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
-from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic, source_options
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
+from headrace.spark.kafka_source import source_options
 from headrace.spark.session import spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates

@@ -11,7 +11,8 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.spark.kafka import KafkaSettings, source_options
+from headrace.spark.kafka import KafkaSettings
+from headrace.spark.kafka_source import source_options
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 
 pytestmark = pytest.mark.fast

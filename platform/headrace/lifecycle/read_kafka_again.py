@@ -16,8 +16,8 @@ from headrace.errors import TerminalError
 from headrace.lifecycle.kafka_holds import WAY_OUT
 from headrace.log.record_writer import columns_delivered
 from headrace.sequence.sequence_records import RECORDS
-from headrace.spark.kafka import read_offsets
 from headrace.spark.kafka_client import KafkaReader, spark_refused
+from headrace.spark.kafka_source import read_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -52,8 +52,9 @@ from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import COMPLETE, CONTROL, IDLE, log_schema
 from headrace.sequence.log_state import LastRow, PartitionState
 from headrace.sequence.replays.guards import new_guard
-from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
+from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.kafka_client import KafkaReader, spark_refused
+from headrace.spark.kafka_source import read_offsets
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session

@@ -1,8 +1,7 @@
-"""Kafka, as far as the runtime asks it: settings, partitions and offsets; and ranges of records by Spark's source."""
+"""Kafka, as far as the runtime asks it: settings, partitions and offsets."""
 
 from __future__ import annotations
 
-import json
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,31 +19,20 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
-from headrace.settings.kafka import FIELDS, KafkaSettings
+from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka_refusals import refusal_of, settings_refused
 from headrace.spark.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
-
     from headrace.description import Topic
 
-__all__ = ["KafkaSettings", "KafkaTopic", "source_options"]
+__all__ = ["KafkaSettings", "KafkaTopic"]
 TIMEOUT_SECONDS = 5
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
-# Of options that librdkafka's and the JVM's client name differently.
-JVM_NAMES = {"fetch.wait.max.ms": "fetch.max.wait.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
-# At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead, so polls are large.
-# After the last record the client fetches again. Until the broker answers that request, the client's others wait, too.
-FETCHING = {
-    "kafka.fetch.max.wait.ms": "1",
-    "kafka.max.poll.records": "10000",
-    "kafka.max.partition.fetch.bytes": str(4 << 20),
-}
 
 
 class BrokerUnreachableError(TransientError):
@@ -263,33 +251,6 @@ def admin_client(settings: KafkaSettings, options: Mapping[str, str], said: set[
         return AdminClient({**settings.client_options(), **options, **own})
     except KafkaException as error:
         raise settings_refused(settings.bootstrap_servers, error) from None
-
-
-def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
-    """How Spark's Kafka source reads a topic: by the settings, those of the topic before them."""
-    more = {f"kafka.{JVM_NAMES.get(name, name)}": value for name, value in client_only(topic).items()}
-    return FETCHING | settings.of(topic.options).spark_options() | more
-
-
-def client_only(topic: Topic) -> dict[str, str]:
-    """The options of a topic that are no connection's, by librdkafka's names."""
-    return {name: value for name, value in topic.options.items() if name not in FIELDS}
-
-
-def read_offsets(
-    spark: SparkSession, topic: Topic, settings: KafkaSettings, offsets: Mapping[int, tuple[int, int]]
-) -> DataFrame:
-    """Some records of a topic, once. In: offsets  for each partition the first and the last."""
-    ends = ({topic.name: {str(p): each[end] + end for p, each in offsets.items()}} for end in (0, 1))
-    starting, ending = map(json.dumps, ends)
-    reader = spark.read.format("kafka").options(**source_options(topic, settings))
-    return reader.options(
-        assign=json.dumps({topic.name: sorted(offsets)}),
-        startingOffsets=starting,
-        endingOffsets=ending,
-        includeHeaders="true",
-        failOnDataLoss="true",
-    ).load()
 
 
 def first_offsets(start: str, kafka: KafkaTopic, partitions: Iterable[int]) -> dict[int, int]:

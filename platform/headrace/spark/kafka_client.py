@@ -217,7 +217,7 @@ def place_of(message: Message) -> tuple[int, int]:
 
 
 def consumer_options(topic: str, settings: KafkaSettings, more: Mapping[str, str]) -> dict[str, object]:
-    """Of a client that reads a topic. In: more  of librdkafka, before the settings."""
+    """Options of a client that reads a topic. In: more  of librdkafka, before the settings."""
     return {**settings.client_options(), **more, **READING, "group.id": f"headrace-{topic}"}
 
 

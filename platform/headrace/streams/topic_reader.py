@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.spark.kafka import (
-    client_only,
-    lost_offsets,
-    read_offsets,
-    require_no_loss,
-    require_same_topic,
-)
+from headrace.spark.kafka import lost_offsets, require_no_loss, require_same_topic
 from headrace.spark.kafka_client import (
     KafkaReader,
     OffsetOutOfRangeError,
@@ -24,6 +18,7 @@ from headrace.spark.kafka_client import (
     not_read,
     spark_refused,
 )
+from headrace.spark.kafka_source import client_only, read_offsets
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -51,7 +46,7 @@ FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 
 @dataclass
 class Work:
-    """What one reader has taken, since the stream began."""
+    """The work of one reader since the stream began."""
 
     increments: int = 0
     records: int = 0
@@ -91,14 +86,14 @@ class TopicReader:
         self._leave()
 
     def _leave(self) -> None:
-        """What the client has fetched ahead is read again."""
+        """Drop the client, and with it the records that it has fetched ahead: they are read again."""
         self._next = None
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
     def numbers(self) -> dict[str, int]:
-        """What either reader has taken, by the names of `MEANINGS`."""
+        """The work of both readers, by the names of `MEANINGS`."""
         read = {"client": self.by_client, "spark": self.by_spark}
         increments = {f"{name}_increments": work.increments for name, work in read.items()}
         return increments | {f"{name}_records": work.records for name, work in read.items()}
