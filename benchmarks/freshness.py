@@ -10,7 +10,6 @@ backfill: exits 1 when one differs.
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -30,7 +29,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.jobs import jobs
+import headrace as hr
+from benchmarks.jobs import Job, jobs
 from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
 from benchmarks.workbench import root_of, session_on
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from benchmarks.jobs import Job
     from headrace.description import Node
     from headrace.lake.commit_file import CommitFile
 
@@ -66,14 +65,12 @@ class Seen:
     steps       by stream and step of a commit: when it was done, in ms since 1970
     latency_ms  by node and record: the time of each of `STEPS`, in ms, one row per record
     produced_ms by node: when each record was produced
-    triggers    by query: what Spark says each of its last triggers spent on what, in ms
     samples     seconds since the start, CPU seconds and resident MiB of the JVM
     """
 
     steps: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     latency_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     produced_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
-    triggers: dict[str, list[dict[str, int]]] = field(default_factory=dict)
     samples: list[tuple[float, float, float]] = field(default_factory=list)
     batch_seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -90,11 +87,16 @@ def main(
         str, typer.Option(help="Spark's master URL, or `standalone`: two workers are started here.")
     ] = "",
     delay_ms: Annotated[float, typer.Option(help="With `s3`: added to each request.")] = 0.0,
+    streams: Annotated[
+        int, typer.Option(help="So many streams like W2 in one run, each with a topic of its own; 0: `only`.")
+    ] = 0,
 ) -> None:
     """Measure freshness."""
     console, right = Console(width=120), True
-    for name in only.split(","):
-        chosen = [job for job in jobs() if name in ("all", job.name)]
+    for name in [f"{streams} streams"] if streams else only.split(","):
+        chosen = [quiet(number) for number in range(streams)] or [
+            job for job in jobs() if name in ("all", job.name)
+        ]
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-fresh-")))
             place = Lake(f"{root_of(lake, folder, stack, delay_ms)}/lake")
@@ -118,10 +120,34 @@ def main(
                 if not all(verdict.equal for verdict in verify(session, place, node)):
                     console.print(f"{node.required_name}: its backfill DIFFERS")
                     right = False
-            console.print(_table(f"{name}: {rate:,.0f} records/s in all", chosen, seen))
+            shown = [_together(chosen, seen)] if streams else chosen
+            console.print(_table(f"{name}: {rate:,.0f} records/s in all", shown, seen))
             _growth(console, seen)
             spark.stop()
     sys.exit(0 if right else 1)
+
+
+def quiet(number: int) -> Job:
+    """A stream like W2, on a topic of its own."""
+    readings = hr.Topic(
+        f"ks-readings-{number}",
+        key="sensorId STRING",
+        value="sensorId STRING, value BIGINT",
+        idle_timeout=None,
+    )
+    windows = readings.group_by("sensorId").window(hr.tumbling("2 minutes"), grace="2 minutes")
+    node = windows.aggregate(count=hr.count(), sum=hr.sum("value")).suppress(hr.until_window_closes())
+    return Job(
+        f"S{number}", "windows", "readings", (readings.name,), "rocks", node.named(f"windows_{number}")
+    )
+
+
+def _together(chosen: Sequence[Job], seen: Seen) -> Job:
+    """The records of all, as those of the first."""
+    names = [job.node.required_name for job in chosen]
+    seen.latency_ms = {names[0]: np.concatenate([seen.latency_ms[name] for name in names])}
+    seen.produced_ms = {names[0]: np.concatenate([seen.produced_ms[name] for name in names])}
+    return chosen[0]
 
 
 class History:
@@ -187,10 +213,6 @@ def _run(
                 history.read()
                 read_at = time.monotonic()
             time.sleep(1.0)
-        for query in runtime._spark.streams.active:
-            progress = [json.loads(each.json) for each in query.recentProgress]
-            busy = [each["durationMs"] for each in progress if each["numInputRows"]]
-            seen.triggers |= {query.name: busy} if busy else {}
         traffic.send_signal(signal.SIGTERM)
         traffic.wait()
         runtime.run_until_caught_up()
@@ -269,10 +291,6 @@ def _growth(console: Console, seen: Seen) -> None:
         console.print(
             f"{asset}: a micro-batch takes {np.median(seconds[:third]):.2f} s, then {np.median(seconds[-third:]):.2f} s"
         )
-    for query, triggers in seen.triggers.items():
-        spent = {part: float(np.median([each.get(part, 0) for each in triggers])) for part in triggers[-1]}
-        shown = ", ".join(f"{part} {ms:.0f}" for part, ms in sorted(spent.items(), key=lambda each: -each[1]))
-        console.print(f"{query}: median ms of a trigger: {shown}")
     (began, cpu, mib), (ended, cpu_end, mib_end) = seen.samples[0], seen.samples[-1]
     cores = (cpu_end - cpu) / max(ended - began, 1e-9)
     console.print(f"{cores:.2f} cores used; JVM {mib:,.0f} MiB at first, {mib_end:,.0f} MiB at last")

@@ -75,7 +75,7 @@ def main(bootstrap: str, rate: float, topics: Annotated[list[str], typer.Argumen
     while True:
         passed = time.monotonic() - began
         for topic in topics:
-            source, due = SOURCES[topic], int(passed * each * SHARE.get(topic, 1.0))
+            source, due = SOURCES[topic.rstrip("-0123456789")], int(passed * each * SHARE.get(topic, 1.0))
             for number in range(sent[topic], due):
                 key, value, headers = source(number)
                 payload = None if value is None else json.dumps(value)

@@ -35,8 +35,13 @@ READING: dict[str, object] = {
     "receive.message.max.bytes": 2**31 - 1,
     "log_level": 2,
 }
-# What a client that stays may fetch ahead. Without the last one it would wait a second when its queue was full.
-AHEAD: dict[str, object] = {"queued.min.messages": 20_000, "fetch.queue.backoff.ms": 20}
+# What a client that stays may fetch ahead; how soon it goes on when its queue was full (else after a second), and when the
+# broker answers a request for what comes behind the last record, which tells of markers there (else after half a second).
+AHEAD: dict[str, object] = {
+    "queued.min.messages": 20_000,
+    "fetch.queue.backoff.ms": 20,
+    "fetch.wait.max.ms": 100,
+}
 # Nothing here uses the consumer group. A client without the right to it may read all the same.
 OF_THE_GROUP = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
 
@@ -127,6 +132,7 @@ class TopicConsumer:
 
     position  the next offset of each partition: after the last record that was taken and, once all are, after what stands
               behind it, such as markers of transactions
+    ended     the partitions that are read to the end that Kafka shows, as of the last answer
     is_cut_off  whether the client has lost all brokers since it last had an answer
     """
 
@@ -135,6 +141,7 @@ class TopicConsumer:
     ) -> None:
         """In: options  of librdkafka, before the settings. Raises: TerminalError for options that it does not take."""
         self._topic, self.position = topic, dict(position)
+        self.ended: set[int] = set()
         self.is_cut_off = False
         self._known = consumer_options(topic, settings, options)
         ahead = AHEAD | {"queued.max.messages.kbytes": settings.queued_kbytes}
@@ -155,11 +162,14 @@ class TopicConsumer:
     def take(self, seconds: float = 0.0) -> pa.RecordBatch | None:
         """Some of the records that follow, as `RECORDS`, of each partition in its order; None: the client has none now.
 
-        In:     seconds  to wait for `AT_ONCE` of them
+        In:     seconds  to wait for one of them, or for an end
         Raises: OffsetOutOfRangeError; RecordsNotReadError
         """
+        answers = self._consumer.consume(AT_ONCE, 0.0)
+        if not answers and seconds:
+            answers = self._consumer.consume(1, seconds) + self._consumer.consume(AT_ONCE, 0.0)
         messages: list[Message] = []
-        for message in self._consumer.consume(AT_ONCE, seconds):
+        for message in answers:
             if (error := message.error()) is None:
                 messages.append(message)
             else:
@@ -168,13 +178,16 @@ class TopicConsumer:
             return None
         self.is_cut_off = False
         batch = self._batches.of(messages)
-        self.position |= dict(
-            zip(batch["partition"].to_pylist(), (pa.compute.add(batch["offset"], 1)).to_pylist(), strict=True)
-        )
+        last = dict(zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True))
+        for partition, offset in last.items():
+            if offset >= self.position.get(partition, 0):
+                self.position[partition] = offset + 1
+                self.ended.discard(partition)
         return batch
 
     def reached(self) -> dict[int, int]:
-        """For each partition the offset at which Kafka's records end, as far as the client has been told."""
+        """For each partition the offset at which Kafka's records end, those of open transactions included, as far as the
+        client has been told."""
         ends = {
             place.partition: self._consumer.get_watermark_offsets(place, cached=True)
             for place in self._places(self.position)
@@ -186,6 +199,7 @@ class TopicConsumer:
         if code == KafkaError._PARTITION_EOF:
             partition, offset = place_of(message)
             self.position[partition] = max(offset, self.position.get(partition, 0))
+            self.ended.add(partition)
             self.is_cut_off = False
         elif code == KafkaError._AUTO_OFFSET_RESET:
             raise OffsetOutOfRangeError(error.str())

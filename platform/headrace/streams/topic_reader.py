@@ -22,7 +22,7 @@ from headrace.spark.kafka_source import client_only, read_offsets
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ MEANINGS: Mapping[str, str] = {
     "spark_records": "The records of these.",
 }
 BYTES_MAX = 64 << 20  # of what the client reads for one commit
-BEHIND_SECONDS = 0.1  # to wait for more of what Kafka is known to hold
+BEHIND_SECONDS = 0.5  # to wait for more of what Kafka is known to hold; nearly always it comes at once
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 
@@ -187,13 +187,17 @@ class TopicReader:
         consumer, ends = self._consumer, self._consumer.reached()
         taken = [] if first is None else [first]
         rows_max, self.more = min(self._small, self._most), False
-        while (left := _left(consumer.position, ends)) > 0 and not stops():
+        while (left := _left(consumer.position, ends, consumer.ended)) > 0 and not stops():
             self._far = left > self._small  # what was taken is few; Spark reads the rest
             rows, size = sum(each.num_rows for each in taken), sum(each.nbytes for each in taken)
             self.more = self._far or rows >= rows_max or size >= BYTES_MAX
-            if self.more or (batch := self._take(BEHIND_SECONDS)) is None:
+            if self.more:
                 break
-            taken.append(batch)
+            batch, before = self._take(BEHIND_SECONDS), left
+            if batch is not None:
+                taken.append(batch)
+            elif _left(consumer.position, ends, consumer.ended) == before:
+                break
         records = by_partition(taken) if taken else []
         appended = self._append(sequencer, records, dict(consumer.position), self.by_client)
         if self._far:
@@ -218,5 +222,5 @@ class TopicReader:
         return batch
 
 
-def _left(position: Mapping[int, int], ends: Mapping[int, int]) -> int:
-    return sum(max(0, ends.get(p, 0) - first) for p, first in position.items())
+def _left(position: Mapping[int, int], ends: Mapping[int, int], ended: Collection[int] = ()) -> int:
+    return sum(max(0, ends.get(p, 0) - first) for p, first in position.items() if p not in ended)
