@@ -131,3 +131,14 @@ def test_settings_with_which_no_client_begins_are_findings_too(tmp_path: Path) -
     found = wrong([*check_kafka([odd], KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}"))])
     assert len(found) == 2, "the topic's broker is away, and the sink's client does not begin"
     assert any("the client does not take its settings" in each for each in found)
+
+
+def test_an_option_of_a_topic_that_its_client_does_not_know_is_named(broker: SaslBroker) -> None:
+    readings = hr.Topic(
+        "readings", value="value DOUBLE", options={"fetch.max.wait.ms": "1"}
+    )  # the JVM's name
+    (refused,) = wrong(
+        [*check_kafka([readings.group_by("value").aggregate(n=hr.count()).named("n")], settings(broker))]
+    )
+    assert "the client does not take its settings" in refused
+    assert "fetch.max.wait.ms" in refused

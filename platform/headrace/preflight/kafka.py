@@ -19,6 +19,7 @@ from headrace.settings.kafka import FIELDS
 from headrace.sinks.kafka import KafkaSink
 from headrace.spark.kafka import NO_ANSWER, KafkaTopic, admin_client
 from headrace.spark.kafka_refusals import refusal_of
+from headrace.spark.kafka_source import client_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ def _wanted(
 ) -> Iterator[tuple[str, KafkaSettings, Mapping[str, str], _Use]]:
     """For each topic its name, the settings of its brokers, more options of librdkafka, and what it is for."""
     for topic in topics_of(nodes).values():
-        yield topic.name, settings.of(topic.options), {}, _Use(AclOperation.READ)
+        yield topic.name, settings.of(topic.options), client_only(topic), _Use(AclOperation.READ)
     for node in nodes:
         for sink in node.sinks:
             if isinstance(sink, KafkaSink):
