@@ -1,7 +1,10 @@
 """Aggregates whose result does not depend on how the records were grouped on the way.
 
 Law: all merge exactly. Floats are rounded to `scale` decimals one by one and accumulated as DECIMAL. Approximate ones
-approximate each record by itself, and merge what is left exactly. Each raises DescriptionError for a column that is no name.
+approximate each record by itself, and merge what is left exactly. Each raises DescriptionError for a column that is no text.
+
+In place of a column each takes SQL over one record, as "price * quantity". `where` is SQL of a condition: only records for
+which it is true count, as of FILTER in SQL. A group of whose records none counts has a row all the same.
 """
 
 from __future__ import annotations
@@ -12,13 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.code_identity import code_of_workers
-from headrace.description.schema import ResultColumn, is_decimal, is_integral, parse_type
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.own_aggregate import Aggregate as OwnAggregate
-    from headrace.description.shape import Shape
 
 ARITHMETIC = ("sum", "avg", "variance", "stddev")
 RANKED = ("max_by", "min_by", "top")
@@ -46,6 +47,7 @@ class Aggregate:
     error      the relative error of kinds that are approximate
     at         the quantiles that are asked for
     own        what somebody wrote; inputs: the columns that it reads
+    where      SQL of a condition: the records that count; None once a column holds it (see `aggregate_inputs`)
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Aggregate:
     at: tuple[float, ...] | None = None
     own: OwnAggregate | None = None
     inputs: tuple[str, ...] = ()
+    where: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -87,7 +90,8 @@ class Aggregate:
         """As it is written in a description."""
         if self.own is not None:
             return f"{self.own.named}({', '.join(self.inputs)})"
-        options = {"by": self.by, "at": None if self.at is None else [*self.at]}
+        where = None if self.where is None else repr(self.where)
+        options = {"by": self.by, "at": None if self.at is None else [*self.at], "where": where}
         given = [str(self.max_items)] if self.kind == "top" else []
         given += [] if self.column is None else [self.column]
         given += [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -165,15 +169,15 @@ _EXAMPLES = {
 }
 
 
-def count(column: str | None = None) -> Aggregate:
+def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
     """Count the records of a group, or those whose `column` is not null.
 
     Out: BIGINT
     """
-    return Aggregate("count", column, 0)
+    return Aggregate("count", column, 0, where=where)
 
 
-def sum(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+def sum(column: str, scale: int = SCALE_DEFAULT, *, where: str | None = None) -> Aggregate:
     """Add the values of a number column.
 
     In:     scale  decimals to which each float is rounded before it is added
@@ -181,64 +185,64 @@ def sum(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
     Law:    the sum is exact, so the order of the records does not show in it
     Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
     """
-    return Aggregate("sum", column, scale)
+    return Aggregate("sum", column, scale, where=where)
 
 
-def min(column: str) -> Aggregate:
+def min(column: str, *, where: str | None = None) -> Aggregate:
     """Keep the lowest value of `column`. Out: of the column's type."""
-    return Aggregate("min", column, 0)
+    return Aggregate("min", column, 0, where=where)
 
 
-def max(column: str) -> Aggregate:
+def max(column: str, *, where: str | None = None) -> Aggregate:
     """Keep the highest value of `column`. Out: of the column's type."""
-    return Aggregate("max", column, 0)
+    return Aggregate("max", column, 0, where=where)
 
 
-def avg(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+def avg(column: str, scale: int = SCALE_DEFAULT, *, where: str | None = None) -> Aggregate:
     """Divide the exact sum of `column` by the number of its values that are not null.
 
     In:     scale  decimals to which each float is rounded before it is added
     Out:    DOUBLE
     Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
     """
-    return Aggregate("avg", column, scale)
+    return Aggregate("avg", column, scale, where=where)
 
 
-def variance(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+def variance(column: str, scale: int = SCALE_DEFAULT, *, where: str | None = None) -> Aggregate:
     """Compute the sample variance of a number column.
 
     In:     scale  decimals to which each value is rounded first; a value has at most 15 digits
     Out:    DOUBLE; null if there are fewer than two values
     Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
     """
-    return Aggregate("variance", column, scale)
+    return Aggregate("variance", column, scale, where=where)
 
 
-def stddev(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+def stddev(column: str, scale: int = SCALE_DEFAULT, *, where: str | None = None) -> Aggregate:
     """Compute the square root of the sample variance: see `variance`."""
-    return Aggregate("stddev", column, scale)
+    return Aggregate("stddev", column, scale, where=where)
 
 
-def first(column: str) -> Aggregate:
-    """Keep the value of `column` in the first record, in the log's order; null counts as a value."""
-    return Aggregate("first", column, 0)
+def first(column: str, *, where: str | None = None) -> Aggregate:
+    """Keep the value of `column` in the first record, in the log's order; null counts as a value, so there is no `where`."""
+    return Aggregate("first", column, 0, where=where)
 
 
-def last(column: str) -> Aggregate:
-    """Keep the value of `column` in the last record, in the log's order; null counts as a value."""
-    return Aggregate("last", column, 0)
+def last(column: str, *, where: str | None = None) -> Aggregate:
+    """Keep the value of `column` in the last record, in the log's order: see `first`."""
+    return Aggregate("last", column, 0, where=where)
 
 
-def collect(column: str, max_items: int) -> Aggregate:
+def collect(column: str, max_items: int, *, where: str | None = None) -> Aggregate:
     """Collect the first `max_items` values of `column` that are not null.
 
     Out:    an array in the log's order
     Raises: DescriptionError for a column that is no name, or a `max_items` that is no positive number
     """
-    return Aggregate("collect", column, 0, max_items)
+    return Aggregate("collect", column, 0, max_items, where=where)
 
 
-def max_by(value: str, by: str) -> Aggregate:
+def max_by(value: str, by: str, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the highest `by`; null counts as a value.
 
     The first in the log's order counts, if several records have the same `by`. A record whose `by` is null does not
@@ -246,15 +250,15 @@ def max_by(value: str, by: str) -> Aggregate:
 
     Out:    of the type of `value`; null if no record counts
     """
-    return Aggregate("max_by", value, 0, by=by)
+    return Aggregate("max_by", value, 0, by=by, where=where)
 
 
-def min_by(value: str, by: str) -> Aggregate:
+def min_by(value: str, by: str, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the lowest `by`: see `max_by`."""
-    return Aggregate("min_by", value, 0, by=by)
+    return Aggregate("min_by", value, 0, by=by, where=where)
 
 
-def top(n: int, value: str, by: str) -> Aggregate:
+def top(n: int, value: str, by: str, *, where: str | None = None) -> Aggregate:
     """Collect `value` of the `n` records with the highest `by`; null counts as a value.
 
     Records with the same `by` stand in the log's order. A record whose `by` is null does not count.
@@ -262,20 +266,20 @@ def top(n: int, value: str, by: str) -> Aggregate:
     Out:    an array, the highest first; empty if no record counts
     Raises: DescriptionError for a column that is no name, or an `n` that is no positive number
     """
-    return Aggregate("top", value, 0, n, by)
+    return Aggregate("top", value, 0, n, by, where=where)
 
 
-def count_distinct(column: str) -> Aggregate:
+def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
     """Count the different values of `column` that are not null, exactly.
 
     The state holds each of them. `approx_count_distinct` holds a bounded number of bytes.
 
     Out:    BIGINT
     """
-    return Aggregate("count_distinct", column, 0)
+    return Aggregate("count_distinct", column, 0, where=where)
 
 
-def approx_count_distinct(column: str, error: float = 0.02) -> Aggregate:
+def approx_count_distinct(column: str, error: float = 0.02, *, where: str | None = None) -> Aggregate:
     """Count the different values of `column` that are not null, approximately.
 
     In:     error  the relative standard error
@@ -285,10 +289,12 @@ def approx_count_distinct(column: str, error: float = 0.02) -> Aggregate:
     Source: HyperLogLog (Flajolet and others, 2007) with the estimator of Ertl, "New cardinality estimation algorithms for
     HyperLogLog sketches" (2017).
     """
-    return Aggregate("approx_count_distinct", column, 0, error=error)
+    return Aggregate("approx_count_distinct", column, 0, error=error, where=where)
 
 
-def quantiles(column: str, at: Sequence[float], error: float = 0.01) -> Aggregate:
+def quantiles(
+    column: str, at: Sequence[float], error: float = 0.01, *, where: str | None = None
+) -> Aggregate:
     """Find quantiles of the numbers in `column`, each with a relative error of at most `error`.
 
     In:     at  the quantiles, as [0.5, 0.99]
@@ -300,49 +306,4 @@ def quantiles(column: str, at: Sequence[float], error: float = 0.01) -> Aggregat
     given: Any = at
     if isinstance(at, Sequence) and not isinstance(at, str):
         given = tuple(float(q) if isinstance(q, int | float) and not isinstance(q, bool) else q for q in at)
-    return Aggregate("quantiles", column, 0, error=error, at=given)
-
-
-def aggregate_column(shape: Shape, name: str, aggregate: Aggregate) -> ResultColumn:
-    """The column that an aggregate makes of a stream of this shape."""
-    if aggregate.own is not None:
-        meaning = f"{aggregate.own.named} of {listed([f'`{column}`' for column in aggregate.inputs])}."
-        return ResultColumn(name, parse_type(aggregate.own.result, aggregate.own.named), meaning)
-    if aggregate.column is None:
-        return ResultColumn(name, "BIGINT", "Number of records.")
-    return ResultColumn(name, _result_type(shape, aggregate.kind, aggregate.column), _meaning(aggregate))
-
-
-def _meaning(aggregate: Aggregate) -> str:
-    match aggregate.kind:
-        case "max_by" | "min_by":
-            best = "highest" if aggregate.kind == "max_by" else "lowest"
-            return f"`{aggregate.column}` of the record with the {best} `{aggregate.by}`."
-        case "top":
-            return f"`{aggregate.column}` of the {aggregate.max_items} records with the highest `{aggregate.by}`."
-        case "count_distinct":
-            return f"Number of different values of `{aggregate.column}`."
-        case "approx_count_distinct":
-            return f"About the number of different values of `{aggregate.column}`, error {aggregate.error}."
-        case "quantiles":
-            return f"Quantiles {listed(map(str, aggregate.at or ()))} of `{aggregate.column}`, error {aggregate.error}."
-    bound = f", the first {aggregate.max_items}" if aggregate.max_items else ""
-    return f"{aggregate.kind.capitalize()} of `{aggregate.column}`{bound}."
-
-
-def _result_type(shape: Shape, kind: str, column: str) -> str:
-    known = shape.type_of(column)
-    of = known.type if known else "computed"
-    if kind in ("count", "count_distinct", "approx_count_distinct"):
-        return "BIGINT"
-    if kind == "quantiles":
-        return "ARRAY<DOUBLE>"
-    if kind in ("avg", "variance", "stddev"):
-        return "DOUBLE"
-    if kind in BOUNDED:
-        return f"ARRAY<{of}>" if known else of
-    if kind != "sum" or not known:
-        return of
-    if is_integral(of):
-        return "BIGINT"
-    return of.replace(of[len("DECIMAL(") : of.index(",")], "38", 1) if is_decimal(of) else "DOUBLE"
+    return Aggregate("quantiles", column, 0, error=error, at=given, where=where)

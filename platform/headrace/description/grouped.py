@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.description.aggregate_inputs import columns_read
 from headrace.description.batches import Batches
 from headrace.description.clocks import STREAM, WALL, check_clock
 from headrace.description.durations import Duration, duration_ms
@@ -68,7 +69,8 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         In:     aggregates  by the names of their columns: `n=hr.count(), total=hr.sum("value")`
         Raises: DescriptionError for an aggregate that its column's type does not allow
         """
-        return RunningAggregate(self.stream, self.by, tuple(aggregates.items()))
+        stream, made = _with_inputs(self.stream, aggregates)
+        return RunningAggregate(stream, self.by, made)
 
     def batch(
         self,
@@ -143,7 +145,16 @@ class WindowedStream(WaysOn, kind="windowed stream"):
         In:     aggregates  by the names of their columns: `n=hr.count(), total=hr.sum("value")`
         Raises: DescriptionError for an aggregate that its column's type does not allow
         """
-        grouped, made = self.grouped, tuple(aggregates.items())
-        return WindowedAggregate(
-            grouped.stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock
-        )
+        grouped = self.grouped
+        stream, made = _with_inputs(grouped.stream, aggregates)
+        return WindowedAggregate(stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock)
+
+
+def _with_inputs(
+    stream: Stream, aggregates: Mapping[str, Aggregate]
+) -> tuple[Stream, tuple[tuple[str, Aggregate], ...]]:
+    """The stream with the columns that aggregates read, and these by name."""
+    columns, made = columns_read(stream.shape, aggregates)
+    for name, expression in columns.items():
+        stream = stream.with_column(name, expression)
+    return stream, made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.description.aggregates import aggregate_column
+from headrace.description.aggregate_columns import aggregate_column
 from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.aggregate_inputs import columns_read
 from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
@@ -42,7 +43,16 @@ class GroupedTable(WaysOn, kind="grouped table"):
         `hr.collect` gives the values in the order of the rows' keys; where `hr.max_by` and the like find rows equal, the
         one with the lowest key is the first.
         """
-        return TableAggregate(self.table, self.by, tuple(aggregates.items()))
+        table: Relation = self.table
+        columns, made = columns_read(table.shape, aggregates)
+        for name, expression in columns.items():
+            if not isinstance(table, Refinable):
+                raise DescriptionError(
+                    f"aggregate: {name} is no column, and windows take no more columns.",
+                    hint="Aggregate what the windows need in one of their own columns.",
+                )
+            table = table.with_column(name, expression)
+        return TableAggregate(table, self.by, made)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from headrace.description.aggregates import Aggregate, aggregate_column
+from headrace.description.aggregate_columns import aggregate_column
+from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.clocks import STREAM, WALL, WallWait, check_clock
 from headrace.description.durations import exact_ms, format_duration

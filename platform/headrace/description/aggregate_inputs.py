@@ -1,0 +1,99 @@
+"""Expressions and conditions of aggregates become columns of the rows that are aggregated, named by their SQL.
+
+Law: `hr.sum("a * b", where="c")` is the sum of a column `IF(c, a * b, NULL)`. So nobody behind the description knows of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.description.aggregates import RANKED, Aggregate
+from headrace.description.known_types import require_condition, require_expression
+from headrace.description.steps import predicate
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.description.shape import Shape
+
+NULL_COUNTS = (
+    "first",
+    "last",
+)  # kinds for which null is a value, so no column can say that a record does not count
+_A_NAME = re.compile(r"\w+")
+_NOT_IN_NAMES = re.compile(r"[.`]")
+
+
+def columns_read(
+    shape: Shape, aggregates: Mapping[str, Aggregate]
+) -> tuple[dict[str, str], tuple[tuple[str, Aggregate], ...]]:
+    """The columns that rows need for the expressions and conditions of aggregates, and aggregates of these columns.
+
+    In:     shape  of the rows
+    Out:    the SQL of each new column by its name
+    Raises: DescriptionError for an expression that cannot be read, or a condition that a kind cannot have
+    """
+    columns: dict[str, str] = {}
+    of_columns = []
+    for name, aggregate in aggregates.items():
+        if isinstance(aggregate, Aggregate) and aggregate.own is None:
+            aggregate = _of_columns(shape, name, aggregate, columns)
+        of_columns.append((name, aggregate))
+    return columns, tuple(of_columns)
+
+
+def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str, str]) -> Aggregate:
+    """The aggregate, of columns alone. In: columns  gains the expression of each new one."""
+    what, where = f"aggregate: {name}={aggregate.in_words}", aggregate.where
+    if where is not None:
+        _check_condition(where, aggregate, shape, what)
+
+    def column_of(sql: str | None, condition: str | None) -> str | None:
+        if condition is None:
+            return sql if sql is None or _is_column(shape, sql) else named(sql, sql)
+        if sql is not None and _is_column(shape, sql):
+            shape.resolve(sql, what)
+        shown = condition if sql is None else f"{sql} where {condition}"
+        value = "1" if sql is None else f"`{sql}`" if _is_column(shape, sql) else sql
+        return named(shown, f"IF({condition}, {value}, NULL)")
+
+    def named(shown: str, expression: str) -> str:
+        require_expression(predicate(expression, what), shape, what)
+        column = _NOT_IN_NAMES.sub("_", " ".join(shown.split()))
+        taken = {each.lower(): None for each in shape.columns or ()} | {
+            c.lower(): e for c, e in columns.items()
+        }
+        while taken.get(column.lower(), expression) != expression:
+            column += "_"
+        columns[column] = expression
+        return column
+
+    if aggregate.kind in RANKED:
+        return replace(
+            aggregate, column=column_of(aggregate.column, None), by=column_of(aggregate.by, where), where=None
+        )
+    return replace(aggregate, column=column_of(aggregate.column, where), where=None)
+
+
+def _is_column(shape: Shape, sql: str) -> bool:
+    """Whether a text names a column; also one that does not exist, which is refused as such."""
+    names = [column.lower() for column in shape.columns or ()]
+    return sql.lower() in names or _A_NAME.fullmatch(sql.strip()) is not None
+
+
+def _check_condition(where: object, aggregate: Aggregate, shape: Shape, what: str) -> None:
+    if not isinstance(where, str) or not where.strip():
+        raise DescriptionError(
+            f"{what}: where {a_value(where)} is no condition.", hint="Write SQL: where=\"status = 'failed'\"."
+        )
+    if aggregate.kind in NULL_COUNTS:
+        best = "min_by" if aggregate.kind == "first" else "max_by"
+        raise DescriptionError(
+            f"{what}: hr.{aggregate.kind} takes no `where`, for null counts as a value.",
+            hint=f"Filter the stream by .where({where!r}) before, or rank the records: hr.{best}(…, by=…, where=…).",
+        )
+    require_condition(predicate(where, what), shape, f"{what}: where")
