@@ -113,6 +113,21 @@ def test_records_lost_while_it_runs_are_named_too(
     assert run.offsets() == {0: list(range(5))}
 
 
+def test_a_topic_that_is_made_anew_while_its_log_runs_adds_nothing(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, minutes(0, 0, 4))
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+        delete_topic(kafka, topic)
+        create_topics(kafka.bootstrap_servers, {topic: 1}, any_timestamp=True)
+        produce(kafka, topic, minutes(0, 5, 59))  # its offset 5 is the log's next one
+        status = run.poll_until(lambda s: s[f"log/{topic}"].state == "failed")[f"log/{topic}"]
+        assert "was deleted and created again" in (status.error or "")
+    assert run.offsets() == {0: list(range(5))}
+
+
 def read_on(reader: TopicReader) -> None:
     """Look for records for half a minute."""
     for _ in range(300):

@@ -152,6 +152,9 @@ class LogStream(SharedLog):
         assert self.sequencer is not None
         if not self.reader.due():
             return 0
+        self.sequencer.reads_from(
+            self._kafka.topic_id()
+        )  # asked after the records have come: they are this topic's
         with self.schedule.at_work():
             appended = self.reader.append(self.sequencer, lambda: self._ends)
         self._many = appended.records >= MANY_RECORDS
