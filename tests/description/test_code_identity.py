@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 
 import headrace as hr
 from headrace.changing.compare_rules import compare_rules
@@ -218,6 +219,9 @@ def test_code_that_workers_cannot_import_is_refused(text: str, tmp_path: Path, l
             "PYTHONPATH",
         ):
             spec.loader.exec_module(module)
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        spec.loader.exec_module(module)  # its code travels by value, so nobody imports it
+        unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
     finally:
         del sys.modules["loose"]
     load(pipeline=text)  # a package that is found is not refused

@@ -1,7 +1,8 @@
 """Whether Spark's workers can import the code that a user gives.
 
-A worker gets a function or a class by its name, and imports its module. Code of the program itself, and code that is defined
-within a function, travels by value. A module that was made of a file by its path is in this process alone.
+A worker gets a function or a class by its name, and imports its module. Code of the program itself, code that is defined
+within a function, and modules that the program has registered with Spark's pickler travel by value. A module that was made
+of a file by its path is in this process alone.
 """
 
 from __future__ import annotations
@@ -45,12 +46,18 @@ def require_importable(root: object, what: str) -> None:
 
 def _travels_by_value(code: type | FunctionType) -> bool:
     module = sys.modules.get(code.__module__)
-    if module is None or code.__module__ == _MAIN:
+    if module is None or code.__module__ == _MAIN or _is_registered(code.__module__):
         return True
     try:
         return attrgetter(code.__qualname__)(module) is not code
     except AttributeError:  # within a function
         return True
+
+
+def _is_registered(module: str) -> bool:
+    """Whether the program has told Spark's pickler that the module's code travels by value (`register_pickle_by_value`)."""
+    pickler = sys.modules.get("pyspark.cloudpickle.cloudpickle")
+    return pickler is not None and module in pickler.list_registry_pickle_by_value()
 
 
 def _is_found_anew(name: str) -> bool:
