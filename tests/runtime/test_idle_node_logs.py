@@ -15,6 +15,7 @@ from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
 from headrace.engine.log_slices import LogSlice
+from headrace.fold.contract import CLOCK
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
@@ -48,7 +49,7 @@ WINDOWS = (
     .named("windows")
 )
 TITLED = VISITS.lookup(PAGES.table(), on="pages", complete_first=False).named("titled")
-OF_RESULTS = [(SEQUENCE, pa.int64()), (TIMESTAMP, pa.int64())]
+OF_RESULTS = [(SEQUENCE, pa.int64()), (TIMESTAMP, pa.int64()), (CLOCK, pa.int64())]
 COLUMNS = {
     "windows": [("id", pa.string()), ("window_start", MOMENT), ("window_end", MOMENT), ("n", pa.int64())],
     "titled": [("id", pa.string()), ("pages", pa.int32()), ("title", pa.string())],

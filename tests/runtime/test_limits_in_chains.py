@@ -14,6 +14,8 @@ from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
 from headrace.description.table_changes import KEY_DELETED
+from headrace.fold.contract import CLOCK
+from headrace.fold.time_limits.names import EMITTED_AT
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
@@ -49,6 +51,8 @@ RESULTS = pa.schema(
         (KEY_DELETED, pa.bool_()),
         (SEQUENCE, pa.int64()),
         (TIMESTAMP, pa.int64()),
+        (CLOCK, pa.int64()),
+        (EMITTED_AT, pa.timestamp("us", "UTC")),
     ]
 )
 # Of each log commit its time, the stream time after it, and the limit that is set there, in seconds.
@@ -88,6 +92,10 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
         NodeLog(NO_SPARK, lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
     told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
     assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in told.commits] == EXPECTED
+    clocked = told.seen(clocks=True).commits
+    assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in clocked] == [
+        (at_ms, seconds) for at_ms, seconds, _ in COMMITS
+    ], "the clock is the stream time before the wait is subtracted"
     assert [at_ms for at_ms, _ in sorted(told.limits)] == [20, 40]
 
 
@@ -115,6 +123,7 @@ def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_t
     told = read_commits(NodeOutput.of(TITLED), lake.log(output_name(TITLED)), 0, 40)
     known = [(each.at_ms, each.stream_ms) for each in told.commits]
     assert known == [(10, None), (20, None), (30, 30_000), (40, 40_000)]
+    assert [(each.at_ms, each.stream_ms) for each in told.seen(clocks=True).commits] == known
 
 
 def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.description.batches import Batches
@@ -38,12 +38,14 @@ class Feed:
     conditions  SQL that decides whether a row is in its table
     deletes     whether a tombstone deletes its key, so that the steps matter for it too
     chained     whether its rows go on as records of their own, so that their source chains matter
+    clocked     whether the stream time of a node's row is its clock (see `Node.goes_by_clocks`)
     """
 
     stream: Stream
     conditions: tuple[str, ...] = ()
     deletes: bool = False
     chained: bool = False
+    clocked: bool = False
 
     @property
     def reads_headers(self) -> bool:
@@ -59,6 +61,10 @@ class Feed:
 
 def feeds_of(node: Node) -> dict[str, Feed]:
     """The rows that a node takes, by name."""
+    return {name: replace(feed, clocked=node.goes_by_clocks) for name, feed in _feeds_of(node).items()}
+
+
+def _feeds_of(node: Node) -> dict[str, Feed]:
     match node:
         case Lookup():
             return {
@@ -74,7 +80,7 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case Relation():
             return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
         case TableChanges():
-            return feeds_of(node.changed)
+            return _feeds_of(node.changed)
     return {RESULT: _feed(node)}
 
 

@@ -52,6 +52,11 @@ class FlatMapped(Emitting):
         return self.rows.topics
 
     @property
+    def goes_by_clocks(self) -> bool:
+        """It passes them on."""
+        return True
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The record key, if all topics have it and the steps keep it, and the ordinal, if it is a column."""
         key = common_key(self.stream)

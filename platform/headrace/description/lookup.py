@@ -140,6 +140,11 @@ class Lookup(Emitting):
         return "__released_at" if self.as_of == EVENT or self.complete_first else "__ingested_at"
 
     @property
+    def goes_by_clocks(self) -> bool:
+        """As of the log it passes them on; as of event time it waits for stream time."""
+        return self.as_of != EVENT
+
+    @property
     def longest_wait_ms(self) -> int:
         """As of event time a record waits until stream time is beyond its timestamp, and grace."""
         return 1 + self.grace_ms if self.as_of == EVENT else 0

@@ -48,6 +48,11 @@ class NamedStream(Emitting):
         return self.rows.topics
 
     @property
+    def goes_by_clocks(self) -> bool:
+        """It passes them on."""
+        return True
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The record key, if all topics have it and the steps keep it."""
         return common_key(self.rows)

@@ -147,6 +147,11 @@ class Node(WaysOn, ABC):
         return self.longest_wait_ms
 
     @property
+    def goes_by_clocks(self) -> bool:
+        """Whether it takes rows of nodes by their clocks, and not by the stream time of the node's log."""
+        return False
+
+    @property
     def longest_wall_wait_ms(self) -> int:
         """How long after a record's ingestion something can still wait for wall-clock time; 0: nothing ever does."""
         return 0

@@ -16,7 +16,7 @@ from headrace.description.grouping import grouping_columns, require_known_column
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
-from headrace.description.processor_order import TIME, checked_order
+from headrace.description.processor_order import TIME, checked_order, ties_of
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.stores import Store
 from headrace.description.wording import a_value, listed
@@ -122,6 +122,11 @@ class Processed(Emitting):
         return self.by or ("topic", "partition")
 
     @property
+    def ties(self) -> Mapping[str, tuple[str, ...]]:
+        """In the order of time, by topic the columns that order records of one moment (see `ties_of`)."""
+        return ties_of(self.stream) if self.order == TIME else {}
+
+    @property
     def closes(self) -> bool:
         """Whether the processor does something when its log is drained."""
         return class_of(self.processor).closes
@@ -175,6 +180,11 @@ class Processed(Emitting):
     def lag_ms(self) -> int:
         """The grace alone: timers that are not called yet are due beyond the lowest stream time."""
         return self.grace_ms
+
+    @property
+    def goes_by_clocks(self) -> bool:
+        """Its timers do."""
+        return True
 
     @property
     def longest_wall_wait_ms(self) -> int:

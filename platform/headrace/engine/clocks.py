@@ -1,8 +1,9 @@
 """The clocks of a micro-batch, as the rows of the logs tell them, and the rows as the node dates them.
 
 Law: each row of a log says the stream time of its partition up to and including itself, so the clock after a log commit
-follows from the clock before it and from the commit's rows. L follows from the driving topics (see `fold.reader_time`), and
-a record of commit m has stream time max(s(r), L(m - 1)) for the node.
+follows from the clock before it and from the commit's rows. If a commit has a tick of the partition, the tick says it: rows
+of nodes may have clocks beyond (L32). L follows from the driving topics (see `fold.reader_time`), and a record of commit m
+has stream time max(s(r), L(m - 1)) for the node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import highest_by
 from headrace.fold.columns import int64
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, REASON, STREAM, TOPIC, Clock, Times
-from headrace.fold.fates import BUSY, COMPLETE, DRAIN, IDLE, SET_LIMITS, has_fate, with_column
+from headrace.fold.fates import BUSY, COMPLETE, DRAIN, IDLE, SET_LIMITS, TICK, has_fate, with_column
 from headrace.fold.keys import combined, group
 from headrace.fold.reader_time import TopicTime, lowest_after
 from headrace.fold.segments import LOWEST
@@ -114,12 +115,22 @@ def _decided(rows: pa.Table, fate: str) -> dict[int, set[str]]:
     return found
 
 
+def _counting(rows: pa.Table, codes: np.ndarray) -> np.ndarray:
+    """The stream time that each row says; LOWEST where a tick says it for the row's partition and commit."""
+    stream_ms, is_tick = int64(rows[STREAM], LOWEST), has_fate(rows, TICK)
+    if is_tick.any():
+        has_tick = np.zeros(int(codes.max()) + 1, bool)
+        has_tick[codes[is_tick]] = True
+        stream_ms = np.where(has_tick[codes] & ~is_tick, LOWEST, stream_ms)
+    return stream_ms
+
+
 def _moved(rows: pa.Table) -> list[Moved]:
     """The content of each log commit by partition, in order."""
     if not rows.num_rows:
         return []
     groups = combined(int64(rows[INGESTED]), group(rows[TOPIC]).codes, int64(rows[PARTITION]))
-    highest = highest_by(groups.codes, len(groups), int64(rows[STREAM], LOWEST))
+    highest = highest_by(groups.codes, len(groups), _counting(rows, groups.codes))
     records = np.bincount(groups.codes, rows[OFFSET].is_valid().to_numpy(), len(groups)) > 0
     first = rows.select([INGESTED, TOPIC, PARTITION]).take(pa.array(groups.first))
     columns = (*(first[name].to_pylist() for name in first.column_names), np.asarray(highest).tolist())

@@ -46,7 +46,15 @@ from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.refusals import refusals_explained, refusals_of
-from headrace.spark.row_steps import RAW, expression_of, origins, refuse_generators, refuses, rows_of
+from headrace.spark.row_steps import (
+    RAW,
+    expression_of,
+    origins,
+    raw_column,
+    refuse_generators,
+    refuses,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -184,7 +192,8 @@ class NodeRows:
 
 def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
-    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream, headers=feed.reads_headers)
+    own = {topic: logs[topic] for topic in feed.topics}
+    rows = rows_of(own, feed.stream, headers=feed.reads_headers, clocks=feed.clocked)
     if not feed.conditions:
         return rows
     passes = (F.coalesce(expression_of(condition), F.lit(False)) for condition in feed.conditions)
@@ -204,11 +213,14 @@ def _origins(
     stepped = {branch.topic.name for branch in feed.stream.branches if branch.steps or feed.conditions}
     if len({*topics}) < len(topics) or not stepped <= steps.keys():
         return None
-    raw = {RAW[field.name]: Origin((field.name,), field.type) for field in RAW_COLUMNS}
-    if feed.chained:
-        raw[HEADERS] = Origin(("headers",), to_arrow_type(LOG_HEADERS))
     found = {}
     for topic in topics:
+        raw = {
+            RAW[field.name]: Origin((raw_column(field.name, topic, clocks=feed.clocked),), field.type)
+            for field in RAW_COLUMNS
+        }
+        if feed.chained:
+            raw[HEADERS] = Origin(("headers",), to_arrow_type(LOG_HEADERS))
         sides = {name.lower(): (side, name) for name, side in origins(topic).items()}
         read = steps[topic.name].columns if topic.name in steps else columns
         own = {field.name: Origin(sides[field.name.lower()], field.type) for field in read}

@@ -17,7 +17,7 @@ from headrace.fold.fates import DEAD_LETTER, FILTERED
 from headrace.sequence.log_columns import ERASED, RECORD
 from headrace.sequence.operator_rows import REFUSED
 from headrace.spark.frames import local_frame
-from headrace.spark.row_steps import RAW, refuses
+from headrace.spark.row_steps import RAW, raw_column, refuses
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -70,14 +70,18 @@ def decided_rows(feed: Feed, rows: Mapping[str, DataFrame]) -> list[DataFrame]:
     """The other rows, in columns by which their fate is told: RAW, and REFUSED if a step refuses. In: rows  marked."""
     was_open = has_open_fate(deletes=feed.deletes)
     fate, reason = (F.when(was_open, F.col(its)) for its in (ITS_FATE, ITS_REASON))
-    columns = {name: F.col(name) for name in RAW}
-    columns["kind"] = F.when(fate == DEAD_LETTER, DEAD_LETTER).otherwise(F.col("kind"))
-    columns["reason"] = F.coalesce(reason, F.col("reason"))
-    chosen = [column.alias(RAW[name]) for name, column in columns.items()]
-    if refuses(feed.stream):
-        chosen.append(F.coalesce(fate == FILTERED, F.lit(False)).alias(REFUSED))
+    marks = {
+        "kind": F.when(fate == DEAD_LETTER, DEAD_LETTER).otherwise(F.col("kind")),
+        "reason": F.coalesce(reason, F.col("reason")),
+    }
+    more = [F.coalesce(fate == FILTERED, F.lit(False)).alias(REFUSED)] if refuses(feed.stream) else []
     is_decided = ~was_open | F.col(ITS_FATE).isNotNull()
-    return [log.where(is_decided).select(*chosen) for log in rows.values()]
+    found = []
+    for topic in {each.name: each for each in feed.stream.topics}.values():
+        own = {name: F.col(raw_column(name, topic, clocks=feed.clocked)) for name in RAW} | marks
+        chosen = [column.alias(RAW[name]) for name, column in own.items()]
+        found.append(rows[topic.name].where(is_decided).select(*chosen, *more))
+    return found
 
 
 def has_open_fate(*, deletes: bool) -> Column:

@@ -277,7 +277,7 @@ class _Check:
     def _history(self) -> Sequence[Commit]:
         """The log commits, told by all their rows; a node of one topic in which no row waits does not ask for them."""
         asks = self.node.longest_wait_ms or isinstance(self.node, Processed) or len(self.node.topics) > 1
-        return history_of(self.logs) if asks else []
+        return history_of(self.logs, self.node) if asks else []
 
     def _key(self, row: Mapping[str, Any]) -> Identity:
         return identity(row[name] for name in self.by)

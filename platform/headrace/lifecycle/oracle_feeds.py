@@ -21,8 +21,8 @@ from headrace.fold.relations.station_step import StationStep
 from headrace.nodes.bound_operator import bound
 from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
 from headrace.oracle.relations import key_of_pair
-from headrace.sequence.log_columns import CONTROL
-from headrace.spark.row_steps import RAW
+from headrace.sequence.log_columns import CONTROL, TICK
+from headrace.spark.row_steps import RAW, raw_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,19 +162,21 @@ def with_stream_before(frame: DataFrame) -> DataFrame:
     return frame.withColumn(BEFORE, F.unix_millis(F.max(RAW["stream_time"]).over(earlier)))
 
 
-def history_of(logs: Mapping[str, DataFrame]) -> list[Commit]:
+def history_of(logs: Mapping[str, DataFrame], node: Node) -> list[Commit]:
     """The log commits, with the stream times and idle topics after each: what their rows say."""
     found = list[dict[str, Any]]()
-    for topic, log in logs.items():
+    for topic in {each.name: each for each in node.topics}.values():
         action = F.get_json_object("control", "$.action")
-        told = F.when(action.isin(IDLE, BUSY), action)
-        highest = log.groupBy(F.unix_millis("ingested_at").alias("at"), "partition", told.alias("fate")).agg(
-            F.unix_millis(F.max("stream_time")).alias("ms"), F.max("offset").alias("offset")
+        fate = F.when(F.col("kind") == TICK, TICK).when(action.isin(IDLE, BUSY), action)
+        stream = F.col(raw_column("stream_time", topic, clocks=node.goes_by_clocks))
+        by_fate = logs[topic.name].groupBy(
+            F.unix_millis("ingested_at").alias("at"), "partition", fate.alias("fate")
         )
+        highest = by_fate.agg(F.unix_millis(F.max(stream)).alias("ms"), F.max("offset").alias("offset"))
         found += [
             {
                 "__ingested_ms": row["at"],
-                "__topic": topic,
+                "__topic": topic.name,
                 "__partition": row["partition"],
                 "__offset": row["offset"],
                 "__stream_ms": row["ms"],

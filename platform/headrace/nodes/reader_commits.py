@@ -54,11 +54,17 @@ class LogCommits:
     commits      in their order
     limits       the control rows that set limits: commit time and JSON
     complete_ms  the commit with which the topic became complete; None: none of these
+    clocked      of a node's log the commits for readers that go by clocks; None: they are `commits`
     """
 
     commits: Sequence[LogCommit]
     limits: Sequence[tuple[int, str]]
     complete_ms: int | None = None
+    clocked: Sequence[LogCommit] | None = None
+
+    def seen(self, *, clocks: bool) -> LogCommits:
+        """The same for a reader. In: clocks  whether it goes by clocks, and not by stream time."""
+        return self if self.clocked is None or not clocks else replace(self, commits=self.clocked)
 
 
 @dataclass(frozen=True)
@@ -151,30 +157,37 @@ def commit_of(after: LogState) -> LogCommit:
 
 def _of_node(part: LogSlice) -> LogCommits:
     """The commits of a node's log, in which a tick says how far stream time is after each commit."""
-    columns = {
-        "ingested_at": MOMENT,
-        "stream_time": MOMENT,
-        "timestamp": MOMENT,
-        "kind": pa.string(),
-        "control": pa.string(),
-    }
+    moments = dict.fromkeys(["ingested_at", "stream_time", "clock", "timestamp"], MOMENT)
+    columns = {**moments, "kind": pa.string(), "control": pa.string()}
     rows = part.read({name: Origin((name,), of) for name, of in columns.items()})
-    records = rows.filter(pc.equal(rows["kind"], RECORD))
-    ticks, controls = rows.filter(pc.equal(rows["kind"], TICK)), rows.filter(rows["control"].is_valid())
+    controls = rows.filter(rows["control"].is_valid())
     entries = [*zip(_ms(controls, "ingested_at"), controls["control"].to_pylist(), strict=True)]
-    found = {
+    by_stream, by_clock = (
+        _by(rows, entries, *names)
+        for names in (("stream_time", "timestamp"), ("clock", "timestamp", "clock"))
+    )
+    return LogCommits(by_stream, _limits(entries), clocked=by_clock)
+
+
+def _by(rows: pa.Table, entries: Sequence[tuple[int, str]], moved: str, *times: str) -> list[LogCommit]:
+    """The commits of rows. In: the column that ticks move; of records those whose highest is their event time."""
+    records, ticks = (rows.filter(pc.equal(rows["kind"], kind)) for kind in (RECORD, TICK))
+    commits = {
         at_ms: LogCommit(at_ms)
         for at_ms in np.unique(int64(rows["ingested_at"].cast(pa.int64())) // 1_000).tolist()
     }
-    for at_ms, ms in zip(_ms(records, "ingested_at"), _moments_ms(records, "timestamp"), strict=True):
-        event_ms = max((each for each in (found[at_ms].event_ms, ms) if each is not None), default=None)
-        found[at_ms] = replace(found[at_ms], event_ms=event_ms, record_ms=at_ms, idle=False)
-    for at_ms, ms in zip(_ms(ticks, "ingested_at"), _moments_ms(ticks, "stream_time"), strict=True):
-        found[at_ms] = replace(found[at_ms], stream_ms=ms)
+    each_ms = zip(*(_moments_ms(records, name) for name in times), strict=True)
+    for at_ms, own_ms in zip(_ms(records, "ingested_at"), each_ms, strict=True):
+        known = (ms for ms in (commits[at_ms].event_ms, *own_ms) if ms is not None)
+        commits[at_ms] = replace(
+            commits[at_ms], event_ms=max(known, default=None), record_ms=at_ms, idle=False
+        )
+    for at_ms, ms in zip(_ms(ticks, "ingested_at"), _moments_ms(ticks, moved), strict=True):
+        commits[at_ms] = replace(commits[at_ms], stream_ms=ms)
     for at_ms, entry in entries:
         if (action := _action(entry)) in (IDLE, BUSY):
-            found[at_ms] = replace(found[at_ms], idle=action == IDLE)
-    return LogCommits([found[at_ms] for at_ms in sorted(found)], _limits(entries))
+            commits[at_ms] = replace(commits[at_ms], idle=action == IDLE)
+    return [commits[at_ms] for at_ms in sorted(commits)]
 
 
 def _joined(before: LogCommit, after: LogCommit) -> LogCommit:

@@ -13,6 +13,7 @@ from headrace.nodes.reader_commits import LogCommit, ReaderTime, read_commits, r
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.registry import operator_for
 from headrace.spark.frames import local_frame
+from headrace.spark.row_steps import raw_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,7 +68,7 @@ def dated_logs(
     read = {
         topic.name: read_commits(
             topic, lake.log(topic.name), clock.upto_ms.get(topic.name, 0), upto_ms.get(topic.name, 0)
-        )
+        ).seen(clocks=node.goes_by_clocks)
         for topic in node.topics
     }
     time = reader_time(clock, driving)
@@ -76,7 +77,8 @@ def dated_logs(
         floors.append((at_ms, time.lowest_ms))
         time = after
     frame = F.broadcast(local_frame(spark, [row for row in floors if row[1] is not None], FLOORS))
-    return {name: _raised(log, frame) if name in driving else log for name, log in logs.items()}
+    column = {of.name: raw_column("stream_time", of, clocks=node.goes_by_clocks) for of in node.topics}
+    return {name: _raised(log, frame, column[name]) if name in driving else log for name, log in logs.items()}
 
 
 def reader_time(clock: Clock, driving: Collection[str]) -> ReaderTime:
@@ -92,8 +94,8 @@ def reader_time(clock: Clock, driving: Collection[str]) -> ReaderTime:
     return ReaderTime(topics, clock.lowest_ms)
 
 
-def _raised(log: DataFrame, floors: DataFrame) -> DataFrame:
+def _raised(log: DataFrame, floors: DataFrame, column: str) -> DataFrame:
     there = log.join(floors, F.unix_millis("ingested_at") == F.col(AT), "left")
-    stream = F.greatest("stream_time", F.timestamp_millis(FLOOR))
-    dated = F.when(F.col("stream_time").isNotNull(), stream)
-    return there.withColumn("stream_time", dated).drop(AT, FLOOR)
+    stream = F.greatest(column, F.timestamp_millis(FLOOR))
+    dated = F.when(F.col(column).isNotNull(), stream)
+    return there.withColumn(column, dated).drop(AT, FLOOR)

@@ -39,6 +39,18 @@ class Waits:
     drain: bool = False
 
 
+@dataclass(frozen=True)
+class RowClock:
+    """The clock of a row, by the node's table: the stream time of what caused the row (L32).
+
+    column    milliseconds since 1970, or a timestamp
+    later_ms  the clock is so much later: a deadline after a time of the row
+    """
+
+    column: str
+    later_ms: int = 0
+
+
 class Operator(Protocol):
     """An operator of one node. At most ten members; each has a default in `OfNode`."""
 
@@ -69,6 +81,13 @@ class Operator(Protocol):
     @property
     def waits(self) -> Waits:
         """The waits of the node after a record."""
+
+    @property
+    def clock(self) -> RowClock | None:
+        """The clock of a row in the node's log; None: the log's clock before the row's commit.
+
+        Law: a row of a later commit than n has a clock at or beyond that of the log after n.
+        """
 
 
 @dataclass(frozen=True)
@@ -101,6 +120,11 @@ class OfNode(Generic[AnyNode]):
     def waits(self) -> Waits:
         """As the description says."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits)
+
+    @property
+    def clock(self) -> RowClock | None:
+        """None: commits decide when a row leaves."""
+        return None
 
 
 class Appended(OfNode[AnyNode]):

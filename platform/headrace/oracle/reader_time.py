@@ -1,8 +1,9 @@
 """The stream time of a reader: how far a node's driving topics have come, each log commit after the other.
 
-Law (L3), once more and from its words: a topic's stream time is the lowest of its partitions that have one. A topic is idle
-from an `idle` row on, until a commit has a record of it, or a `busy` row, and no `idle` row. The reader's time L after a
-commit of a driving topic is the highest of three: L before; the lowest time of the driving topics, if each has one; and,
+Law (L3), once more and from its words: a topic's stream time is the lowest of its partitions that have one. A commit's tick
+of a partition says its time; rows of nodes may have clocks beyond that (L32). Without a tick its rows say it. A topic is
+idle from an `idle` row on, until a commit has a record of it, or a `busy` row, and no `idle` row. The reader's time L after
+a commit of a driving topic is the highest of three: L before; the lowest time of the driving topics, if each has one; and,
 if each is idle or has one, the lowest time of those that are not idle, or the highest of all if all are, but no more
 than the commit time. Commits of other topics do not move it. A partition of a driving topic counts as at L at least.
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 Partition = tuple[str, int]  # topic and number
 Plain = Mapping[str, Any]
-IDLE, BUSY = "idle", "busy"
+IDLE, BUSY, TICK = "idle", "busy", "tick"
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ def commits_of(feeds: Iterable[Iterable[Plain]]) -> list[Commit]:
     found = []
     for at_ms, together in groupby(rows, key=_time):
         commit = [*together]
+        ticks = {_place(row) for row in commit if row["__fate"] == TICK}
         for row in commit:
-            if row["__stream_ms"] is not None:
-                place = row["__topic"], row["__partition"]
+            place = _place(row)
+            if row["__stream_ms"] is not None and (row["__fate"] == TICK or place not in ticks):
                 now[place] = max(row["__stream_ms"], now.get(place, row["__stream_ms"]))
         ends = {row["__topic"] for row in commit if row["__offset"] is not None or row["__fate"] == BUSY}
         begins = {row["__topic"] for row in commit if row["__fate"] == IDLE}
@@ -91,6 +93,10 @@ def _moved_on(before_ms: int | None, commit: Commit, driving: frozenset[str]) ->
         awake = [ms for topic, ms in of_topic.items() if ms is not None and topic not in commit.idle]
         candidates.append(min(commit.at_ms, min(awake) if awake else max(known)))
     return max(candidates) if candidates else None
+
+
+def _place(row: Plain) -> Partition:
+    return row["__topic"], row["__partition"]
 
 
 def _time(row: Plain) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from headrace.description import to_ddl
+from headrace.description import is_of_kafka, to_ddl
 
 if TYPE_CHECKING:
     from headrace.description import Column, Topic
@@ -51,7 +51,8 @@ def struct_of(columns: tuple[Column, ...]) -> T.StructType:
 def log_schema(topic: Topic) -> T.StructType:
     """The columns of a topic's log, one row per record, dead letter, tick or control entry.
 
-    `key` and `value` are typed by the topic's schema; a topic without key columns has no `key` column.
+    `key` and `value` are typed by the topic's schema; a topic without key columns has no `key` column. The log of a node
+    has the `clock` of what caused each row (L32); in a topic's log that is `stream_time`.
     """
     fields: list[tuple[str, T.DataType]] = [
         ("ingested_at", T.TimestampType()),
@@ -61,6 +62,7 @@ def log_schema(topic: Topic) -> T.StructType:
         ("offset", T.LongType()),
         ("timestamp", T.TimestampType()),
         ("stream_time", T.TimestampType()),
+        *([] if is_of_kafka(topic) else [("clock", T.TimestampType())]),
         *([("key", struct_of(topic.key_columns))] if topic.key_columns else []),
         ("value", struct_of(topic.value_columns)),
         ("headers", HEADERS),

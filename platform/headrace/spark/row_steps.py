@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
-from headrace.description import Select, Transform, Where, WithColumn, quote
+from headrace.description import Select, Transform, Where, WithColumn, is_of_kafka, quote
 from headrace.description.record_metadata import HEADERS, runnable
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
@@ -31,44 +31,56 @@ _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark'
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
 # Made once: each column costs calls into the JVM.
-_KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Topic, dict[bool, Selection]] = WeakKeyDictionary()
 
 
-def rows_of(logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False) -> DataFrame:
+def rows_of(
+    logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False, clocks: bool = False
+) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
     In:     logs     for each topic's name, rows of its log
             headers  whether HEADERS is wanted
+            clocks   whether the stream time of a node's row is its clock
     Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = []
     for branch in stream.branches:
-        frame = rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
+        log = logs[branch.topic.name]
+        frame = rows_before(log, branch.topic, stream, headers=headers, clocks=clocks)
         for step in branch.steps:
             frame = applied(frame, step, branch.topic)
         frames.append(frame)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def rows_before(log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False) -> DataFrame:
+def rows_before(
+    log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False, clocks: bool = False
+) -> DataFrame:
     """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
     more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
     more += [F.col("headers").alias(HEADERS)] if headers else []
-    return _columns(topic).of(log, *more)
+    return _columns(topic, clocks=clocks).of(log, *more)
 
 
-def _columns(topic: Topic) -> Selection:
-    if topic not in _KNOWN:
-        _KNOWN[topic] = _make_columns(topic)
-    return _KNOWN[topic]
+def _columns(topic: Topic, *, clocks: bool) -> Selection:
+    known = _KNOWN.setdefault(topic, {})
+    if clocks not in known:
+        known[clocks] = _make_columns(topic, clocks=clocks)
+    return known[clocks]
 
 
-def _make_columns(topic: Topic) -> Selection:
+def _make_columns(topic: Topic, *, clocks: bool) -> Selection:
     return Selection(
         *(F.col(f"{side}.{quote(name)}").alias(name) for name, side in origins(topic).items()),
-        *(F.col(name).alias(raw) for name, raw in RAW.items()),
+        *(F.col(raw_column(name, topic, clocks=clocks)).alias(raw) for name, raw in RAW.items()),
     )
+
+
+def raw_column(name: str, topic: Topic, *, clocks: bool) -> str:
+    """The column of a topic's log that a column of RAW is. In: clocks  whether a node's rows go by their clocks."""
+    return "clock" if clocks and name == "stream_time" and not is_of_kafka(topic) else name
 
 
 def origins(topic: Topic) -> dict[str, str]:

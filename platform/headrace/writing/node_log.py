@@ -6,7 +6,11 @@ Law (L32): the log follows from the node's table and from the logs of its topics
   less how long the node waits, or has waited under a longer limit that was set. A record has the stream time after the
   commit before its own.
 - A control row says where the log becomes idle: all driving topics are, and L has reached their highest event time and how
-  long the node waits. Another one says where this is over, though no row may have left yet.
+  long the node waits; of a node that goes by clocks their highest clock, too. Another one says where this is over, though
+  no row may have left yet.
+- A row has the clock of what caused it: that of a record, or a deadline (see `RowClock`); if commits decide when it leaves,
+  the log's clock before. A tick has L before the wait is subtracted, or L by the clocks of the topics if the node goes by
+  clocks. Readers that go by clocks take these in place of stream times.
 - Before the table of a node is complete that has to be so first, there is no stream time.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
@@ -48,7 +52,7 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import LogCommits, read_commits, reader_times
+from headrace.nodes.reader_commits import LogCommits, ReaderTime, read_commits, reader_times
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING, TICK, log_schema
@@ -56,7 +60,7 @@ from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_cut import cut_part
-from headrace.writing.node_log_times import Reached, closings, idle_after, stream_times
+from headrace.writing.node_log_times import LogTimes, Reached, after_each, closings, idle_after
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +106,7 @@ class NodeLog:
 
         Raises: TerminalError when rows of the node's logs were cut off before others began to read it
         """
-        self._spark, self._lake, self._node = spark, lake, node
+        self._spark, self._lake, self._node, self._operator = spark, lake, node, operator_for(node)
         self.topic = NodeOutput.of(node)
         self._uri = lake.log(self.topic.name)
         self._schema = arrow_schema(log_schema(self.topic))
@@ -165,41 +169,51 @@ class NodeLog:
             each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
             for each in self._node.topics
         }
-        times = reader_times(before.reader, read, operator_for(self._node).driving)
+        by_stream, by_clock = self._reader_times(before, read)
         complete_ms = self._completed(before, read)
-        commits = closings(self._node, times, complete_ms)
+        commits, clocks = (closings(self._node, of, complete_ms) for of in (by_stream, by_clock))
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
         spare_ms = self._node.longest_wait_ms - self._node.lag_ms
-        at_ms, stream = stream_times(before, commits, [ms - spare_ms for ms in waits_ms])
-        idle = idle_after(self._node, times, commits, waits_ms)
-        changed = [
-            (at, each)
-            for at, each, was in zip(at_ms, idle, [before.is_idle, *idle], strict=False)
-            if each != was
-        ]
-        decided = [(int(at), json.dumps({"action": IDLE if each else BUSY})) for at, each in changed]
+        behind_ms = [self._node.lag_ms if self._node.goes_by_clocks else 0] * len(clocks)
+        moved = LogTimes(
+            np.array([at_ms for at_ms, _ in commits], np.int64),
+            after_each(before.stream_ms, commits, [ms - spare_ms for ms in waits_ms]),
+            after_each(before.clock_ms, clocks, behind_ms),
+        )
+        idle = idle_after(self._node, by_clock, clocks, waits_ms)
         made = (
-            self._records(rows, before, at_ms, stream),
-            self._ticks(at_ms, stream[1:]),
-            self._controls(sorted([*limits, *decided]), at_ms, stream[1:]),
+            self._records(rows, before, moved),
+            self._ticks(moved),
+            self._controls(sorted([*limits, *_changes(moved.at_ms, before.is_idle, idle)]), moved),
         )
         longest_ms = max(waits_ms, default=0)
         after = Reached(
             upto_ms,
             before.next_offset + rows.num_rows,
-            None if stream[-1] is None else int(stream[-1]),
-            times[-1][1] if times else before.reader,
+            *moved.last_ms,
+            *(by_stream[-1][1], by_clock[-1][1]) if commits else (before.reader, before.clocks),
             idle[-1] if idle else before.is_idle,
             longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms,
             complete_ms,
         )
         return [file for file in made if file is not None], after
 
+    def _reader_times(
+        self, before: Reached, read: Mapping[str, LogCommits]
+    ) -> tuple[list[tuple[int, ReaderTime]], list[tuple[int, ReaderTime]]]:
+        """Where the node's topics stand after each commit: by their stream time; and as the node reads them."""
+        driving = self._operator.driving
+        by_stream = reader_times(before.reader, read, driving)
+        if not self._node.goes_by_clocks:
+            return by_stream, by_stream
+        by_clock = {name: log.seen(clocks=True) for name, log in read.items()}
+        return by_stream, reader_times(before.clocks, by_clock, driving)
+
     def _completed(self, before: Reached, read: Mapping[str, LogCommits]) -> dict[str, int]:
         """The commits with which topics became complete that the node waits for."""
-        found = {name: read[name].complete_ms for name in operator_for(self._node).waits.complete}
+        found = {name: read[name].complete_ms for name in self._operator.waits.complete}
         return {name: ms for name, ms in {**found, **before.complete_ms}.items() if ms is not None}
 
     def promise(self, through_ms: int) -> None:
@@ -219,21 +233,20 @@ class NodeLog:
         rows = pa.concat_tables(parts).combine_chunks()
         sequence = int64(rows[SEQUENCE])
         rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))
-        order = [SEQUENCE, *(name for name in operator_for(self._node).order if name in rows.column_names)]
+        order = [SEQUENCE, *(name for name in self._operator.order if name in rows.column_names)]
         return rows.sort_by([(name, "ascending") for name in order])
 
     @cached_property
     def _wanted(self) -> pa.Schema:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
-        order = operator_for(self._node).order
+        order = self._operator.order
         internal = [name for name in (*order, CHAIN) if name in schema.names]
-        names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
+        clock = [] if self._operator.clock is None else [self._operator.clock.column]
+        names = dict.fromkeys([*self._node.columns, *internal, *clock, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
-    def _records(
-        self, rows: pa.Table, before: Reached, at_ms: np.ndarray, stream: np.ndarray
-    ) -> NewFile | None:
+    def _records(self, rows: pa.Table, before: Reached, times: LogTimes) -> NewFile | None:
         if not rows.num_rows:
             return None
         commit = int64(rows[SEQUENCE])
@@ -242,7 +255,8 @@ class NodeLog:
             "ingested_at": moments(commit),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
-            "stream_time": _moments(stream[np.searchsorted(at_ms, commit)]),
+            "stream_time": _moments(times.before(commit, times.stream)),
+            "clock": _moments(self._clocks(rows, times.before(commit, times.clock))),
             "tombstone": self._tombstones(rows),
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
@@ -252,6 +266,15 @@ class NodeLog:
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(RECORD, columns, number)
+
+    def _clocks(self, rows: pa.Table, before: np.ndarray) -> np.ndarray:
+        """The clock of each row. In: the log's clock before the commit of each, which is that of rows without their own."""
+        of = self._operator.clock
+        if of is None:
+            return before
+        column = rows[of.column]
+        in_ms = int64(column.cast(pa.int64())) // (1_000 if pa.types.is_timestamp(column.type) else 1)
+        return np.where(column.is_valid().to_numpy(), in_ms + of.later_ms, before)
 
     def _tombstones(self, rows: pa.Table) -> pa.Array:
         """Which rows say that a key is gone: of the changes of a table alone."""
@@ -276,26 +299,26 @@ class NodeLog:
             return moments(int64(rows[SEQUENCE]))
         return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)
 
-    def _ticks(self, at_ms: np.ndarray, stream: np.ndarray) -> NewFile | None:
-        number = len(at_ms)
+    def _ticks(self, times: LogTimes) -> NewFile | None:
+        number = len(times.at_ms)
         if not number:
             return None
         columns = self._shared(number) | {
-            "ingested_at": moments(at_ms),
-            "stream_time": _moments(stream),
+            "ingested_at": moments(times.at_ms),
+            "stream_time": _moments(times.stream[1:]),
+            "clock": _moments(times.clock[1:]),
         }
         return self._written(TICK, columns, number)
 
-    def _controls(
-        self, entries: Sequence[tuple[int, str]], at_ms: np.ndarray, stream: np.ndarray
-    ) -> NewFile | None:
-        """Control rows; each has the stream time after its commit, as its tick has."""
+    def _controls(self, entries: Sequence[tuple[int, str]], times: LogTimes) -> NewFile | None:
+        """Control rows; each has the stream time and the clock after its commit, as its tick has."""
         if not entries:
             return None
         set_ms = np.array([ms for ms, _ in entries], np.int64)
         columns = self._shared(len(entries)) | {
             "ingested_at": moments(set_ms),
-            "stream_time": _moments(stream[np.searchsorted(at_ms, set_ms)]),
+            "stream_time": _moments(times.after(set_ms, times.stream)),
+            "clock": _moments(times.after(set_ms, times.clock)),
             "control": pa.array([entry for _, entry in entries], pa.string()),
         }
         return self._written(CONTROL, columns, len(entries))
@@ -320,6 +343,12 @@ class NodeLog:
 def _reached(table: LakeTable, topic: NodeOutput) -> Reached:
     commit = lakes.last_commit(table, f"log/{topic.name}")
     return Reached() if commit is None else Reached.from_json(commit.record["reached"])
+
+
+def _changes(at_ms: np.ndarray, was_idle: bool, idle: Sequence[bool]) -> list[tuple[int, str]]:
+    """The control rows of commits with which a log becomes idle, or busy again."""
+    each = zip(at_ms.tolist(), idle, [was_idle, *idle], strict=False)
+    return [(at, json.dumps({"action": IDLE if now else BUSY})) for at, now, was in each if now != was]
 
 
 def _moments(times_ms: np.ndarray) -> pa.Array:

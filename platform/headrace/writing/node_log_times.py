@@ -15,6 +15,8 @@ from headrace.operators.registry import operator_for
 if TYPE_CHECKING:
     from headrace.description import Node
 
+Closings = Sequence[tuple[int, int | None]]
+
 
 @dataclass(frozen=True)
 class Reached:
@@ -23,7 +25,9 @@ class Reached:
     ingested_at_ms  through this commit time the node's rows are in it
     next_offset     of the next record
     stream_ms       the stream time; None: none yet
+    clock_ms        the clock; None: none yet
     reader          where the node's topics stand
+    clocks          the same by their clocks, of a node that goes by them
     is_idle         whether the log is idle
     waits_ms        the longest limit that was set for the node; 0: none was longer than the one described
     complete_ms     of each topic that is complete the commit with which it became so, where the node waits for that
@@ -32,7 +36,9 @@ class Reached:
     ingested_at_ms: int = 0
     next_offset: int = 0
     stream_ms: int | None = None
+    clock_ms: int | None = None
     reader: ReaderTime = field(default_factory=ReaderTime)
+    clocks: ReaderTime = field(default_factory=ReaderTime)
     is_idle: bool = False
     waits_ms: int = 0
     complete_ms: Mapping[str, int] = field(default_factory=dict)
@@ -40,17 +46,45 @@ class Reached:
     def to_json(self) -> dict[str, Any]:
         """As its record has it."""
         found = {name: of for name, of in vars(self).items() if name not in ("waits_ms", "complete_ms") or of}
-        return {**found, "reader": self.reader.to_json()}
+        return {**found, "reader": self.reader.to_json(), "clocks": self.clocks.to_json()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Reached:
         """The place that `to_json` wrote."""
-        return cls(**{**document, "reader": ReaderTime.from_json(document["reader"])})
+        times = {name: ReaderTime.from_json(document[name]) for name in ("reader", "clocks")}
+        return cls(**{**document, **times})
 
 
-def closings(
-    node: Node, times: Sequence[tuple[int, ReaderTime]], complete_ms: Mapping[str, int]
-) -> list[tuple[int, int | None]]:
+@dataclass(frozen=True)
+class LogTimes:
+    """The times of the commits of a node's log.
+
+    at_ms   of each commit
+    stream  the stream time before the first commit, and after each: numbers, or None
+    clock   the same of the clock: L before a wait is subtracted; of a node that goes by clocks L by those of its topics
+    """
+
+    at_ms: np.ndarray
+    stream: np.ndarray
+    clock: np.ndarray
+
+    @property
+    def last_ms(self) -> tuple[int | None, int | None]:
+        """Stream time and clock at the end."""
+        stream, clock = (None if of[-1] is None else int(of[-1]) for of in (self.stream, self.clock))
+        return stream, clock
+
+    def before(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
+        """The stream time, or the clock, before each of some commits."""
+        times: np.ndarray = of[np.searchsorted(self.at_ms, commit_ms)]
+        return times
+
+    def after(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
+        """The same after each."""
+        return self.before(commit_ms, of[1:])
+
+
+def closings(node: Node, times: Sequence[tuple[int, ReaderTime]], complete_ms: Mapping[str, int]) -> Closings:
     """Each commit, and through which time of its clock the node has let go what waited; None: nothing yet.
 
     Before the topics are complete that a node waits for there is none: what waits must not come late.
@@ -67,7 +101,7 @@ def closings(
 def idle_after(
     node: Node,
     times: Sequence[tuple[int, ReaderTime]],
-    commits: Sequence[tuple[int, int | None]],
+    commits: Closings,
     waits_ms: Sequence[int],
 ) -> list[bool]:
     """Whether the log is idle after each commit: no driving topic is busy, and nothing that came waits any more."""
@@ -81,13 +115,11 @@ def idle_after(
     return found
 
 
-def stream_times(
-    before: Reached, commits: Sequence[tuple[int, int | None]], waits_ms: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The commit times; and the stream time before the first and after each: numbers, or None."""
-    stream: list[int | None] = [before.stream_ms]
+def after_each(before_ms: int | None, commits: Closings, waits_ms: Sequence[int]) -> np.ndarray:
+    """The time before the first commit and after each: numbers, or None. In: waits_ms  how far each is behind."""
+    times: list[int | None] = [before_ms]
     for (_, closing_ms), lag_ms in zip(commits, waits_ms, strict=True):
         behind = None if closing_ms is None else closing_ms - lag_ms
-        known = [ms for ms in (stream[-1], behind) if ms is not None]
-        stream.append(max(known, default=None))
-    return np.array([at_ms for at_ms, _ in commits], np.int64), np.array(stream, object)
+        known = [ms for ms in (times[-1], behind) if ms is not None]
+        times.append(max(known, default=None))
+    return np.array(times, object)

@@ -6,7 +6,7 @@ It is told once more here, row by row: the engine writes such logs from a lake's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ from tests.laws.kernel.logs import World
 from tests.laws.kernel.reading import Reading
 
 Stream = dict[tuple[str, int], int]
+Moved = Sequence[
+    tuple[int, int | None, bool]
+]  # of each commit its time, the log's time after it, whether it is idle
+EVENT_AND_CLOCK = ("__event_ms", "__stream_ms")  # of a log for readers that go by clocks
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,23 @@ class TopicLog:
     clocks  each commit time, and the stream times after it
     drains  commit times
     complete_ms  the commit with which the topic became complete; None: none is
+    clocked  of a node, rows and clocks with the rows' clocks in place of stream times
     """
 
     rows: pa.Table
     clocks: Sequence[tuple[int, Stream]]
     drains: Sequence[int] = ()
     complete_ms: int | None = None
+    clocked: tuple[pa.Table, Sequence[tuple[int, Stream]]] | None = None
+
+    @property
+    def by_clock(self) -> pa.Table:
+        """The rows with their clocks for stream times."""
+        return self.rows if self.clocked is None else self.clocked[0]
+
+    def going_by_clock(self) -> TopicLog:
+        """The same log for a reader that goes by clocks."""
+        return self if self.clocked is None else replace(self, rows=self.by_clock, clocks=self.clocked[1])
 
 
 @dataclass
@@ -122,6 +137,8 @@ class ChainedReading(Reading):
     """What one node of a chain reads."""
 
     def __init__(self, node: Node, logs: Mapping[str, TopicLog]) -> None:
+        if node.goes_by_clocks:
+            logs = {name: log.going_by_clock() for name, log in logs.items()}
         self._logs = logs
         super().__init__(node, Logs(logs))  # type: ignore[arg-type]
 
@@ -164,6 +181,11 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     node = operator.node
     output = NodeOutput.of(node)
     moved = _stream_times(node, read)
+    if node.goes_by_clocks:
+        clock = _stream_times(node, {name: log.going_by_clock() for name, log in read.items()})
+        moved = [(at, ms, idle) for (at, ms, _), (_, _, idle) in zip(moved, clock, strict=True)]
+    else:
+        clock = _stream_times(node, read, 0)
     stream = [(at, ms) for at, ms, _ in moved]
     rows = _in_order(operator, found)
     before = [ms for at in rows[SEQUENCE].to_pylist() for ms in [_before(stream, at)]]
@@ -184,22 +206,50 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         "__fate": pa.array(["tombstone" if each else None for each in gone], pa.string()),
         "__reason": pa.nulls(number, pa.string()),
     }
-    given = pa.table(columns)
-    ticks = _ticks(output, moved, given.schema)
+    log = _log(output, pa.table(columns), moved)
+    own = {**columns, "__stream_ms": pa.array(_row_clocks(operator, rows, clock), pa.int64())}
+    by_clock = _log(output, pa.table(own), clock)
+    return replace(log, clocked=(by_clock.rows, by_clock.clocks))
+
+
+def _log(output: Topic, records: pa.Table, moved: Moved) -> TopicLog:
+    """The log with these records, and with a tick after each commit."""
+    times = [(at, ms) for at, ms, _ in moved]
     place = (output.name, 0)
     # A row that left between two commits is a commit of its own to those that read it, at which no time moves.
-    between = {at: _before(stream, at) for at in rows[SEQUENCE].to_pylist()}
-    clocks = [(at, {} if ms is None else {place: ms}) for at, ms in sorted((between | dict(stream)).items())]
-    return TopicLog(pa.concat_tables([given, ticks]).combine_chunks(), clocks)
+    between = {at: _before(times, at) for at in records[INGESTED].to_pylist()}
+    clocks = [(at, {} if ms is None else {place: ms}) for at, ms in sorted((between | dict(times)).items())]
+    return TopicLog(
+        pa.concat_tables([records, _ticks(output, moved, records.schema)]).combine_chunks(), clocks
+    )
 
 
-def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, int | None, bool]]:
-    """After each commit of the node's topics the stream time of its log, and whether that is idle."""
+def _row_clocks(operator: NodeOperator, rows: pa.Table, moved: Moved) -> list[int | None]:
+    """The clock of each row: of what caused it, or that of the log before its commit."""
+    of, times = operator_for(operator.node).clock, [(at, ms) for at, ms, _ in moved]
+    before = [_before(times, at) for at in rows[SEQUENCE].to_pylist()]
+    if of is None:
+        return before
+    own = rows[of.column]
+    if pa.types.is_timestamp(own.type):
+        own = pc.floor_temporal(own, unit="millisecond").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    own_ms = own.to_pylist()
+    return [other if ms is None else ms + of.later_ms for ms, other in zip(own_ms, before, strict=True)]
+
+
+def _stream_times(node: Node, read: Mapping[str, TopicLog], lag_ms: int | None = None) -> Moved:
+    """After each commit of the node's topics the stream time of its log, and whether that is idle.
+
+    In: lag_ms  how far it is behind that of the topics; None: as far as the node is
+    """
     topics = [topic.name for topic in node.topics]
     of, driving = operator_for(node), frozenset(operator_for(node).driving)
     history = commits_of([read[name].rows.to_pylist() for name in topics])
     highest = {
-        topic.name: _highest_events(read[topic.name].rows, of_kafka=is_of_kafka(topic))
+        topic.name: _highest_events(
+            read[topic.name].rows,
+            ["__stream_ms"] if is_of_kafka(topic) else EVENT_AND_CLOCK[: 1 + node.goes_by_clocks],
+        )
         for topic in node.topics
         if topic.name in driving
     }
@@ -209,7 +259,7 @@ def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, i
         complete = {name for name in topics if (ms := read[name].complete_ms) is not None and ms <= at}
         closing = times.lowest_ms if complete.issuperset(of.waits.complete) else None
         if closing is not None:
-            behind = closing - node.lag_ms
+            behind = closing - (node.lag_ms if lag_ms is None else lag_ms)
             stream = behind if stream is None else max(stream, behind)
         last = [ms for name in driving for time, ms in highest[name] if time <= at]
         nothing_waits = not last or (closing is not None and closing >= max(last) + of.waits.stream_ms)
@@ -217,13 +267,13 @@ def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, i
     return found
 
 
-def _highest_events(rows: pa.Table, *, of_kafka: bool) -> list[tuple[int, int]]:
+def _highest_events(rows: pa.Table, columns: Sequence[str]) -> list[tuple[int, int]]:
     """Commit time and event time of each record that counts; of Kafka's records the highest so far."""
     found = []
     for row in rows.to_pylist():
-        ms = row["__stream_ms"] if of_kafka else row["__event_ms"]
-        if row["__offset"] is not None and ms is not None:
-            found.append((row[INGESTED], ms))
+        known = [ms for name in columns if (ms := row[name]) is not None]
+        if row["__offset"] is not None and known:
+            found.append((row[INGESTED], max(known)))
     return found
 
 
@@ -239,7 +289,7 @@ def _in_order(operator: NodeOperator, found: Outcome) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in (SEQUENCE, *order)]).combine_chunks()
 
 
-def _ticks(output: Topic, moved: Sequence[tuple[int, int | None, bool]], schema: pa.Schema) -> pa.Table:
+def _ticks(output: Topic, moved: Moved, schema: pa.Schema) -> pa.Table:
     """One after the records of each commit, and a control row where the log becomes idle, or is so no more."""
     plain, was_idle = [], False
     for at, ms, idle in moved:

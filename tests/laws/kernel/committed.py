@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -20,6 +20,15 @@ class Partitions:
     """The records of each partition, in their order; each value is another one."""
 
     records: dict[Place, list[Arrival]]
+
+    def as_lists(self) -> Partitions:
+        """The same with each value in an array."""
+        return Partitions(
+            {
+                place: [replace(each, value=[each.value]) for each in records]  # type: ignore[arg-type]
+                for place, records in self.records.items()
+            }
+        )
 
     def committed(self, rng: random.Random, how: str) -> World:
         """A world of log commits. Each partition begins in the first, so that none starts from the others' stream time."""
@@ -38,7 +47,8 @@ class Partitions:
             Sequenced(topic, sequence(_of_topic(topic, commits), None, 0))
             for topic in dict.fromkeys(topic for topic, _ in self.records)
         ]
-        return World(logs, pa.int64())
+        has_lists = any(isinstance(each.value, list) for own in self.records.values() for each in own)
+        return World(logs, pa.list_(pa.int64()) if has_lists else pa.int64())
 
     def _taken(
         self, rng: random.Random, how: str, after: dict[Place, int], *, is_first: bool

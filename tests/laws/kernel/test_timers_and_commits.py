@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.description import Node, Processed
+from headrace.description import Node, NodeOutput, Processed
+from tests.laws.kernel.chained import ChainedReading, log_of, logs_of
 from tests.laws.kernel.committed import random_partitions, three_ways
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import World
@@ -34,7 +35,7 @@ STORES = [
     hr.key_value_store("kept", "name STRING", "n BIGINT", ttl="6 ms"),
     hr.window_store("seen", "", "n BIGINT", retention="5 ms"),
 ]
-OUTPUT = "who STRING, what STRING"
+OUTPUT = "key STRING, kind STRING, who STRING, what STRING"
 
 
 class Acts(hr.Processor):
@@ -64,7 +65,9 @@ class Acts(hr.Processor):
         assert now is not None
         view = [*self.kept.all()], [n for _, n in ((at, n) for at, n in self.seen.fetch(first=now, last=now))]
         who = "/".join(map(str, self.context.key.values()))
-        self.context.forward(who=who, what=f"{tag} at {now:%S.%f} {view}")
+        self.context.forward(
+            key=self.context.key.get("key"), kind="all", who=who, what=f"{tag} at {now:%S.%f} {view}"
+        )
         number = _number(who, tag, view)
         for step in range(number % 3):
             self.do(_number(number, step), is_record=is_record)
@@ -91,9 +94,9 @@ def _number(*of: Any) -> int:
     return int(md5(repr(of).encode()).hexdigest()[:8], 16)
 
 
-def _acts(stream: Any, **options: Any) -> Processed:
+def _acts(stream: Any, column: str = "value", **options: Any) -> Processed:
     node: Processed = stream.process(
-        partial(Acts), output=OUTPUT, stores=STORES, stream_wait="1 second", **options
+        partial(Acts, column), output=OUTPUT, stores=STORES, stream_wait="1 second", **options
     ).named("acts")
     return node
 
@@ -108,12 +111,11 @@ SUBJECTS: dict[str, tuple[Node, tuple[str, ...], int, bool]] = {
 }
 
 
-def given(node: Node, world: World, seed: int) -> dict[str, list[Any]]:
+def given(reading: Reading, seed: int) -> dict[str, list[Any]]:
     """What each group gives, in its order: values, event time and clock."""
-    reading = Reading(node, world)
     rows = run(reading.operator.steps, reading, plan_of(seed % NUMBERS, 1 + seed % 3)).rows()
     groups: dict[str, list[Any]] = defaultdict(list)
-    for row in in_order(node, rows):
+    for row in in_order(reading.node, rows):
         groups[row["who"]].append((row["what"], row["__timestamp"], row["__clock_ms"]))
     return dict(groups)
 
@@ -125,12 +127,79 @@ def test_the_calls_of_a_group_do_not_depend_on_how_the_log_was_committed(name: s
         rng = random.Random(seed)
         records = random_partitions(rng, topics, partitions, confined=confined)
         worlds = three_ways(rng, records)
-        wanted, *others = (given(node, world, seed + way) for way, world in enumerate(worlds))
+        wanted, *others = (given(Reading(node, world), seed + way) for way, world in enumerate(worlds))
         for other in others:
             assert other == wanted, f"seed {seed}"
         if seed % 10 == 0:
             verdict = Verdict(Reading(node, worlds[-1]))
             verdict.check(plan_of(seed % NUMBERS, 2))
+
+
+LISTS = hr.Topic("t", key="key STRING", value="value ARRAY<BIGINT>")
+FLAT = LISTS.flat_map("value AS value").named("flat")
+LOOKED_UP = T.lookup(U.select("key", "value AS other").table(), on="key").named("looked_up")
+WINDOWS = (
+    T.group_by("key")
+    .window(hr.tumbling("5 ms"), grace="2 ms")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("windows")
+)
+FIRST = _acts(T.group_by("key"))
+CHAINS: dict[str, tuple[list[Node], tuple[str, ...], int, bool]] = {
+    "behind a flat map": ([FLAT, _acts(FLAT.group_by("key"))], ("t",), 3, True),
+    "behind a flat map, by time": (
+        [FLAT, _acts(FLAT.group_by("key"), order="time", grace="3 ms")],
+        ("t",),
+        1,
+        False,
+    ),
+    "behind a lookup": (
+        [LOOKED_UP, _acts(LOOKED_UP.select("key", "value").group_by("key"))],
+        ("t", "u"),
+        3,
+        True,
+    ),
+    "behind windows": ([WINDOWS, _acts(WINDOWS.as_stream().group_by("key"), "n")], ("t",), 3, True),
+    "behind a processor": (
+        [FIRST, _acts(FIRST.select("key", "what").group_by("key"), "what")],
+        ("t",),
+        3,
+        True,
+    ),
+    "regrouped behind a processor, by time": (
+        [FIRST, _acts(FIRST.select("key", "kind", "what").group_by("kind"), "what", order="time")],
+        ("t",),
+        3,
+        True,
+    ),
+}
+
+
+def through(nodes: list[Node], world: World, seed: int) -> dict[str, list[Any]]:
+    """What each group of the last node gives; the others write logs."""
+    logs = logs_of(world)
+    for node in nodes[:-1]:
+        reading = ChainedReading(node, logs)
+        outcome = run(
+            reading.operator.steps, reading, plan_of(seed % NUMBERS, 2), revised=reading.operator.revises
+        )
+        logs[NodeOutput.of(node).name] = log_of(reading.operator, outcome, logs)
+    return given(ChainedReading(nodes[-1], logs), seed)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_behind_nodes_the_calls_of_a_group_do_not_depend_on_commits_either(name: str) -> None:
+    nodes, topics, partitions, confined = CHAINS[name]
+    for seed in range(max(LOGS // (2 * len(CHAINS)), 1)):
+        rng = random.Random(seed)
+        records = random_partitions(rng, topics, partitions, confined=confined)
+        records = records.as_lists() if nodes[0] is FLAT else records
+        wanted, *others = (
+            through(nodes, world, seed + way) for way, world in enumerate(three_ways(rng, records))
+        )
+        for other in others:
+            assert other == wanted, f"seed {seed}"
 
 
 def test_a_random_log_gives_calls_of_every_kind() -> None:

@@ -17,6 +17,7 @@ from headrace.fold.contract import (
     HASH,
     INGESTED,
     KEY,
+    STREAM,
     TOPIC,
     Clock,
     Folded,
@@ -84,7 +85,7 @@ class FindInLog(Step):
         """See the class."""
         shared = [KEY, EVENT, *POSITION]
         final = INGESTED if self.waited is None else RELEASED
-        asked = dict.fromkeys([*self.answers.keys, *self.answers.record, *shared, final])
+        asked = dict.fromkeys([*self.answers.keys, *self.answers.record, *shared, STREAM, final])
         records, known = _side(rows, RECORD, [*asked]), self._known(state)
         versions = pa.concat_tables([known, _side(rows, VERSION, known.column_names)])
         both = pa.concat_tables([versions.select(shared), records.select(shared)])

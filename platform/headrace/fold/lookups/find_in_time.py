@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CLOCK,
     EVENT,
     HASH,
     INGESTED,
@@ -23,9 +24,10 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
+from headrace.fold.fates import with_column
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
-from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
+from headrace.fold.lookups.answers import NOTHING, SEQUENCE, TIMESTAMP, Answers
 from headrace.fold.lookups.last_visible import last_visible
 from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION
@@ -38,8 +40,8 @@ class FindInTime(Step):
     """Look up each record that is released among the versions of its key.
 
     In:    rows of `ReleaseRecords`; state `versions`
-    Out:   `results` (see `Answers.of`) with `__released_at`, in order by SEQUENCE (the release), TIMESTAMP, `__ingested_at`,
-           TOPIC, PARTITION and OFFSET
+    Out:   `results` (see `Answers.of`; CLOCK is the deadline) with `__released_at`, in order by SEQUENCE (the release),
+           TIMESTAMP, `__ingested_at`, TOPIC, PARTITION and OFFSET
     Law:   L22; a version that comes late changes no record that was released before.
     """
 
@@ -76,8 +78,14 @@ class FindInTime(Step):
         versions = pa.concat_tables([known, came])
         found = self._not_too_old(_valid(records, versions, itself=self.itself), records, versions)
         results = self.answers.of(records, versions, found, RELEASED)
+        results = with_column(results, CLOCK, self._clocks(results))
         results = results.append_column(RELEASED_AT, moments(int64(results[SEQUENCE])))
         return Folded(outputs={"results": results}, changes={"versions": came.cast(schema)})
+
+    def _clocks(self, results: pa.Table) -> pa.Array:
+        """The clock of each row: the deadline at which its record was released, or the record's own, if that is later."""
+        deadline = int64(results[TIMESTAMP]) + self.frontier.grace_ms
+        return pa.array(np.maximum(deadline, int64(results[CLOCK], null=LOWEST)))
 
     def _not_too_old(self, found: np.ndarray, records: pa.Table, versions: pa.Table) -> np.ndarray:
         """The versions that records find, without those that are too much older."""

@@ -15,6 +15,7 @@ from headrace.fold.contract import (
     INGESTED,
     KEY,
     PARTITION,
+    STREAM,
     TOPIC,
     Clock,
     Folded,
@@ -88,7 +89,7 @@ class ReleaseRecords(Step):
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`waiting`: one row per record that waits; each is written once."""
         fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
-        fields += [self.rows.field(name) for name in (*self.on, *self.record, EVENT, *POSITION)]
+        fields += [self.rows.field(name) for name in (*self.on, *self.record, EVENT, STREAM, *POSITION)]
         waiting = StateTable(pa.schema(fields), (EVENT, HASH), _as_they_are, EVENT, self._is_released)
         return {"waiting": waiting}
 

@@ -34,11 +34,13 @@ WALL_TIMERS, RECORDS, END, DRAINED = range(4)  # the phases of a log commit
 # Where a row stands among those of its log commit. The position is that of the record, or of the record before which a timer
 # is called; at the end of a commit it is null. Nulls come last, so a record's own rows follow those of the timers before it.
 PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, DUE, GROUP_HASH, NUMBER)
+TIE = "__tie"  # in the order of time, of a record its number among those of its group and moment
 PLACE_IN_TIME = (
     PHASE,
     CLOCK,
+    TIE,
     *PLACE_IN_COMMIT[1:],
-)  # the same in the order of time: the clock is that of the call
+)  # in the order of time; the clock is that of the call
 
 
 @dataclass
@@ -138,8 +140,8 @@ class Forwarded:
         for column in self.columns:
             del column[rows:]
 
-    def table(self, records: pa.Table, hashes: pa.ChunkedArray) -> pa.Table:
-        """All rows. In: records  the rows that `Cause.record` numbers; hashes: HASH of each group."""
+    def table(self, records: pa.Table, hashes: pa.ChunkedArray, ties: np.ndarray | None = None) -> pa.Table:
+        """All rows. In: records  the rows that `Cause.record` numbers; HASH of each group; TIE of each record."""
         at, phase, event, clock, record, groups, due, number = (
             zip(*self.causes, strict=True) if self.causes else ((),) * 8
         )
@@ -151,6 +153,8 @@ class Forwarded:
             for each, values in zip(self.shape.output, self.columns, strict=True)
         }
         found |= {name: position[name].cast(of) for name, of in POSITION_TYPES.items()}
+        if ties is not None:
+            found[TIE] = pa.array(np.where(which < 0, 0, np.append(ties, 0)[which]))
         return pa.table(
             found
             | {

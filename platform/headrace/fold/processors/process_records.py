@@ -141,7 +141,11 @@ class ProcessRecords(Step):
         same = group(keys[KEY])
         mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
         in_time = WAITING in self.state
-        order = released.order(mine) if in_time else order_by_group(mine, order_of(position_columns(kept)))
+        order = (
+            released.order(mine, self.shape.ties)
+            if in_time
+            else order_by_group(mine, order_of(position_columns(kept)))
+        )
         kept, mine = kept.take(pa.array(order)), mine[order]
         by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
@@ -153,7 +157,11 @@ class ProcessRecords(Step):
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
         frontier, initial = frontier_ms(times.after, self.shape.read), frozenset(runner.initial)
-        outputs = {"results": runner.forwarded.table(kept, own[HASH])}
+        outputs = {
+            "results": runner.forwarded.table(
+                kept, own[HASH], released.ties(mine, order) if in_time else None
+            )
+        }
         tally = TALLY.empty_table() if self.packing and self.packing.is_shared else tally_of(rows)
         if self.shape.sets_apart:
             outputs[REFUSED] = refused_records(kept, runner.refused)

@@ -8,7 +8,7 @@ committed. A record is late if its event time is before its moment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
+from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, TOPIC, Clock, StateTable, Times
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import lowest_ms
@@ -49,11 +49,23 @@ class Released:
         late: np.ndarray = int64(self.records[EVENT], null=HIGHEST) < self.moment_ms
         return late
 
-    def order(self, codes: np.ndarray) -> np.ndarray:
-        """The permutation that sorts them by group, then by time. In: the number of each one's group."""
+    def order(self, codes: np.ndarray, ties: Mapping[str, tuple[str, ...]]) -> np.ndarray:
+        """The permutation that sorts them by group, then by time.
+
+        In: the number of each one's group; by topic the columns by which records of one moment go, before their offsets
+        """
         anywhen = pa.repeat(pa.scalar(0, pa.int64()), self.records.num_rows)
         place = order_of(position_columns(self.records) | {"ingested_ms": anywhen})
+        for topic, columns in ties.items():
+            own = np.flatnonzero(pc.equal(self.records[TOPIC], topic).to_numpy(zero_copy_only=False))
+            place[own] = np.sort(place[own])[_rank_by(self.records.take(pa.array(own)), columns, place[own])]
         return np.lexsort((place, self.moment_ms, codes))
+
+    def ties(self, codes: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """The number of each record among those of its group and moment. In: codes and records as `order` sorts them."""
+        moment, at = self.moment_ms[order], np.arange(len(order))
+        first = np.append(True, (codes[1:] != codes[:-1]) | (moment[1:] != moment[:-1]))[: len(order)]
+        return at - np.maximum.accumulate(np.where(first, at, 0))
 
 
 def clocks_of(rows: pa.Table, times: Times, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +124,15 @@ def release(
     earlier = waiting.select(released.column_names).cast(released.schema)
     commits = np.concatenate([commit[~waits], _first_beyond(clocks, earlier)])
     return Released(pa.concat_tables([released, earlier]), commits), rows.filter(pa.array(waits))
+
+
+def _rank_by(rows: pa.Table, columns: Sequence[str], place: np.ndarray) -> np.ndarray:
+    """The rank of each row by some columns, nulls last, and then by place."""
+    keyed = rows.select([*dict.fromkeys(columns)]).append_column(MOMENT, pa.array(place))
+    order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keyed.column_names])
+    rank = np.empty(len(order), np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    return rank
 
 
 def _first_beyond(clocks: np.ndarray, rows: pa.Table) -> np.ndarray:

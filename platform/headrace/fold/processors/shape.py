@@ -70,6 +70,7 @@ class Shape:
     attempts        how often a record is tried before
     by_time         of records in the order of time the schema of the rows; None: they come in the log's order
     grace_ms        in the order of time, how long a record may come after those that it belongs before
+    ties            in the order of time, by topic the columns by which records of one moment go, before their offsets
     """
 
     node: str
@@ -91,6 +92,7 @@ class Shape:
     attempts: int
     by_time: pa.Schema | None
     grace_ms: int = 0
+    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -126,6 +128,7 @@ class Shape:
             node.attempts,
             inputs if node.order == TIME else None,
             node.grace_ms,
+            node.ties,
         )
 
     @property

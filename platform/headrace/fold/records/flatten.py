@@ -28,7 +28,7 @@ class Flatten(StatelessStep):
     In:  array    the column of the array
          ordinal  the name of a column for the place of the element; None: there is none
     Out: `results`: the columns of the stream, with the element in place of the array; the ordinal; TOPIC, PARTITION, OFFSET,
-         ELEMENT, `__ingested_at`, TIMESTAMP (event time) and SEQUENCE (the record's commit)
+         ELEMENT, `__ingested_at`, TIMESTAMP (event time), CLOCK and SEQUENCE (the record's commit)
     Law: the rows of a record follow from it alone. It is counted once.
     """
 

@@ -10,11 +10,13 @@ import pyarrow as pa
 from headrace.description import NamedStream
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CLOCK,
     EVENT,
     FATE,
     INGESTED,
     OFFSET,
     PARTITION,
+    STREAM,
     TOPIC,
     Folded,
     Scope,
@@ -33,7 +35,7 @@ class PassOn(StatelessStep):
     """Give each record that is kept.
 
     Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time),
-         SEQUENCE (the record's commit), and CHAIN if it came
+         CLOCK, SEQUENCE (the record's commit), and CHAIN if it came
     Law: a row follows from its record alone.
     """
 
@@ -75,7 +77,7 @@ def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.Ch
     source = [CHAIN] if CHAIN in kept.column_names else []
     found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET, *source)}
     found[INGESTED_AT] = moments(int64(kept[INGESTED]))
-    return found | {TIMESTAMP: kept[EVENT], SEQUENCE: kept[INGESTED]}
+    return found | {TIMESTAMP: kept[EVENT], CLOCK: kept[STREAM], SEQUENCE: kept[INGESTED]}
 
 
 def decide_records(rows: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CLOCK,
     EVENT,
     HASH,
     INGESTED,
@@ -47,8 +48,8 @@ class JoinRecords(Step):
 
     In:    rows as `BothSides.decide` gives them; state `records`: those that are open; `matched`: which have had a partner
     Out:   `results`: the columns of the key, of the left and of the right side; CAUSE and PARTNER; RELEASED_AT and
-           SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair); SIDE of CAUSE, if a
-           topic is on both sides
+           SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair); CLOCK; SIDE of
+           CAUSE, if a topic is on both sides
     Law:   L33.
     """
 
@@ -95,7 +96,7 @@ class JoinRecords(Step):
         both = pa.concat_tables([held, kept.select(names)]).combine_chunks()
         told = self._candidates(both, held.num_rows, int64(kept[STREAM]))
         pairs = find_pairs(told, self.sides.before_ms, self.sides.after_ms)
-        results = [self._paired(both, pairs)]
+        results = [self._paired(both, pairs, told.stream_ms)]
         changes = {RECORDS: self._still_open(kept, times)}
         if self.sides.alone:
             own = (LEFT in self.sides.alone, pairs.left), (RIGHT in self.sides.alone, pairs.right)
@@ -118,8 +119,8 @@ class JoinRecords(Step):
             closes_ms=event_ms + self.sides.open_of(both).to_numpy(),
         )
 
-    def _paired(self, both: pa.Table, pairs: Pairs) -> pa.Table:
-        """The result rows of pairs."""
+    def _paired(self, both: pa.Table, pairs: Pairs, stream_ms: np.ndarray) -> pa.Table:
+        """The result rows of pairs; their clock is that of the later record. In: the stream time of each new record."""
         event_ms = values(both, EVENT)
         columns = taken(both, (*self.sides.on, *self.sides.left), pairs.left)
         columns |= taken(both, self.sides.right, pairs.right)
@@ -128,12 +129,12 @@ class JoinRecords(Step):
         columns |= {name: partner[of] for name, of in zip(PARTNER, CAUSE, strict=True)}
         columns |= self._side(both, pairs.later)
         latest_ms = np.maximum(event_ms[pairs.left], event_ms[pairs.right])
-        return _final(columns, latest_ms, values(both, INGESTED)[pairs.later])
+        return _final(columns, (latest_ms, stream_ms[pairs.later]), values(both, INGESTED)[pairs.later])
 
     def _alone(
         self, both: pa.Table, told: Candidates, matched: np.ndarray, marks: pa.Table | None, times: Times
     ) -> pa.Table:
-        """The result rows of records that close without a partner."""
+        """The result rows of records that close without a partner; their clock is the deadline."""
         before_ms, after_ms = (_lowest(clock) for clock in (times.before, times.after))
         alone = np.isin(values(both, SIDE), self.sides.alone)
         alone &= (before_ms < told.closes_ms) & (told.closes_ms <= after_ms)
@@ -148,7 +149,7 @@ class JoinRecords(Step):
             columns[name] = pa.chunked_array([pa.nulls(len(which), both.schema.field(of).type)])
         columns |= self._side(both, which)
         at_ms = self._closed_at(told.closes_ms[which], times)
-        return _final(columns, told.event_ms[which], at_ms)
+        return _final(columns, (told.event_ms[which], told.closes_ms[which]), at_ms)
 
     def _side(self, both: pa.Table, which: np.ndarray) -> dict[str, pa.ChunkedArray]:
         """On which side the records are that complete rows; only where one topic is on both sides."""
@@ -207,8 +208,12 @@ def open_records(records: pa.Table, sides: BothSides, clock: Clock) -> pa.Table:
     return counted.rename_columns({"count_all": "records"})
 
 
-def _final(columns: Mapping[str, pa.ChunkedArray], event_ms: np.ndarray, at_ms: np.ndarray) -> pa.Table:
-    times = {RELEASED_AT: moments(at_ms), TIMESTAMP: pa.array(event_ms), SEQUENCE: pa.array(at_ms)}
+def _final(
+    columns: Mapping[str, pa.ChunkedArray], times_ms: tuple[np.ndarray, np.ndarray], at_ms: np.ndarray
+) -> pa.Table:
+    """Rows. In: event time and clock of each; the commit with which it is final."""
+    event, clock = map(pa.array, times_ms)
+    times = {RELEASED_AT: moments(at_ms), TIMESTAMP: event, CLOCK: clock, SEQUENCE: pa.array(at_ms)}
     return pa.table({**columns, **times})
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import FlatMapped
+from headrace.fold.contract import CLOCK
 from headrace.fold.records.flatten import ELEMENT
-from headrace.operators.contract import POSITION, Appended
+from headrace.operators.contract import POSITION, Appended, RowClock
 
 
 class FlatMaps(Appended[FlatMapped]):
@@ -14,3 +15,8 @@ class FlatMaps(Appended[FlatMapped]):
     def order(self) -> tuple[str, ...]:
         """By the record, then by the place of the element."""
         return (*POSITION, ELEMENT)
+
+    @property
+    def clock(self) -> RowClock:
+        """That of the record."""
+        return RowClock(CLOCK)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headrace.description import Lookup
 from headrace.description.lookup import EVENT
-from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Waits
+from headrace.fold.contract import CLOCK
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, RowClock, Waits
 
 
 class Lookups(Appended[Lookup]):
@@ -27,3 +28,8 @@ class Lookups(Appended[Lookup]):
     def waits(self) -> Waits:
         """As of event time until that is past; with `complete_first` until the table is complete."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, self.node.waits_for)
+
+    @property
+    def clock(self) -> RowClock:
+        """That of the record; as of event time the deadline, if that is later."""
+        return RowClock(CLOCK)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
+from headrace.fold.contract import CLOCK
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
-from headrace.operators.contract import Appended, Waits
+from headrace.operators.contract import Appended, RowClock, Waits
 
 
 class Processors(Appended[Processed]):
@@ -25,3 +26,8 @@ class Processors(Appended[Processed]):
     def waits(self) -> Waits:
         """For its timers; a processor that closes waits for a drain, too."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=self.node.closes)
+
+    @property
+    def clock(self) -> RowClock:
+        """That of the call."""
+        return RowClock(CLOCK)

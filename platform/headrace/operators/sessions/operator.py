@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import WindowedAggregate
+from headrace.description.clocks import WALL
 from headrace.fold.contract import KEY, PARTITION, TOPIC
-from headrace.operators.contract import OfNode
+from headrace.operators.contract import OfNode, RowClock
 
 
 class Sessions(OfNode[WindowedAggregate]):
@@ -20,3 +21,8 @@ class Sessions(OfNode[WindowedAggregate]):
     def order(self) -> tuple[str, ...]:
         """By end, then by group, then by partition."""
         return ("window_end", KEY, TOPIC, PARTITION)
+
+    @property
+    def clock(self) -> RowClock | None:
+        """The time at which the window closes; by the wall clock there is none."""
+        return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)

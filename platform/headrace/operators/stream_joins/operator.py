@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headrace.description import StreamJoin
+from headrace.fold.contract import CLOCK
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
-from headrace.operators.contract import POSITION, Appended
+from headrace.operators.contract import POSITION, Appended, RowClock
 
 
 class StreamJoins(Appended[StreamJoin]):
@@ -15,3 +16,8 @@ class StreamJoins(Appended[StreamJoin]):
     def order(self) -> tuple[str, ...]:
         """By the later record, then by the earlier one."""
         return (*POSITION, *PARTNER, SIDE)
+
+    @property
+    def clock(self) -> RowClock:
+        """That of the later record; if a record leaves alone, its deadline."""
+        return RowClock(CLOCK)

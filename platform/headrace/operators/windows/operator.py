@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import WindowedAggregate
+from headrace.description.clocks import WALL
 from headrace.fold.contract import KEY
-from headrace.operators.contract import OfNode
+from headrace.operators.contract import OfNode, RowClock
 
 
 class Windows(OfNode[WindowedAggregate]):
@@ -14,3 +15,8 @@ class Windows(OfNode[WindowedAggregate]):
     def order(self) -> tuple[str, ...]:
         """By end, then by group."""
         return ("window_end", KEY)
+
+    @property
+    def clock(self) -> RowClock | None:
+        """The time at which the window closes; by the wall clock there is none."""
+        return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
