@@ -14,6 +14,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import NewFile, kinds
 from headrace.lake.paths import Lake
+from headrace.operators.registry import operator_for
 from headrace.writing.node_log import NodeLog
 
 if TYPE_CHECKING:
@@ -56,5 +57,5 @@ def test_rows_from_before_the_day_are_not_told(tmp_path: Path, since: str | None
     file = NewFile(path.name, path.stat().st_size, json.dumps({"numRecords": len(rows)}))
     lakes.TableWriter(table, lakes.APPENDER).append([file], {"writer": "node/counts"})
     log: Any = NodeLog.__new__(NodeLog)
-    log._lake, log._node = lake, node
+    log._lake, log._node, log._operator = lake, node, operator_for(node)
     assert log._rows(0, 9)["sensor_id"].to_pylist() == told

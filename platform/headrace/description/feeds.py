@@ -10,6 +10,7 @@ from headrace.description.flat_mapped import FlatMapped
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
+from headrace.description.node_reference import is_of_kafka
 from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
@@ -46,6 +47,11 @@ class Feed:
     deletes: bool = False
     chained: bool = False
     clocked: bool = False
+
+    @property
+    def reads_causes(self) -> bool:
+        """Whether its rows have the places of their causes: where nodes go by clocks and a node writes a topic."""
+        return self.clocked and not all(map(is_of_kafka, self.stream.topics))
 
     @property
     def reads_headers(self) -> bool:

@@ -21,8 +21,9 @@ class NodeOutput(Topic):
     In:  written_by  a node whose columns have known types; its name may follow from its description
     Out: the record key is the node's key, the value all its other `record_columns`
     Law: the log follows from the node's rows and from the logs of its topics alone. A row's commit time is that of the log
-         commit that made it final; its stream time is the highest closing time of the commits before, less how long the
-         node waits (`longest_wait_ms`). So no row is late downstream only because its node waited for it.
+         commit that made it final. Its stream time is the node's lowest stream time before that commit, less how long the
+         node waits (`lag_ms`), so no row is late downstream only because its node waited for it. Its clock is that of what
+         caused it (L32).
     """
 
     written_by: Node | None = None

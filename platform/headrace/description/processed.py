@@ -16,7 +16,7 @@ from headrace.description.grouping import grouping_columns, require_known_column
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
-from headrace.description.processor_order import TIME, checked_order, ties_of
+from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.stores import Store
 from headrace.description.wording import a_value, listed
@@ -120,11 +120,6 @@ class Processed(Emitting):
     def group_names(self) -> tuple[str, ...]:
         """How the columns of a group are called."""
         return self.by or ("topic", "partition")
-
-    @property
-    def ties(self) -> Mapping[str, tuple[str, ...]]:
-        """In the order of time, by topic the columns that order records of one moment (see `ties_of`)."""
-        return ties_of(self.stream) if self.order == TIME else {}
 
     @property
     def closes(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.description.node_reference import is_of_kafka
-from headrace.description.schema import is_floating
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -64,22 +62,6 @@ def why_over_partitions(stream: Stream, by: Sequence[str]) -> str | None:
     if source is None:
         return f"the rows of '{topic.in_words}' may come from several partitions"
     return why_over_partitions(source, by)
-
-
-def ties_of(stream: Stream) -> dict[str, tuple[str, ...]]:
-    """The columns that order records of one moment, of each topic that a node writes; of other topics positions do.
-
-    The offset in a node's log depends on commits, and the order of a key's rows does not. So rows go by their key, or
-    without one by all their columns, and then by offset. A column without a plain order does not count.
-    """
-    ties = {}
-    for topic in stream.topics:
-        if not is_of_kafka(topic):
-            keys = [column.name for column in topic.key_columns]
-            names = keys if keys and {*keys} <= {*(stream.columns or ())} else stream.columns or ()
-            types = {name: column.type for name in names if (column := stream.shape.type_of(name))}
-            ties[topic.name] = tuple(n for n, of in types.items() if "<" not in of and not is_floating(of))
-    return ties
 
 
 def _refuse_unordered(node: Processed) -> None:

@@ -19,6 +19,7 @@ from headrace.description import Select, Step, Topic, Transform, Where, WithColu
 from headrace.description.expressions import parse_expression, syntax_tree
 from headrace.description.record_metadata import HEADERS, runnable
 from headrace.expressions import Rows, Term, bind
+from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.sequence.parse.types import fields_of
@@ -163,7 +164,7 @@ def _adding(name: str, term: Term) -> _Run:
 def _selecting(terms: Mapping[str, Term]) -> _Run:
     def run(columns: Columns, number: int) -> Columns:
         rows = _rows(columns, number)
-        kept = {name: of for name, of in columns.items() if name in (*_RAW.names, HEADERS, REFUSED)}
+        kept = {name: of for name, of in columns.items() if name in (*_RAW.names, HEADERS, REFUSED, CAUSE)}
         return {name: term.over(rows) for name, term in terms.items()} | kept
 
     return run

@@ -38,6 +38,7 @@ from headrace.engine.feed_rows import FEED, FeedRows, PackedFeeds, packed_name
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
+from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import HEADERS as LOG_HEADERS
 from headrace.sequence.log_columns import log_schema
@@ -219,6 +220,8 @@ def _origins(
             RAW[field.name]: Origin((raw_column(field.name, topic, clocks=feed.clocked),), field.type)
             for field in RAW_COLUMNS
         }
+        if feed.reads_causes:
+            raw[CAUSE] = Origin(("cause",), pa.binary())
         if feed.chained:
             raw[HEADERS] = Origin(("headers",), to_arrow_type(LOG_HEADERS))
         sides = {name.lower(): (side, name) for name, side in origins(topic).items()}

@@ -40,7 +40,7 @@ from headrace.fold import sliding
 from headrace.fold.batches import BatchedSink
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.columns import int64
-from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
+from headrace.fold.contract import BATCH, CAUSE, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.processors import Processors
@@ -131,7 +131,8 @@ def feed_schema(feed: Feed, columns: pa.Schema) -> pa.Schema:
     """The schema of the rows of a feed. In: columns  of its stream."""
     passes = [pa.field(PASSES, pa.bool_())] if feed.conditions else []
     chains = [pa.field(CHAIN, pa.string())] if feed.chained else []
-    return pa.schema([*columns, *ROW_COLUMNS, *passes, *chains])
+    causes = [pa.field(CAUSE, pa.binary())] if feed.reads_causes else []
+    return pa.schema([*columns, *ROW_COLUMNS, *passes, *chains, *causes])
 
 
 def operator_of(

@@ -44,6 +44,7 @@ ROW_COLUMNS = pa.schema(
     ]
 )
 CLOCK = "__clock_ms"  # of an output's rows: the stream clock of what caused a row; null: it had not begun
+CAUSE = "__cause"  # of a node's row: the place of what caused it, in bytes that compare as places do (L32); others have none
 # Columns that the kernel adds. The hash stands in every state row, so the number of buckets may change at any time.
 KEY, HASH = "__key", "__hash"  # canonical key bytes (BINARY) and their 64-bit hash (BIGINT), see `keys`
 BATCH = "__batch"  # of state rows: the micro-batch that wrote them; the caller adds it

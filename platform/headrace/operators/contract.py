@@ -83,6 +83,13 @@ class Operator(Protocol):
         """The waits of the node after a record."""
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The columns of the node's table that order what caused rows of one clock (L32).
+
+        POSITION is that of a record; the place of its own cause stands in for it if the record is a node's row.
+        """
+
+    @property
     def clock(self) -> RowClock | None:
         """The clock of a row in the node's log; None: the log's clock before the row's commit.
 
@@ -120,6 +127,11 @@ class OfNode(Generic[AnyNode]):
     def waits(self) -> Waits:
         """As the description says."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits)
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """As they stand in a commit."""
+        return self.order
 
     @property
     def clock(self) -> RowClock | None:

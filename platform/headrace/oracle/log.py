@@ -38,6 +38,7 @@ class Row:
     reason     why it is a dead letter; of a control row that sets limits, its JSON
     values     the columns of the stream
     passes     False: a condition of its table fails
+    cause      of a node's row the place of what caused it; empty: it has none
     """
 
     at_ms: int
@@ -52,6 +53,7 @@ class Row:
     reason: str | None
     values: Mapping[str, Any]
     passes: bool
+    cause: bytes = b""
 
     @property
     def place(self) -> Place:
@@ -210,6 +212,7 @@ def _row(row: Mapping[str, Any], before_ms: int | None) -> Row:
         row["__reason"],
         {name: value for name, value in row.items() if not name.startswith("__")},
         bool(row.get("__passes", True)),
+        row.get("__cause") or b"",
     )
 
 

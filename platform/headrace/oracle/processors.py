@@ -190,12 +190,7 @@ class _Run:
         now = self.lowest(after) - self.node.grace_ms
         passed = [row for row in self.waiting if self.moments[row.place] < now]
         self.waiting = [row for row in self.waiting if self.moments[row.place] >= now]
-        return sorted(passed, key=lambda row: (self.moments[row.place], row.topic, *self.rank(row)))
-
-    def rank(self, row: Row) -> tuple[Any, ...]:
-        """Where a record stands among those of its topic and moment: a node's row by its key before its offset."""
-        ties = [(row.values[name] is None, row.values[name]) for name in self.node.ties.get(row.topic, ())]
-        return (ties, row.partition, row.offset)
+        return sorted(passed, key=lambda row: (self.moments[row.place], row.topic, row.cause, *row.place[2:]))
 
     def group_of(self, row: Row) -> Group:
         """The group of a record."""

@@ -52,7 +52,8 @@ def log_schema(topic: Topic) -> T.StructType:
     """The columns of a topic's log, one row per record, dead letter, tick or control entry.
 
     `key` and `value` are typed by the topic's schema; a topic without key columns has no `key` column. The log of a node
-    has the `clock` of what caused each row (L32); in a topic's log that is `stream_time`.
+    has the `clock` of what caused each row, and its place (`cause`, L32); in a topic's log these are `stream_time` and the
+    position.
     """
     fields: list[tuple[str, T.DataType]] = [
         ("ingested_at", T.TimestampType()),
@@ -62,7 +63,7 @@ def log_schema(topic: Topic) -> T.StructType:
         ("offset", T.LongType()),
         ("timestamp", T.TimestampType()),
         ("stream_time", T.TimestampType()),
-        *([] if is_of_kafka(topic) else [("clock", T.TimestampType())]),
+        *([] if is_of_kafka(topic) else [("clock", T.TimestampType()), ("cause", T.BinaryType())]),
         *([("key", struct_of(topic.key_columns))] if topic.key_columns else []),
         ("value", struct_of(topic.value_columns)),
         ("headers", HEADERS),

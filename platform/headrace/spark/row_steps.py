@@ -16,6 +16,7 @@ from headrace.description import Select, Transform, Where, WithColumn, is_of_kaf
 from headrace.description.record_metadata import HEADERS, runnable
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
+from headrace.fold.contract import CAUSE
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
 from headrace.spark.refusals import in_words, refusals_explained
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
+OWN = (*RAW.values(), HEADERS, REFUSED, CAUSE)
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, dict[bool, Selection]] = WeakKeyDictionary()
 
@@ -42,7 +44,8 @@ def rows_of(
     In:     logs     for each topic's name, rows of its log
             headers  whether HEADERS is wanted
             clocks   whether the stream time of a node's row is its clock
-    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
+    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`; with `clocks` CAUSE, if a node
+            writes one of the topics. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = []
@@ -61,6 +64,8 @@ def rows_before(
     """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
     more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
     more += [F.col("headers").alias(HEADERS)] if headers else []
+    if clocks and not all(map(is_of_kafka, stream.topics)):
+        more.append((F.lit(None) if is_of_kafka(topic) else F.col("cause")).cast("binary").alias(CAUSE))
     return _columns(topic, clocks=clocks).of(log, *more)
 
 
@@ -119,7 +124,7 @@ def _applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
             passes = F.coalesce(column_of(expression, topic), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
-            kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
+            kept = (name for name in OWN if name in frame.columns)
             return frame.select(*(column_of(expression, topic) for expression in expressions), *kept)
         case WithColumn(name, expression):
             return frame.withColumn(name, column_of(expression, topic))
@@ -129,11 +134,7 @@ def _applied(frame: DataFrame, step: Step, topic: Topic) -> DataFrame:
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
     result: DataFrame = step.function(frame)
-    lost = [
-        name
-        for name in (*RAW.values(), HEADERS, REFUSED)
-        if name in frame.columns and name not in result.columns
-    ]
+    lost = [name for name in OWN if name in frame.columns and name not in result.columns]
     if lost:
         raise DescriptionError(
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",

@@ -11,6 +11,7 @@ Law (L32): the log follows from the node's table and from the logs of its topics
 - A row has the clock of what caused it: that of a record, or a deadline (see `RowClock`); if commits decide when it leaves,
   the log's clock before. A tick has L before the wait is subtracted, or L by the clocks of the topics if the node goes by
   clocks. Readers that go by clocks take these in place of stream times.
+- A row has the place of what caused it, which does not depend on commits as its offset does (see `causes`).
 - Before the table of a node is complete that has to be so first, there is no stream time.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
@@ -23,7 +24,6 @@ and the next process makes up for it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -43,6 +43,7 @@ from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
+from headrace.fold.contract import CAUSE
 from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.lake import kinds
@@ -52,15 +53,24 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import LogCommits, ReaderTime, read_commits, reader_times
+from headrace.nodes.reader_commits import LogCommits, read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
-from headrace.sequence.log_columns import BUSY, CONTROL, IDLE, RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema
+from headrace.writing.causes import clocks_of, places_of
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_cut import cut_part
-from headrace.writing.node_log_times import LogTimes, Reached, after_each, closings, idle_after
+from headrace.writing.node_log_times import (
+    LogTimes,
+    Reached,
+    after_each,
+    both_times,
+    closings,
+    idle_after,
+    idle_changes,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,9 +103,8 @@ def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
 def log_reached_ms(lake: Lake, node: Node) -> int | None:
     """The commit time through which the rows of a node are in its log; None: it has no log."""
     topic = NodeOutput.of(node)
-    if not lakes.exists(lake.log(topic.name)):
-        return None
-    return _reached(lakes.open_table(lake.log(topic.name)), topic).ingested_at_ms
+    uri = lake.log(topic.name)
+    return _reached(lakes.open_table(uri), topic).ingested_at_ms if lakes.exists(uri) else None
 
 
 class NodeLog:
@@ -152,11 +161,11 @@ class NodeLog:
         part = cut_part(self._spark, self._lake, self._node, self.reached)
         if part is None:
             return [], Reached()
-        rows, after = self._rows(0, part.reached.ingested_at_ms), part.stream[1:]
+        rows = self._rows(0, part.reached.ingested_at_ms)
         made = (
-            self._records(rows, Reached(), part.at_ms, part.stream),
-            self._ticks(part.at_ms, after),
-            self._controls(part.entries, part.at_ms, after),
+            self._records(rows, Reached(), part.times),
+            self._ticks(part.times),
+            self._controls(part.entries, part.times),
         )
         return [file for file in made if file], replace(part.reached, next_offset=rows.num_rows)
 
@@ -169,7 +178,7 @@ class NodeLog:
             each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
             for each in self._node.topics
         }
-        by_stream, by_clock = self._reader_times(before, read)
+        by_stream, by_clock = both_times(self._node, before, read)
         complete_ms = self._completed(before, read)
         commits, clocks = (closings(self._node, of, complete_ms) for of in (by_stream, by_clock))
         rows = self._rows(before.ingested_at_ms, upto_ms)
@@ -186,7 +195,7 @@ class NodeLog:
         made = (
             self._records(rows, before, moved),
             self._ticks(moved),
-            self._controls(sorted([*limits, *_changes(moved.at_ms, before.is_idle, idle)]), moved),
+            self._controls(sorted([*limits, *idle_changes(moved.at_ms, before.is_idle, idle)]), moved),
         )
         longest_ms = max(waits_ms, default=0)
         after = Reached(
@@ -199,17 +208,6 @@ class NodeLog:
             complete_ms,
         )
         return [file for file in made if file is not None], after
-
-    def _reader_times(
-        self, before: Reached, read: Mapping[str, LogCommits]
-    ) -> tuple[list[tuple[int, ReaderTime]], list[tuple[int, ReaderTime]]]:
-        """Where the node's topics stand after each commit: by their stream time; and as the node reads them."""
-        driving = self._operator.driving
-        by_stream = reader_times(before.reader, read, driving)
-        if not self._node.goes_by_clocks:
-            return by_stream, by_stream
-        by_clock = {name: log.seen(clocks=True) for name, log in read.items()}
-        return by_stream, reader_times(before.clocks, by_clock, driving)
 
     def _completed(self, before: Reached, read: Mapping[str, LogCommits]) -> dict[str, int]:
         """The commits with which topics became complete that the node waits for."""
@@ -240,8 +238,8 @@ class NodeLog:
     def _wanted(self) -> pa.Schema:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
-        order = self._operator.order
-        internal = [name for name in (*order, CHAIN) if name in schema.names]
+        own = (*self._operator.order, *self._operator.cause, CAUSE, CHAIN)
+        internal = [name for name in own if name in schema.names]
         clock = [] if self._operator.clock is None else [self._operator.clock.column]
         names = dict.fromkeys([*self._node.columns, *internal, *clock, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
@@ -256,7 +254,8 @@ class NodeLog:
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
             "stream_time": _moments(times.before(commit, times.stream)),
-            "clock": _moments(self._clocks(rows, times.before(commit, times.clock))),
+            "clock": _moments(clocks_of(rows, self._operator.clock, times.before(commit, times.clock))),
+            "cause": places_of(rows, self._operator.cause),
             "tombstone": self._tombstones(rows),
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
@@ -266,15 +265,6 @@ class NodeLog:
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(RECORD, columns, number)
-
-    def _clocks(self, rows: pa.Table, before: np.ndarray) -> np.ndarray:
-        """The clock of each row. In: the log's clock before the commit of each, which is that of rows without their own."""
-        of = self._operator.clock
-        if of is None:
-            return before
-        column = rows[of.column]
-        in_ms = int64(column.cast(pa.int64())) // (1_000 if pa.types.is_timestamp(column.type) else 1)
-        return np.where(column.is_valid().to_numpy(), in_ms + of.later_ms, before)
 
     def _tombstones(self, rows: pa.Table) -> pa.Array:
         """Which rows say that a key is gone: of the changes of a table alone."""
@@ -343,12 +333,6 @@ class NodeLog:
 def _reached(table: LakeTable, topic: NodeOutput) -> Reached:
     commit = lakes.last_commit(table, f"log/{topic.name}")
     return Reached() if commit is None else Reached.from_json(commit.record["reached"])
-
-
-def _changes(at_ms: np.ndarray, was_idle: bool, idle: Sequence[bool]) -> list[tuple[int, str]]:
-    """The control rows of commits with which a log becomes idle, or busy again."""
-    each = zip(at_ms.tolist(), idle, [was_idle, *idle], strict=False)
-    return [(at, json.dumps({"action": IDLE if now else BUSY})) for at, now, was in each if now != was]
 
 
 def _moments(times_ms: np.ndarray) -> pa.Array:

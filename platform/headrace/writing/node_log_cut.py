@@ -21,7 +21,7 @@ from headrace.nodes.opening import read_opening
 from headrace.nodes.reader_commits import LogCommit, ReaderTime, commit_of, read_commits, together
 from headrace.sequence.log_columns import BUSY, IDLE
 from headrace.writing.log_commits import longest_waits
-from headrace.writing.node_log_times import Reached
+from headrace.writing.node_log_times import LogTimes, Reached
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 class CutPart:
     """The commits of a node's log through the cut of its topics.
 
-    at_ms    the commit times
-    stream   the stream time before the first and after each: numbers, or None
+    times    the times of the commits
     entries  the control rows: commit time and JSON
     reached  where the log stands after them; `next_offset` is not counted
     """
 
-    at_ms: np.ndarray
-    stream: np.ndarray
+    times: LogTimes
     entries: Sequence[tuple[int, str]]
     reached: Reached
 
@@ -59,24 +57,36 @@ def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPa
     own = read_commits(output, lake.log(output.name), 0, through_ms)
     entries = LogSlice.of(lake.log(output.name), 0, through_ms).controls()
     idle = [action for _, entry in entries if (action := json.loads(entry)["action"]) in (IDLE, BUSY)]
-    stream = [None, *(of.stream_ms for of in own.commits)]
+    by_clock = own.seen(clocks=True).commits
+    stream, clock = ([None, *(of.stream_ms for of in commits)] for commits in (own.commits, by_clock))
     read = {each.name: read_commits(each, lake.log(each.name), 0, through_ms) for each in node.topics}
     limits = sorted({entry for log in read.values() for entry in log.limits})
     (wait_ms,) = longest_waits(node, 0, [through_ms], limits)
-    last = {
-        each.name: together([*_cut_of(lake, each, through_ms), *read[each.name].commits])
-        for each in node.topics
-    }
+    by_stream, as_read = (
+        {
+            each.name: together(
+                [*_cut_of(lake, each, through_ms), *read[each.name].seen(clocks=clocks).commits]
+            )
+            for each in node.topics
+        }
+        for clocks in (False, node.goes_by_clocks)
+    )
+    lowest_ms = opening.lowest_ms
+    if node.goes_by_clocks:  # the node's own L is by clocks
+        lowest_ms = None if stream[-1] is None else stream[-1] + node.lag_ms
     reached = Reached(
         ingested_at_ms=through_ms,
         stream_ms=stream[-1],
-        reader=ReaderTime({name: of for name, of in last.items() if of}, opening.lowest_ms),
+        clock_ms=clock[-1],
+        reader=ReaderTime({name: of for name, of in by_stream.items() if of}, lowest_ms),
+        clocks=ReaderTime({name: of for name, of in as_read.items() if of}, opening.lowest_ms),
         is_idle=idle[-1:] == [IDLE],
         waits_ms=wait_ms if wait_ms > node.longest_wait_ms else 0,
         complete_ms={name: ms for name, ms in now.complete_ms.items() if ms <= through_ms},
     )
     at_ms = np.array([of.at_ms for of in own.commits], np.int64)
-    return CutPart(at_ms, np.array(stream, object), entries, reached)
+    times = LogTimes(at_ms, np.array(stream, object), np.array(clock, object))
+    return CutPart(times, entries, reached)
 
 
 def _cut_of(lake: Lake, topic: Topic | NodeOutput, through_ms: int) -> list[LogCommit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.description.clocks import WALL
-from headrace.nodes.reader_commits import ReaderTime
+from headrace.nodes.reader_commits import LogCommits, ReaderTime, reader_times
 from headrace.operators.registry import operator_for
+from headrace.sequence.log_columns import BUSY, IDLE
 
 if TYPE_CHECKING:
     from headrace.description import Node
 
 Closings = Sequence[tuple[int, int | None]]
+Times = list[tuple[int, ReaderTime]]
 
 
 @dataclass(frozen=True)
@@ -123,3 +126,19 @@ def after_each(before_ms: int | None, commits: Closings, waits_ms: Sequence[int]
         known = [ms for ms in (times[-1], behind) if ms is not None]
         times.append(max(known, default=None))
     return np.array(times, object)
+
+
+def both_times(node: Node, before: Reached, read: Mapping[str, LogCommits]) -> tuple[Times, Times]:
+    """Where the node's topics stand after each commit: by their stream time; and as the node reads them."""
+    driving = operator_for(node).driving
+    by_stream = reader_times(before.reader, read, driving)
+    if not node.goes_by_clocks:
+        return by_stream, by_stream
+    by_clock = {name: log.seen(clocks=True) for name, log in read.items()}
+    return by_stream, reader_times(before.clocks, by_clock, driving)
+
+
+def idle_changes(at_ms: np.ndarray, was_idle: bool, idle: Sequence[bool]) -> list[tuple[int, str]]:
+    """The control rows of commits with which a log becomes idle, or busy again. In: was_idle  before the first commit."""
+    each = zip(at_ms.tolist(), idle, [was_idle, *idle], strict=False)
+    return [(at, json.dumps({"action": IDLE if now else BUSY})) for at, now, was in each if now != was]

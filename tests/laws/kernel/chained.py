@@ -27,10 +27,11 @@ from headrace.description import (
 from headrace.description.table_changes import KEY_DELETED
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_schemas
-from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
+from headrace.fold.contract import CAUSE, INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.oracle.reader_time import commits_of, times_of_reader
+from headrace.writing.causes import places_of
 from tests.laws.kernel.harness import Outcome
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.reading import Reading
@@ -143,7 +144,7 @@ class ChainedReading(Reading):
         super().__init__(node, Logs(logs))  # type: ignore[arg-type]
 
     def _operator(self, changes: bool) -> Any:
-        own = ROW_COLUMNS.names
+        own = (*ROW_COLUMNS.names, CAUSE)
         columns = {
             name: pa.schema([column for column in rows.schema if column.name not in own])
             for name, rows in self.feeds.items()
@@ -160,7 +161,12 @@ class ChainedReading(Reading):
             assert isinstance(step, Select)
             read = [parse_expression(sql, "select") for sql in step.expressions]
             columns = {each.name: columns[each.repeats[0]] for each in read}
-        return pa.table(columns | {name: rows[name] for name in ROW_COLUMNS.names})
+        columns |= {name: rows[name] for name in ROW_COLUMNS.names}
+        if self.node.goes_by_clocks and not all(map(is_of_kafka, self.node.topics)):
+            columns[CAUSE] = (
+                rows[CAUSE] if CAUSE in rows.column_names else pa.nulls(rows.num_rows, pa.binary())
+            )
+        return pa.table(columns)
 
 
 def logs_of(world: World) -> dict[str, TopicLog]:
@@ -188,6 +194,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         clock = _stream_times(node, read, 0)
     stream = [(at, ms) for at, ms, _ in moved]
     rows = _in_order(operator, found)
+    causes = places_of(rows, operator_for(node).cause)
     before = [ms for at in rows[SEQUENCE].to_pylist() for ms in [_before(stream, at)]]
     event = rows["closed_at"] if isinstance(node, Batches) else rows[TIMESTAMP]
     if pa.types.is_timestamp(event.type):
@@ -205,6 +212,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         "__size_bytes": pa.array([8] * number, pa.int64()),
         "__fate": pa.array(["tombstone" if each else None for each in gone], pa.string()),
         "__reason": pa.nulls(number, pa.string()),
+        CAUSE: causes,
     }
     log = _log(output, pa.table(columns), moved)
     own = {**columns, "__stream_ms": pa.array(_row_clocks(operator, rows, clock), pa.int64())}

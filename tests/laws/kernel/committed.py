@@ -12,6 +12,7 @@ from tests.laws.kernel.logs import SECOND, Sequenced, World
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 Place = tuple[str, int]  # topic and partition
+LAST_MS = 120  # of the record that ends a partition
 ALL_AT_ONCE, ONE_BY_ONE, ANYHOW = "all at once", "one by one", "anyhow"
 
 
@@ -68,7 +69,10 @@ class Partitions:
 def random_partitions(
     rng: random.Random, topics: Sequence[str], partitions: int, *, confined: bool, most: int = 9
 ) -> Partitions:
-    """Records of two groups. In: confined  whether a group is in one partition; most: records of a partition."""
+    """Records of two groups, and of each partition one more that is beyond all of them, so that none of them waits.
+
+    In: confined  whether a group is in one partition; most: records of a partition
+    """
     value, records = 0, dict[Place, list[Arrival]]()
     for topic in topics:
         for partition in range(partitions):
@@ -79,6 +83,7 @@ def random_partitions(
                 event = max(0, base + ahead - rng.choice([0, 0, 0, 3, 8]))
                 key = f"{'gh'[rng.randrange(2)]}{f'{topic}{partition}' if confined else ''}"
                 own.append(Arrival(partition, key, event, value))
+            own.append(Arrival(partition, f"z{topic}{partition}", LAST_MS, value + LAST_MS))
     return Partitions(records)
 
 

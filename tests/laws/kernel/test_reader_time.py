@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from headrace.description import Node, NodeOutput, with_unnamed
 from headrace.engine.clocks import raised, times_of
 from headrace.fold.contract import INGESTED, STREAM, Clock
 from headrace.operators.registry import operator_for
+from tests.laws.kernel.acts import acts
 from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.idle_logs import SECOND, features, history, logs_of, regrouped
@@ -40,6 +42,12 @@ def windows(stream: Any, grace: int = 3) -> Any:
 
 def other(topic: Any) -> Any:
     return topic.select("key", "value AS other")
+
+
+def timers(stream: Any, column: str, by: str = "key") -> Any:
+    """A processor whose timers are seconds apart; those that repeat hours, since clocks may be a day ahead."""
+    node = acts(stream.group_by(by), column, SECOND, 3600 * SECOND, order="time", grace=2 * SECOND)
+    return replace(node, name=None)
 
 
 MERGED = T.merge(U).merge(V)
@@ -69,6 +77,14 @@ NODES = {
         .merge(U)
     ),
     "windows after windows": windows(windows(T.merge(U)).select("key", "value")),
+    "timers of three topics": timers(MERGED, "value"),
+    "timers after a lookup": timers(
+        T.merge(U).lookup(other(V).table(), on="key", complete_first=False).select("key", "value"), "value"
+    ),
+    "timers after windows, and a topic": timers(windows(T).select("key", "value").merge(U), "value"),
+    "two processors, regrouped": timers(
+        timers(T.merge(U), "value").select("key", "kind", "what"), "what", by="kind"
+    ),
     "deletes that are forgotten": T.merge(U).table("timestamp", forget_deletes_after=4 * SECOND),
 }
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.description import Node
+from headrace.description import Node, NodeOutput
+from tests.laws.kernel.chained import ChainedReading, log_of, logs_of
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.timelines import Records, made, timeline
 from tests.oracle.log_oracle import Arrival, Commit, sequence
@@ -26,6 +29,9 @@ Does = Callable[[Any, hr.Record], None]
 class Unpaid(hr.Processor):
     """The guide's example: tells of each order that is not paid within an hour."""
 
+    def __init__(self, key: str = "order_id") -> None:
+        self.key = key
+
     def init(self, context: hr.Context) -> None:
         self.context, self.status = context, context.store("status")
 
@@ -37,19 +43,28 @@ class Unpaid(hr.Processor):
             self.context.cancel("too_late")
 
     def too_late(self, moment: dt.datetime) -> None:
-        self.context.forward(order_id=self.context.key["order_id"], status=self.status.get(), at=moment)
+        self.context.forward(order_id=self.context.key[self.key], status=self.status.get(), at=moment)
         self.status.delete()
 
 
-UNPAID = (
-    ORDERS.group_by("order_id")
-    .process(
-        Unpaid,
-        output="order_id STRING, status STRING, at TIMESTAMP",
-        stores=[hr.value_store("status", "status STRING")],
-        stream_wait="1 hour",
+def unpaid_orders(stream: Any, key: str) -> Node:
+    node: Node = (
+        stream.group_by(key)
+        .process(
+            partial(Unpaid, key),
+            output="order_id STRING, status STRING, at TIMESTAMP",
+            stores=[hr.value_store("status", "status STRING")],
+            stream_wait="1 hour",
+        )
+        .named("unpaid_orders")
     )
-    .named("unpaid_orders")
+    return node
+
+
+UNPAID = unpaid_orders(ORDERS, "order_id")
+PLACED, NOTES = (hr.Topic(name, key="key STRING", value="value STRING") for name in ("orders", "notes"))
+NOTED = PLACED.lookup(NOTES.select("key", "value AS note").table(), on="key", complete_first=False).named(
+    "noted"
 )
 
 
@@ -111,7 +126,10 @@ def test_an_order_that_is_paid_after_its_limit_is_told_however_the_log_is_commit
 
 
 def test_a_backlog_of_a_year_gives_what_a_live_year_gave() -> None:
-    """An order each third day: one is never paid, one is too late, one in time. A first start reads the year in one go."""
+    """An order each third day: one is never paid, one is too late, one in time. A first start reads the year in one go.
+
+    Behind a lookup it is the same.
+    """
     records: list[tuple[str, str, float]] = []
     for number, day in enumerate(range(0, 365, 3)):
         records.append((f"order {number}", "placed", day * DAY))
@@ -130,6 +148,13 @@ def test_a_backlog_of_a_year_gives_what_a_live_year_gave() -> None:
         if status == "placed" and int(order.split()[1]) % 3 != 2 and at + HOUR <= end
     ]
     assert sorted(told[0]) == sorted(unpaid)
+    for commits in (live, {1: records}):
+        logs = logs_of(timeline(pa.string(), {"orders": commits, "notes": {}}))
+        noted = ChainedReading(NOTED, logs)
+        logs[NodeOutput.of(NOTED).name] = log_of(noted.operator, run(noted.operator.steps, noted), logs)
+        behind = ChainedReading(unpaid_orders(NOTED.select("key", "value AS status"), "key"), logs)
+        rows = run(behind.operator.steps, behind).rows()
+        assert sorted((row["order_id"], row["at"]) for row in rows) == sorted(unpaid)
 
 
 def test_a_timer_that_repeats_is_called_at_each_of_its_times_in_one_commit() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.columns import int64, moments
-from headrace.fold.contract import CLOCK, EVENT, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
+from headrace.fold.contract import CAUSE, CLOCK, EVENT, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.lookups.sides import ABSENT
 
 TIMESTAMP, SEQUENCE, INGESTED_AT = "__timestamp", "__sequence", "__ingested_at"
@@ -29,8 +29,8 @@ class Answers:
 
         In:  found  for each record the number of a version, or NOTHING
              final  the column of records with the commit time at which a row is final
-        Out: the node's columns, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time), CLOCK (of the record) and
-             SEQUENCE (`final`); where `inner`, only of records that find a row
+        Out: the node's columns, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time), CLOCK (of the record),
+             SEQUENCE (`final`), and CAUSE if records have it; where `inner`, only of records that find a row
         """
         there = found != NOTHING
         there[there] = ~versions[ABSENT].to_numpy()[found[there]]
@@ -42,7 +42,8 @@ class Answers:
         values = versions.select(list(self.values)).take(which)
         columns = {name: records[name] for name in self.record}
         columns |= {name: values[name] for name in self.values}
-        columns |= {name: records[name] for name in (TOPIC, PARTITION, OFFSET)}
+        own = [name for name in (TOPIC, PARTITION, OFFSET, CAUSE) if name in records.column_names]
+        columns |= {name: records[name] for name in own}
         columns[INGESTED_AT] = moments(int64(records[INGESTED]))
         columns |= {TIMESTAMP: records[EVENT], CLOCK: records[STREAM], SEQUENCE: records[final]}
         return pa.table(columns)

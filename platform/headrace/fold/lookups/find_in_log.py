@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CAUSE,
     DELETED,
     EVENT,
     FATE,
@@ -85,7 +86,8 @@ class FindInLog(Step):
         """See the class."""
         shared = [KEY, EVENT, *POSITION]
         final = INGESTED if self.waited is None else RELEASED
-        asked = dict.fromkeys([*self.answers.keys, *self.answers.record, *shared, STREAM, final])
+        causes = [CAUSE] if CAUSE in rows.column_names else []
+        asked = dict.fromkeys([*self.answers.keys, *self.answers.record, *shared, STREAM, final, *causes])
         records, known = _side(rows, RECORD, [*asked]), self._known(state)
         versions = pa.concat_tables([known, _side(rows, VERSION, known.column_names)])
         both = pa.concat_tables([versions.select(shared), records.select(shared)])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import (
+    CAUSE,
     EVENT,
     HASH,
     INGESTED,
@@ -89,7 +90,8 @@ class ReleaseRecords(Step):
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`waiting`: one row per record that waits; each is written once."""
         fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
-        fields += [self.rows.field(name) for name in (*self.on, *self.record, EVENT, STREAM, *POSITION)]
+        own = (*self.on, *self.record, EVENT, STREAM, *POSITION)
+        fields += [self.rows.field(name) for name in (*own, *([CAUSE] if CAUSE in self.rows.names else []))]
         waiting = StateTable(pa.schema(fields), (EVENT, HASH), _as_they_are, EVENT, self._is_released)
         return {"waiting": waiting}
 

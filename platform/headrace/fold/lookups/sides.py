@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headrace.description import Lookup
 from headrace.description.lookup import EVENT as AS_OF_EVENT
 from headrace.description.table import TIMESTAMP
-from headrace.fold.contract import DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
+from headrace.fold.contract import CAUSE, DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
 from headrace.fold.fates import FILTERED, KEPT, LATE, is_kept, with_column
 from headrace.fold.tables.decide_records import decide_records
 
@@ -31,8 +31,8 @@ class Sides:
     on           columns of the stream that hold the key; `key`: columns of the table, in the same order
     record       the stream's columns
     values       the table's columns that are not in its key
-    rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS; a version
-                 that is ABSENT deletes its key
+    rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS, and CAUSE
+                 if records have it; a version that is ABSENT deletes its key
     is_prior     whether the table stands for a stream (see `Prior`)
     by_timestamp  whether event times order the versions of a key
     """
@@ -58,6 +58,7 @@ class Sides:
         fields += [records.field(name) for name in node.stream.columns]
         fields += [versions.field(name) for name in table.values]
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
+        fields += [records.field(CAUSE)] if CAUSE in records.names else []
         schema = pa.schema([field.with_nullable(True) for field in fields])
         is_prior = node.prior is not None
         by_timestamp = node.as_of == AS_OF_EVENT or table.order_by == TIMESTAMP
@@ -83,6 +84,7 @@ class Sides:
             else decide_records(versions, self.key, by_timestamp=self.by_timestamp)
         )
         asked = {name: records[name] for name in (*self.record, *ROW_COLUMNS.names)}
+        asked |= {CAUSE: records[CAUSE]} if CAUSE in self.rows.names else {}
         asked |= {key: records[name] for name, key in zip(self.on, self.keys, strict=True)}
         told = {name: versions[name] for name in (*self.values, *ROW_COLUMNS.names)}
         told |= {key: versions[name] for name, key in zip(self.key, self.keys, strict=True)}

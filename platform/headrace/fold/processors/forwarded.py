@@ -13,7 +13,7 @@ from headrace.description import ProcessorError
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.wording import a_value, listed
 from headrace.fold.columns import moments
-from headrace.fold.contract import CLOCK, OFFSET, PARTITION, TOPIC
+from headrace.fold.contract import CAUSE, CLOCK, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.values import converter, copier
 from headrace.fold.segments import LOWEST
@@ -147,12 +147,13 @@ class Forwarded:
         )
         clocks = np.array(clock, np.int64)
         which = np.array(record, np.int64)
-        position = records.select([TOPIC, PARTITION, OFFSET]).take(pa.array(which, mask=which < 0))
+        names = [name for name in POSITION_TYPES if name in records.column_names]
+        position = records.select(names).take(pa.array(which, mask=which < 0))
         found = {
             each.name: pa.array(values, each.type)
             for each, values in zip(self.shape.output, self.columns, strict=True)
         }
-        found |= {name: position[name].cast(of) for name, of in POSITION_TYPES.items()}
+        found |= {name: position[name].cast(POSITION_TYPES[name]) for name in names}
         if ties is not None:
             found[TIE] = pa.array(np.where(which < 0, 0, np.append(ties, 0)[which]))
         return pa.table(
@@ -170,4 +171,4 @@ class Forwarded:
         )
 
 
-POSITION_TYPES = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}
+POSITION_TYPES = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), CAUSE: pa.binary()}

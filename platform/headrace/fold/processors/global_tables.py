@@ -17,7 +17,7 @@ from headrace.description import GlobalTable, Processed
 from headrace.description.feeds import RESULT, table_feed
 from headrace.description.table import TIMESTAMP
 from headrace.errors import DescriptionError
-from headrace.fold.contract import DELETED, EVENT, HASH, KEY, ROW_COLUMNS
+from headrace.fold.contract import CAUSE, DELETED, EVENT, HASH, KEY, ROW_COLUMNS
 from headrace.fold.fates import decide_inputs
 from headrace.fold.keys import key_of_row
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE
@@ -106,7 +106,8 @@ class Packing:
     by         columns of the rows that make a group
     told       topics whose versions stand after all records of their log commit
     is_shared  whether two of them read the same topic
-    rows       columns: SIDE, OWN, those of the stream, those of each table, ABSENT, and ROW_COLUMNS
+    rows       columns: SIDE, OWN, those of the stream, those of each table, ABSENT and ROW_COLUMNS; CAUSE if records
+               have it
     """
 
     tables: tuple[TableShape, ...]
@@ -128,6 +129,7 @@ class Packing:
         fields += [inputs[RESULT].field(name) for name in node.stream.columns or ()]
         fields += [field.with_name(each.among(field.name)) for each in tables for field in each.fields]
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
+        fields += [inputs[RESULT].field(CAUSE)] if CAUSE in inputs[RESULT].names else []
         schema = pa.schema([field.with_nullable(True) for field in fields])
         told = tuple(dict.fromkeys(topic for each in node.tables for topic in each.told_after))
         return cls(tables, by, told, node.shares_topics, schema)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from headrace.description.batch_processor import GROUP, RECORD
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CAUSE,
     CLOCK,
     DELETED,
     EVENT,
@@ -94,6 +95,7 @@ class ProcessBatches(ProcessRecords):
         number = np.empty(len(which), np.int64)
         number[order] = np.arange(len(which)) - first
         names = [TOPIC, PARTITION, OFFSET, HASH, EVENT, STREAM, INGESTED]
+        names += [CAUSE] if self.shape.causes else []
         causes = kept.select(names).take(pa.array(which))
         commit, clock = clocks_of(causes, times, self.shape)
         at_ms = commits[commit]
@@ -107,7 +109,7 @@ class ProcessBatches(ProcessRecords):
             TIMESTAMP: causes[EVENT],
             SEQUENCE: pa.array(at_ms),
         }
-        place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items()}
+        place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items() if name in names}
         return pa.table({name: given[name] for name in given.column_names if name != RECORD} | place | more)
 
     def _changes(self, store: StoreShape, runner: BatchRunner, own: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
+    CAUSE,
     HASH,
     INGESTED,
     KEY,
@@ -141,11 +142,7 @@ class ProcessRecords(Step):
         same = group(keys[KEY])
         mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
         in_time = WAITING in self.state
-        order = (
-            released.order(mine, self.shape.ties)
-            if in_time
-            else order_by_group(mine, order_of(position_columns(kept)))
-        )
+        order = released.order(mine) if in_time else order_by_group(mine, order_of(position_columns(kept)))
         kept, mine = kept.take(pa.array(order)), mine[order]
         by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
@@ -206,7 +203,8 @@ class ProcessRecords(Step):
     @property
     def _columns(self) -> list[str]:
         """The columns that make up a record."""
-        return [*dict.fromkeys((*self.shape.by, *self.shape.columns, *POSITION, *TIMES))]
+        causes = [CAUSE] if self.shape.causes else []
+        return [*dict.fromkeys((*self.shape.by, *self.shape.columns, *POSITION, *TIMES, *causes))]
 
     def _is_drained(self, times: Times) -> bool:
         return self.shape.closes and len(times.drains) > 0

@@ -8,7 +8,7 @@ committed. A record is late if its event time is before its moment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, TOPIC, Clock, StateTable, Times
+from headrace.fold.contract import CAUSE, EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import lowest_ms
@@ -49,16 +49,20 @@ class Released:
         late: np.ndarray = int64(self.records[EVENT], null=HIGHEST) < self.moment_ms
         return late
 
-    def order(self, codes: np.ndarray, ties: Mapping[str, tuple[str, ...]]) -> np.ndarray:
-        """The permutation that sorts them by group, then by time.
+    def order(self, codes: np.ndarray) -> np.ndarray:
+        """The permutation that sorts them by group, then by time, then by place. In: the number of each one's group.
 
-        In: the number of each one's group; by topic the columns by which records of one moment go, before their offsets
+        The place of a node's row is that of its cause: its offset depends on commits.
         """
-        anywhen = pa.repeat(pa.scalar(0, pa.int64()), self.records.num_rows)
-        place = order_of(position_columns(self.records) | {"ingested_ms": anywhen})
-        for topic, columns in ties.items():
-            own = np.flatnonzero(pc.equal(self.records[TOPIC], topic).to_numpy(zero_copy_only=False))
-            place[own] = np.sort(place[own])[_rank_by(self.records.take(pa.array(own)), columns, place[own])]
+        position = position_columns(self.records)
+        nothing = {"ingested_ms": pa.repeat(pa.scalar(0, pa.int64()), self.records.num_rows)}
+        place = order_of(position | nothing)
+        if CAUSE in self.records.column_names:
+            keyed = pa.table(
+                [position["topic"], self.records[CAUSE], pa.array(place)], ["topic", CAUSE, MOMENT]
+            )
+            order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keyed.column_names])
+            place[order.to_numpy()] = np.arange(len(place))
         return np.lexsort((place, self.moment_ms, codes))
 
     def ties(self, codes: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -124,15 +128,6 @@ def release(
     earlier = waiting.select(released.column_names).cast(released.schema)
     commits = np.concatenate([commit[~waits], _first_beyond(clocks, earlier)])
     return Released(pa.concat_tables([released, earlier]), commits), rows.filter(pa.array(waits))
-
-
-def _rank_by(rows: pa.Table, columns: Sequence[str], place: np.ndarray) -> np.ndarray:
-    """The rank of each row by some columns, nulls last, and then by place."""
-    keyed = rows.select([*dict.fromkeys(columns)]).append_column(MOMENT, pa.array(place))
-    order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keyed.column_names])
-    rank = np.empty(len(order), np.int64)
-    rank[order.to_numpy()] = np.arange(len(order))
-    return rank
 
 
 def _first_beyond(clocks: np.ndarray, rows: pa.Table) -> np.ndarray:

@@ -15,7 +15,7 @@ from headrace.description.processor import EPOCH
 from headrace.description.processor_order import TIME
 from headrace.description.stores import KEY_VALUE
 from headrace.description.stores import TIMES as TIMES_OF
-from headrace.fold.contract import PARTITION, TOPIC
+from headrace.fold.contract import CAUSE, PARTITION, TOPIC
 
 MILLISECOND = dt.timedelta(milliseconds=1)
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
@@ -70,7 +70,7 @@ class Shape:
     attempts        how often a record is tried before
     by_time         of records in the order of time the schema of the rows; None: they come in the log's order
     grace_ms        in the order of time, how long a record may come after those that it belongs before
-    ties            in the order of time, by topic the columns by which records of one moment go, before their offsets
+    causes          whether its rows have CAUSE
     """
 
     node: str
@@ -92,7 +92,7 @@ class Shape:
     attempts: int
     by_time: pa.Schema | None
     grace_ms: int = 0
-    ties: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    causes: bool = False
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -128,7 +128,7 @@ class Shape:
             node.attempts,
             inputs if node.order == TIME else None,
             node.grace_ms,
-            node.ties,
+            CAUSE in inputs.names,
         )
 
     @property

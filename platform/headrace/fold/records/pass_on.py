@@ -10,6 +10,7 @@ import pyarrow as pa
 from headrace.description import NamedStream
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CAUSE,
     CLOCK,
     EVENT,
     FATE,
@@ -35,7 +36,7 @@ class PassOn(StatelessStep):
     """Give each record that is kept.
 
     Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time),
-         CLOCK, SEQUENCE (the record's commit), and CHAIN if it came
+         CLOCK, SEQUENCE (the record's commit), and CHAIN and CAUSE if they came
     Law: a row follows from its record alone.
     """
 
@@ -74,7 +75,7 @@ class Records:
 
 def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray | pa.Array]:
     """Some columns of records, and the columns of their place, source and times. See `PassOn`."""
-    source = [CHAIN] if CHAIN in kept.column_names else []
+    source = [name for name in (CHAIN, CAUSE) if name in kept.column_names]
     found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET, *source)}
     found[INGESTED_AT] = moments(int64(kept[INGESTED]))
     return found | {TIMESTAMP: kept[EVENT], CLOCK: kept[STREAM], SEQUENCE: kept[INGESTED]}

@@ -30,6 +30,11 @@ class Lookups(Appended[Lookup]):
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, self.node.waits_for)
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The record."""
+        return POSITION
+
+    @property
     def clock(self) -> RowClock:
         """That of the record; as of event time the deadline, if that is later."""
         return RowClock(CLOCK)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
 from headrace.fold.contract import CLOCK
-from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
-from headrace.operators.contract import Appended, RowClock, Waits
+from headrace.fold.processors.forwarded import DUE, GROUP_HASH, NUMBER, PLACE_IN_COMMIT, PLACE_IN_TIME
+from headrace.operators.contract import POSITION, Appended, RowClock, Waits
 
 
 class Processors(Appended[Processed]):
@@ -26,6 +26,11 @@ class Processors(Appended[Processed]):
     def waits(self) -> Waits:
         """For its timers; a processor that closes waits for a drain, too."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=self.node.closes)
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """The group; timers by when they were due, then records; rows of a call by their number."""
+        return (GROUP_HASH, DUE, *POSITION, NUMBER)
 
     @property
     def clock(self) -> RowClock:

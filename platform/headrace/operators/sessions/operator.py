@@ -23,6 +23,11 @@ class Sessions(OfNode[WindowedAggregate]):
         return ("window_end", KEY, TOPIC, PARTITION)
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The group and the partition: of a clock they have one session."""
+        return (KEY, TOPIC, PARTITION)
+
+    @property
     def clock(self) -> RowClock | None:
         """The time at which the window closes; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)

@@ -18,6 +18,11 @@ class StreamJoins(Appended[StreamJoin]):
         return (*POSITION, *PARTNER, SIDE)
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The records of the pair. Which of them is the later one depends on commits."""
+        return (*POSITION, *PARTNER, SIDE)
+
+    @property
     def clock(self) -> RowClock:
         """That of the later record; if a record leaves alone, its deadline."""
         return RowClock(CLOCK)

@@ -18,6 +18,11 @@ class TimeLimits(Appended[Suppressed]):
         return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start", "__opened_offset")
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The key and its wait."""
+        return (KEY, "window_start", "__opened_ms")
+
+    @property
     def clock(self) -> RowClock | None:
         """The stream time at which the wait is over; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock(EMITTED_AT)

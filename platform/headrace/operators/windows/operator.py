@@ -17,6 +17,11 @@ class Windows(OfNode[WindowedAggregate]):
         return ("window_end", KEY)
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """The group: of a clock it has one window."""
+        return (KEY,)
+
+    @property
     def clock(self) -> RowClock | None:
         """The time at which the window closes; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
