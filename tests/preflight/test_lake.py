@@ -39,7 +39,7 @@ def only_wrong(root: str) -> str:
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize(("format", "age"), [(2, "an older"), (4, "a newer")])
+@pytest.mark.parametrize(("format", "age"), [(FORMAT - 1, "an older"), (FORMAT + 1, "a newer")])
 def test_a_lake_of_another_version_is_refused_before_any_write(lake: Lake, format: int, age: str) -> None:
     small_files.write_json(f"{lake.root}/format.json", {"format": format})
     assert f"{age} version of Headrace has written it (format {format})" in only_wrong(lake.root)

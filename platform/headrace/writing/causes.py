@@ -25,7 +25,8 @@ NOTHING = pa.scalar(b"", pa.binary())
 
 def places_of(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
     """The place of each row's cause. In: columns  those that tell it, in their order (see `Operator.cause`)."""
-    parts = [part for name in columns if name in rows.column_names for part in _parts(rows, name, columns)]
+    parts = [pa.repeat(NOTHING, rows.num_rows)]
+    parts += [part for name in columns if name in rows.column_names for part in _parts(rows, name, columns)]
     return whole(pc.binary_join_element_wise(*(pc.fill_null(part, NOTHING) for part in parts), NOTHING))
 
 
