@@ -94,6 +94,7 @@ LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "run": (["--until-caught-up"], {"headrace.cli.running.open_runtime": gives(RUNTIME)}),
     "demo": ([], {"headrace.local.demo.run_demo": prints("starting a broker", "[bold]ready[/]")}),
+    "dev": ([], {"headrace.local.dev.run_dev": prints("starting a broker")}),
     "demo-once": ([], {"headrace.local.demo_once.run_demo_once": prints("1. produced", ends=True)}),
     "describe": ([NODE], {}),
     "preview": ([NODE], {"headrace.cli.previewing.preview": gives(Preview((STAGE,)))}),

@@ -6,6 +6,7 @@ from headrace.cli.configuring import config
 from headrace.cli.dead_letters import redrive, show_dead_letters, show_records, show_refused
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
+from headrace.cli.developing import develop
 from headrace.cli.erasures import pending_erasures
 from headrace.cli.failing import show_failing
 from headrace.cli.groups import in_groups
@@ -23,6 +24,7 @@ from headrace.cli.version import options_of_all
 app.callback()(options_of_all)
 app.command("demo")(demo)
 app.command("demo-once")(demo_once)
+app.command("dev")(develop)
 app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)

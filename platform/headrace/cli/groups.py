@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typer.models import CommandInfo
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Run": ("run", "demo", "demo-once"),
+    "Run": ("run", "dev", "demo", "demo-once"),
     "Look": (
         *("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
         *("records", "refused", "failing", "erasures"),

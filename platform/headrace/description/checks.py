@@ -8,6 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.aggregates import NUMERIC, ORDERED, Aggregate
+from headrace.description.printed_sink import printed_if_asked
 from headrace.description.schema import is_numeric, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
@@ -144,7 +145,7 @@ def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
     for name in names:
         if names.count(name) > 1:
             raise DescriptionError(f"to: two sinks are named '{name}'.", hint="Deliver to it once.")
-    return tuple(sinks)
+    return printed_if_asked(sinks)
 
 
 def _check_method(sink: object, method: str, arguments: Sequence[str]) -> None:

@@ -6,10 +6,8 @@ import datetime as dt
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
-import urllib.request
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from headrace.errors import TerminalError
 from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
 from headrace.local.brokers import Brokers
+from headrace.local.dagster_ui import require_free, wait_for_ui
 from headrace.local.demo_cluster import beyond_one_machine
 from headrace.local.demo_progress import ShownProgress, standing
 from headrace.local.postgres import Postgres
@@ -57,7 +56,7 @@ def run_demo(
     """
     console = console or Console()
     home = project_root() / ".headrace" / ("demo-cluster" if cluster else "demo")
-    _require_free(port)
+    require_free(port)
     if fresh:
         shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)
@@ -100,18 +99,10 @@ def run_demo(
             cwd=project_root(),
         )
         stack.callback(_stop, console, dagster, port)
-        _wait_for_ui(dagster, port, home / "dagster.log")
+        wait_for_ui(dagster, port, home / "dagster.log")
         console.print(_invitation(port, home, report, metrics_port, registry.url), soft_wrap=True)
         console.print(second_terminal(settings), soft_wrap=True, markup=False)
         _show_progress(console, dagster)
-
-
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise TerminalError(
-                f"Port {port} is taken.", hint='Another demo may be running; or: make demo ARGS="--port 3001"'
-            )
 
 
 def _fill(console: Console, bootstrap: str) -> None:
@@ -149,23 +140,6 @@ def _partitions_start(home: Path) -> str:
         first = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=HISTORY_DAYS)
         noted.write_text(first.isoformat())
     return noted.read_text()
-
-
-def _wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline:
-        if dagster.poll() is not None:
-            raise TerminalError("Dagster did not start.", detail=_tail(log), hint=f"Read {log}.")
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2):
-            return
-        time.sleep(0.5)
-    raise TerminalError(
-        "Dagster's UI did not answer within three minutes.", detail=_tail(log), hint=f"Read {log}."
-    )
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
 
 
 def _invitation(port: int, home: Path, report: str, metrics_port: str, registry: str) -> str:

@@ -97,7 +97,7 @@ class Workbench:
             producer.produce(
                 topic.name,
                 body,
-                _key(topic, value, key),
+                key_bytes(topic, value, key),
                 timestamp=stamp,
                 on_delivery=lambda error, _: refused.append(str(error)) if error is not None else None,
             )
@@ -178,7 +178,7 @@ def _milliseconds(at: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
-def _key(topic: Topic, value: Mapping[str, Any] | None, given: Any) -> bytes | None:
+def key_bytes(topic: Topic, value: Mapping[str, Any] | None, given: Any) -> bytes | None:
     """A record's key as bytes: text if it is one STRING column, else JSON."""
     if not topic.key_columns:
         return None

@@ -1,0 +1,46 @@
+"""Dagster's UI as a process of this machine: its port, its start, its log."""
+
+from __future__ import annotations
+
+import socket
+import time
+import urllib.request
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+
+def require_free(port: int) -> None:
+    """Raise TerminalError when something listens at the port of the UI."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise TerminalError(
+                f"Port {port} is taken.", hint="Another demo may be running; or name another one: --port 3001"
+            )
+
+
+def wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Return when the UI answers.
+
+    Raises: TerminalError when Dagster ends, or is silent for three minutes
+    """
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        if dagster.poll() is not None:
+            raise TerminalError("Dagster did not start.", detail=tail_of(log), hint=f"Read {log}.")
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2):
+            return
+        time.sleep(0.5)
+    raise TerminalError(
+        "Dagster's UI did not answer within three minutes.", detail=tail_of(log), hint=f"Read {log}."
+    )
+
+
+def tail_of(log: Path) -> str:
+    """The last lines of a log; none if there is none."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""

@@ -1,0 +1,78 @@
+"""The traffic of `headrace dev`: every second the records of the project's own `traffic.py`, or samples of the schemas."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from headrace.description import is_of_kafka
+from headrace.local.samples import sample_records
+from headrace.local.topics import create_topics
+from headrace.local.workbench import key_bytes
+from headrace.nodes.topics import topics_of
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from headrace.description import Node, Topic
+
+PARTITIONS, EVERY_SECONDS = 3, 1.0
+Records = Callable[[int], Iterable[tuple[str, Any, Any, int]]]
+
+
+def main(bootstrap: str, *, sends: bool = True) -> None:
+    """Make the topics, and send records until the process ends. In: sends  False: only make the topics."""
+    sys.path.insert(0, str(Path.cwd()))
+    pipeline = Settings().pipeline
+    nodes = load_pipeline(pipeline)
+    topics = {name: topic for name, topic in topics_of(nodes).items() if is_of_kafka(topic)}
+    create_topics(bootstrap, dict.fromkeys([*topics, *_sink_topics(nodes)], PARTITIONS))
+    if not sends:
+        return
+    records = _records(pipeline, topics)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    while True:
+        for topic, key, value, timestamp_ms in records(round(time.time() * 1000)):
+            body = None if value is None else json.dumps(value).encode()
+            producer.produce(topic, body, key_bytes(topics[topic], value, key), timestamp=timestamp_ms)
+        producer.flush(10)
+        time.sleep(EVERY_SECONDS)
+
+
+def _sink_topics(nodes: Iterable[Node]) -> list[str]:
+    named = (getattr(sink, "topic", None) for node in nodes for sink in node.sinks)
+    return [name for name in named if isinstance(name, str)]
+
+
+def _records(pipeline: str, topics: dict[str, Topic]) -> Records:
+    """The function of the project's file; without one samples of each topic of JSON."""
+    module = f"{pipeline}.traffic"
+    if find_spec(pipeline) is not None and _is_there(module):
+        found: Records = importlib.import_module(module).records
+        return found
+
+    def samples(now_ms: int) -> Iterable[tuple[str, Any, Any, int]]:
+        for topic in topics.values():
+            if topic.format == "json":
+                for row in sample_records(topic, now_ms // 1000, now_ms):
+                    yield topic.name, None, row, now_ms
+
+    return samples
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the pipeline is no package
+        return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sends=sys.argv[2:] != ["topics"])

@@ -1,0 +1,77 @@
+"""`headrace dev`: its settings, its sinks and its sample records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from headrace.description.printed_sink import PrintedSink
+from headrace.local.dev import private_settings
+from headrace.local.dev_traffic import _records
+from headrace.local.samples import sample_records
+from headrace.local.workbench import key_bytes
+
+pytestmark = pytest.mark.fast
+VIEWS = hr.Topic(
+    "views",
+    key="user STRING",
+    value="page STRUCT<url: STRING, words: ARRAY<STRING>>, ts BIGINT NOT NULL, price DECIMAL(9,2), ok BOOLEAN, day DATE",
+    timestamp="ts",
+)
+
+
+def test_the_settings_of_a_deployment_are_read_and_nothing_speaks_in_its_name(tmp_path: Path) -> None:
+    production = {
+        "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
+        "HEADRACE_KAFKA_GROUP": "headrace",
+        "HEADRACE_LAKE": "s3://production/lake",
+        "HEADRACE_POSTGRES_DSN": "postgresql://production",
+        "HEADRACE_SLACK_TOKEN": "secret",
+        "HEADRACE_SMTP_HOST": "mail",
+        "DAGSTER_POSTGRES_URL": "postgresql://dagster",
+        "DAGSTER_HOME": "/opt/dagster",
+    }
+    assert private_settings(tmp_path, production) == {
+        "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
+        "HEADRACE_KAFKA_GROUP": "",  # no offsets are committed
+        "HEADRACE_LAKE": f"file:{tmp_path}/lake",
+        "HEADRACE_POSTGRES_DSN": "postgresql://production",
+        "HEADRACE_PRINT_SINKS": f"{tmp_path}/sinks.jsonl",
+        "DAGSTER_HOME": f"{tmp_path}/dagster",
+        "PYTHONUNBUFFERED": "1",
+    }
+    assert "HEADRACE_PRINT_SINKS" not in private_settings(tmp_path, None)
+
+
+def test_with_the_variable_no_node_has_a_sink_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_PRINT_SINKS", str(tmp_path / "sinks"))
+    totals = VIEWS.group_by("user").aggregate(n=hr.count()).to(hr.KafkaSink("totals")).named("totals")
+    named = VIEWS.to(hr.KafkaSink("copies")).to(hr.PostgresSink("copies")).named("copies")
+    table = VIEWS.table().to(hr.KafkaSink("latest")).named("latest")
+    for node, names in ((totals, ["kafka-totals"]), (table, ["kafka-latest"])):
+        assert [sink.name for sink in node.sinks] == names
+    assert len(named.sinks) == 2
+    assert all(isinstance(each, PrintedSink) for node in (totals, named, table) for each in node.sinks)
+
+
+def test_sample_records_are_what_the_schema_says() -> None:
+    (first, *_) = rows = [*sample_records(VIEWS, 7, 1_700_000_000_000)]
+    assert rows == [*sample_records(VIEWS, 7, 1_700_000_000_000)]
+    assert rows != [*sample_records(VIEWS, 8, 1_700_000_000_000)]
+    assert list(first) == ["user", "page", "ts", "price", "ok", "day"]
+    assert first["ts"] == 1_700_000_000_000
+    assert set(first["page"]) == {"url", "words"}
+    assert key_bytes(VIEWS, first, None) == first["user"].encode()
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_a_project_without_traffic_of_its_own_has_samples_of_each_topic() -> None:
+    send = _records("tests.project.no_such_module", {"views": VIEWS})
+    records = [*send(1_700_000_000_000)]
+    assert {topic for topic, *_ in records} == {"views"}
+    assert {timestamp for *_, timestamp in records} == {1_700_000_000_000}
