@@ -34,7 +34,11 @@ def new_project(
 ) -> None:
     """Make a project: a pipeline, its tests, a demo, what Dagster loads, a Makefile, CI and a compose file."""
     folder = make_project(name, Path.cwd())
-    tell(f"Made {folder}. Next: cd {name} && make test, then make demo.", project=name, folder=folder)
+    tell(
+        f"Made {folder}. Next: cd {name} && make test, then make demo, then make dev.",
+        project=name,
+        folder=folder,
+    )
 
 
 def make_project(name: str, parent: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 import urllib.request
@@ -39,6 +40,16 @@ def wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise TerminalError(
         "Dagster's UI did not answer within three minutes.", detail=tail_of(log), hint=f"Read {log}."
     )
+
+
+def reload_code(port: int) -> None:
+    """Let the UI show the definitions as the files are now; it shows those before if it does not answer."""
+    asked = json.dumps({"query": "mutation { reloadWorkspace { __typename } }"}).encode()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/graphql", asked, {"Content-Type": "application/json"}
+    )
+    with suppress(OSError), urllib.request.urlopen(request, timeout=60) as answer:
+        answer.read()
 
 
 def tail_of(log: Path) -> str:

@@ -59,7 +59,7 @@ def standing(instance: DagsterInstance) -> Standing:
         return Standing(awaited=NO_RUN)
     nodes = load_pipeline(Settings().pipeline)
     keys = [*map(log_key, topics_of(nodes).values()), *map(stream_key, nodes)]
-    reports = {key.to_user_string(): _observed(instance, key) for key in keys}
+    reports = {key.to_user_string(): _observed(instance, key, newest[0].run_id) for key in keys}
     silent = tuple(name for name, figures in reports.items() if figures is None)
     figures = {name: each for name, each in reports.items() if each is not None}
     states = {name: str(each.get("state", "reports")) for name, each in figures.items()}
@@ -137,10 +137,10 @@ class ShownProgress:
         self._console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
 
 
-def _observed(instance: DagsterInstance, key: AssetKey) -> Mapping[str, Any] | None:
-    """The figures that the asset reported last; None: nothing yet."""
+def _observed(instance: DagsterInstance, key: AssetKey, run_id: str) -> Mapping[str, Any] | None:
+    """The figures that a run reported last of an asset; None: nothing yet."""
     records = instance.fetch_observations(key, limit=1).records
-    if not records or records[0].asset_observation is None:
+    if not records or records[0].run_id != run_id or records[0].asset_observation is None:
         return None
     return {name: each.value for name, each in records[0].asset_observation.metadata.items()}
 

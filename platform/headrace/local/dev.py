@@ -1,7 +1,7 @@
 """`headrace dev`: a project on this machine while it is written. A saved file is planned, applied, and runs.
 
-The parts are processes of their own, so that each start reads the code anew: the stream (`headrace run`), the traffic, and
-Dagster's UI. Spark and the broker are those of a deployment.
+The parts are processes of their own, so that each start reads the code again: the stream, which is a run of Dagster, the
+traffic, and Dagster's UI. Spark and the broker are those of a deployment.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,13 @@ from typing import TYPE_CHECKING
 from headrace.description.printed_sink import VARIABLE as PRINT_SINKS
 from headrace.local import lifeline
 from headrace.local.broker import Broker
-from headrace.local.dagster_ui import require_free, tail_of, wait_for_ui
+from headrace.local.dagster_ui import reload_code, require_free, tail_of, wait_for_ui
 from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.settings_file import read_settings_file, second_terminal, write_settings
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rich.console import Console
 
@@ -40,7 +41,9 @@ from headrace.settings import Settings, load_pipeline
 defs = build_definitions(load_pipeline(Settings().pipeline), partitions_start="2026-01-01")
 """
 DAGSTER = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
-COMMAND = [sys.executable, "-c", "from headrace.cli import main; main()"]
+TRAFFIC = "traffic.py"
+# Lines of a plan that say nothing to somebody whose changes are applied at once.
+NOTICED = re.compile(r": unchanged$|^To (re)?build .*: headrace apply|^Nothing is to be applied")
 
 
 def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> None:
@@ -52,7 +55,8 @@ def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> No
     """
     name = "dev" if source is None else f"dev-{source.stem}"
     home = Path.cwd() / ".headrace" / name
-    home.mkdir(parents=True, exist_ok=True)
+    (home / "dagster").mkdir(parents=True, exist_ok=True)
+    (home / "dagster" / "dagster.yaml").write_text(DAGSTER, encoding="utf-8")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     if ui:
@@ -75,7 +79,7 @@ def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> No
             _start_ui(stack, home, port, console)
         console.print(second_terminal(write_settings(home, settings)), soft_wrap=True, markup=False)
         console.print(f"Save a file of '{Settings().pipeline}', and it is applied. Ctrl-C stops everything.")
-        dev.follow()
+        dev.follow(applied=partial(reload_code, port) if ui else lambda: None)
 
 
 def private_settings(home: Path, source: Mapping[str, str] | None) -> dict[str, str]:
@@ -100,31 +104,26 @@ class _Parts:
     def __init__(self, home: Path, console: Console, *, sends: bool) -> None:
         self._home, self._console, self._sends = home, console, sends
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._printed = 0
+        self._notices = Path(os.environ.get(PRINT_SINKS) or home / "notices")
+        self._printed = self._notices.stat().st_size if self._notices.exists() else 0
         self._files = self._watched()
 
-    def apply(self) -> None:
-        """Plan the pipeline, and start it if nothing is refused; what runs goes on until then."""
-        code, plan = self._run("plan")
-        words = [line for line in plan.splitlines() if line and not line.endswith(": unchanged")]
-        self._console.print("\n".join(words), soft_wrap=True, markup=False)
+    def apply(self) -> bool:
+        """Plan the pipeline, and start it if nothing is refused; what runs goes on until then. Out: if it was started."""
+        code, plan = self._run_plan()
+        words = [line for line in plan.splitlines() if line and not NOTICED.search(line)]
+        self._console.print("\n".join(words) or "No table changes.", soft_wrap=True, markup=False)
         if code:
             self._console.print("Nothing was changed: correct the file, and save it.")
-            return
+            return False
         self.stop()
-        if words[-1:] != ["Nothing is to be applied."]:
-            code, applied = self._run("apply")
-            self._console.print(applied, soft_wrap=True, markup=False)
-            if code:
-                return
-        if self._sends:
-            traffic = [sys.executable, "-m", "headrace.local.dev_traffic", os.environ[KAFKA]]
-            subprocess.run([*traffic, "topics"], check=True)
-            self._start("traffic", traffic)
-        self._start("stream", [*COMMAND, "run"])
+        bootstrap = os.environ[KAFKA] if self._sends else ""
+        self._start("stream", [str(self._notices), bootstrap])
+        self._start_traffic()
+        return True
 
-    def follow(self) -> None:
-        """Apply each saved change, and print what sinks would get; until Ctrl-C."""
+    def follow(self, applied: Callable[[], None]) -> None:
+        """Apply each saved change, and print what the stream says; until Ctrl-C. In: applied  is called after each."""
         while True:
             time.sleep(EVERY_SECONDS)
             files = self._watched()
@@ -132,51 +131,61 @@ class _Parts:
                 changed = sorted({path.name for path, _ in files ^ self._files})
                 self._files = files
                 self._console.print(f"{time.strftime('%H:%M:%S')}  {', '.join(changed)} changed")
-                self.apply()
-            self._print_sinks()
+                if changed == [TRAFFIC]:
+                    self._start_traffic()
+                elif self.apply():
+                    applied()
+            self._print_notices()
             for name in [name for name, each in self._running.items() if each.poll() is not None]:
                 del self._running[name]
                 words = tail_of(self._home / f"{name}.log")
-                self._console.print(
-                    f"The {name} ended; save a file to start it again.\n{words}", markup=False
-                )
+                again = f"The {name} ended; save a file to start it again. Its log is {self._home / name}.log"
+                self._console.print(f"{words}\n{again}", markup=False, soft_wrap=True)
 
     def stop(self) -> None:
         """Stop the stream, which finishes its micro-batches, and the traffic."""
         for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
             lifeline.stop(process, patience_s=DRAIN_SECONDS)
         self._running = {}
 
-    def _start(self, name: str, command: list[str]) -> None:
-        log = self._home / f"{name}.log"
-        self._running[name] = lifeline.spawn(command, log=log, cwd=Path.cwd())
+    def _start(self, name: str, arguments: list[str]) -> None:
+        command = [sys.executable, "-m", f"headrace.local.dev_{name}", *arguments]
+        self._running[name] = lifeline.spawn(command, log=self._home / f"{name}.log", cwd=Path.cwd())
 
-    def _run(self, command: str) -> tuple[int, str]:
-        done = subprocess.run([*COMMAND, command], capture_output=True, text=True, check=False)
+    def _start_traffic(self) -> None:
+        if "traffic" in self._running:
+            lifeline.stop(self._running.pop("traffic"))
+        if self._sends:
+            self._start("traffic", [os.environ[KAFKA]])
+
+    def _run_plan(self) -> tuple[int, str]:
+        command = [sys.executable, "-c", "from headrace.cli import main; main()", "plan"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, (done.stdout + (done.stderr if done.returncode else "")).strip()
 
     def _watched(self) -> frozenset[tuple[Path, int]]:
         spec = find_spec(Settings().pipeline)
         places = (spec.submodule_search_locations or []) if spec else []
-        paths = [path for place in places for path in Path(place).glob("*.py")]
+        paths = [path for place in places for path in Path(place).rglob("*.py")]
         if spec is not None and spec.origin is not None and not places:
             paths.append(Path(spec.origin))
         return frozenset((path, path.stat().st_mtime_ns) for path in paths if path.exists())
 
-    def _print_sinks(self) -> None:
-        path = Path(os.environ.get(PRINT_SINKS, ""))
-        if path.is_file():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            for line in lines[self._printed :]:
-                self._console.print(line, soft_wrap=True, markup=False)
-            self._printed = len(lines)
+    def _print_notices(self) -> None:
+        if not self._notices.exists():
+            return
+        with self._notices.open("rb") as file:
+            file.seek(self._printed)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._printed += len(whole + end)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            self._console.print(line, soft_wrap=True, markup=False)
 
 
 def _start_ui(stack: ExitStack, home: Path, port: int, console: Console) -> None:
     """Dagster's UI over the project's definitions, or over its nodes where it has none."""
-    folder = home / "dagster"
-    folder.mkdir(exist_ok=True)
-    (folder / "dagster.yaml").write_text(DAGSTER, encoding="utf-8")
     pipeline = Settings().pipeline
     module = f"{pipeline}.definitions"
     if _has(module):

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +27,12 @@ PARTITIONS, EVERY_SECONDS = 3, 1.0
 Records = Callable[[int], Iterable[tuple[str, Any, Any, int]]]
 
 
-def main(bootstrap: str, *, sends: bool = True) -> None:
-    """Make the topics, and send records until the process ends. In: sends  False: only make the topics."""
+def main(bootstrap: str) -> None:
+    """Make the topics, and send records until the process ends."""
     sys.path.insert(0, str(Path.cwd()))
     pipeline = Settings().pipeline
     nodes = load_pipeline(pipeline)
-    topics = {name: topic for name, topic in topics_of(nodes).items() if is_of_kafka(topic)}
-    create_topics(bootstrap, dict.fromkeys([*topics, *_sink_topics(nodes)], PARTITIONS))
-    if not sends:
-        return
+    topics = make_topics(nodes, bootstrap)
     records = _records(pipeline, topics)
     producer = Producer({"bootstrap.servers": bootstrap})
     while True:
@@ -44,6 +41,13 @@ def main(bootstrap: str, *, sends: bool = True) -> None:
             producer.produce(topic, body, key_bytes(topics[topic], value, key), timestamp=timestamp_ms)
         producer.flush(10)
         time.sleep(EVERY_SECONDS)
+
+
+def make_topics(nodes: Sequence[Node], bootstrap: str) -> dict[str, Topic]:
+    """Make the topics that nodes read, and those of their sinks. Out: the former, by name."""
+    topics = {name: topic for name, topic in topics_of(nodes).items() if is_of_kafka(topic)}
+    create_topics(bootstrap, dict.fromkeys([*topics, *_sink_topics(nodes)], PARTITIONS))
+    return topics
 
 
 def _sink_topics(nodes: Iterable[Node]) -> list[str]:
@@ -75,4 +79,4 @@ def _is_there(module: str) -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sends=sys.argv[2:] != ["topics"])
+    main(sys.argv[1])

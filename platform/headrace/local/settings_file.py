@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 NAME = "settings.env"
 
@@ -47,4 +49,11 @@ def read_settings_file(path: Path) -> dict[str, str]:
 
 def second_terminal(path: Path) -> str:
     """The line that gives these settings to a shell, and the commands that follow."""
-    return f"In a second terminal: set -a; . {shlex.quote(str(path))}; set +a; headrace status"
+    return f"In a second terminal: set -a; . {shlex.quote(str(path))}; set +a; {_command()} status"
+
+
+def _command() -> str:
+    """The command by which a shell runs this Headrace: its path, unless the shell finds the same by its name."""
+    own = Path(sys.executable).with_name("headrace")
+    named = shutil.which("headrace")
+    return shlex.quote(str(own)) if own.exists() and (named is None or Path(named) != own) else "headrace"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import sysconfig
 import tomllib
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from headrace.description import Node
-from headrace.errors import TerminalError
+from headrace.errors import HeadraceError, TerminalError
 from headrace.settings.environment import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -70,21 +72,48 @@ def _unreadable(described: Path, detail: str) -> TerminalError:
 def load_pipeline(module: str) -> list[Node]:
     """The nodes that a module defines, in the order of its lines; of a package, those of all its modules.
 
-    Raises: TerminalError when there is no such module or it defines no named node.
+    Raises: TerminalError when there is no such module, its code fails, or it defines no named node. An error of a
+            description has the file and the line in its detail
     """
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise TerminalError(
+        package = importlib.import_module(module)
+        names = [name for _, name, _ in pkgutil.iter_modules(getattr(package, "__path__", []), f"{module}.")]
+        modules = [package, *map(importlib.import_module, names)]
+    except HeadraceError as error:
+        error.detail = "\n".join(line for line in (_place(error), error.detail) if line)
+        raise
+    except Exception as error:
+        raise _not_loaded(module, error) from error
+    return nodes_in(modules, module)
+
+
+def _not_loaded(module: str, error: Exception) -> TerminalError:
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return TerminalError(
             f"There is no module {module!r} to read the pipeline from.",
             detail=str(error),
             hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
-        ) from error
-    names = [name for _, name, _ in pkgutil.iter_modules(getattr(found, "__path__", []), f"{module}.")]
-    modules = [found, *map(importlib.import_module, names)]
-    return nodes_in(modules, module)
+        )
+    return TerminalError(
+        f"The module {module!r} cannot be loaded: {type(error).__name__}: {error}", detail=_place(error)
+    )
+
+
+def _place(error: Exception) -> str | None:
+    """The newest line of the pipeline's own files that led to an error; None if none did."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_of_pipeline(each.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else None
+
+
+def _is_of_pipeline(filename: str) -> bool:
+    """True if a file lies neither in Headrace nor in Python's library or another package."""
+    path = Path(filename)
+    is_installed = "site-packages" in path.parts or filename.startswith(("<", sysconfig.get_path("stdlib")))
+    return not is_installed and not path.is_relative_to(Path(__file__).parents[1])
 
 
 def nodes_in(modules: Sequence[ModuleType], name: str) -> list[Node]:

@@ -1,0 +1,128 @@
+"""`headrace dev` as a process: a broker, traffic, the stream and Dagster; a saved change is applied; Ctrl-C ends all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.new_project import make_project
+from headrace.local import lifeline
+from headrace.local.broker_config import free_port
+from headrace.local.settings_file import read_settings_file
+from headrace.local.topics import records_in
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
+HEADRACE = [
+    sys.executable,
+    "-c",
+    "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()",
+]
+PATIENCE_SECONDS = 150.0
+ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
+
+
+class Dev:
+    """A `headrace dev` that runs, and what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process, self._log, self._read = process, log, 0
+
+    def wait_for(self, words: str) -> str:
+        """What it printed since the last call, as soon as that has these words."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while words not in (text := self._log.read_text()[self._read :]):
+            assert self.process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.2)
+        self._read += len(text)
+        return text
+
+
+@contextmanager
+def dev(project: Path, log: Path, *options: str) -> Iterator[Dev]:
+    """A `headrace dev` in a project; Ctrl-C at the end has to end each of its processes."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_KAFKA")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*HEADRACE, "dev", *options], cwd=project, env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield Dev(process, log)
+        below = lifeline.descendants(process.pid)
+        assert below
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 0, log.read_text()
+        assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    finally:
+        lifeline.stop(process)
+
+
+def assets(port: int) -> dict[str, bool]:
+    """The assets that the UI shows, and whether each has been materialized."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/graphql",
+        json.dumps({"query": ASSETS}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        nodes = json.load(answer)["data"]["assetNodes"]
+    return {"/".join(each["assetKey"]["path"]): bool(each["assetMaterializations"]) for each in nodes}
+
+
+def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
+    project, port = make_project("my_streams", tmp_path), free_port()
+    payments = project / "my_streams" / "payments.py"
+    with dev(project, tmp_path / "dev.out", "--port", str(port)) as running:
+        shown = running.wait_for("stream/alerts_stream: running")
+        assert "starting a Kafka broker and a schema registry: no Kafka is configured" in shown
+        assert "node alerts: new" in shown
+        settings = read_settings_file(project / ".headrace" / "dev" / "settings.env")
+        assert f"set -a; . {project / '.headrace' / 'dev' / 'settings.env'}; set +a" in shown
+        status = subprocess.run(
+            [*HEADRACE, "status", "--json"], cwd=project, env={**os.environ, **settings}, capture_output=True
+        )
+        log, *_ = map(json.loads, status.stdout.splitlines())
+        assert (log["asset"], log["running"]) == ("log/payments", True)
+        assert log["records"]["delivered"] >= 10
+        assert assets(port)["log/payments"]
+
+        code = payments.read_text()
+        payments.write_text(code.replace('group_by("shop")', 'group_by("shp")'))
+        shown = running.wait_for("Nothing was changed: correct the file, and save it.")
+        assert "payments.py changed" in shown
+        assert "column 'shp' does not exist" in shown
+        assert f"{payments}:9: " in shown
+        totals = 'totals = payments.group_by("shop").aggregate(n=hr.count()).named("totals")\n'
+        payments.write_text(code.replace("declined >= 3", "declined >= 1") + totals)
+        shown = running.wait_for("stream/totals_stream: running")
+        assert "step removed: where declined >= 3" in shown
+        assert "node totals: new" in shown
+        assert "applied in " in shown
+        assert "totals" in assets(port)
+
+        _reads_production(tmp_path, settings["HEADRACE_KAFKA_BOOTSTRAP_SERVERS"])
+
+
+def _reads_production(tmp_path: Path, bootstrap: str) -> None:
+    """With `--from` the topics are read into a private lake, and rows of sinks are printed."""
+    project = make_project("readers", tmp_path)
+    with (project / "readers" / "payments.py").open("a") as code:
+        code.write('pages = payments.where("declined").to(hr.KafkaSink("pages")).named("pages")\n')
+    lines = (f"HEADRACE_KAFKA_BOOTSTRAP_SERVERS={bootstrap}", "HEADRACE_LAKE=s3://production/lake")
+    (project / "production.env").write_text("\n".join(lines))
+    with dev(project, tmp_path / "from.out", "--no-ui", "--from", "production.env") as running:
+        shown = running.wait_for("kafka-pages <- pages: ")
+        assert "starting a Kafka broker" not in shown
+        running.wait_for('"declined":true')
+    assert (project / ".headrace" / "dev-production" / "lake" / "tables" / "pages").is_dir()
+    assert records_in(bootstrap, "pages") == 0
