@@ -71,7 +71,7 @@ def catch_up(
 
     In:     check  raises when the tables are not what they must be; None: not checked
     """
-    folded_at, stream = [], f"stream/{node.required_name}"
+    folded_at, stream = [], f"stream/{node.required_name}_stream"
 
     def on_step(asset: str, step: str) -> None:
         if (asset, step) == (stream, "after state"):

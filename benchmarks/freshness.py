@@ -226,7 +226,9 @@ def _run(
 def read_latencies(spark: SparkSession, lake: Lake, node: Node, seen: Seen, history: History) -> None:
     """Where each record's time went, from the commits of its log and of its node."""
     name = node.required_name
-    folded = _done(history.of(lake.state(name), f"node/{name}"), seen.steps[f"stream/{name}", "after state"])
+    folded = _done(
+        history.of(lake.state(name), f"node/{name}"), seen.steps[f"stream/{name}_stream", "after state"]
+    )
     parts, produced = [], []
     for topic in node.topics:
         commits = history.of(lake.log(topic.name), f"log/{topic.name}")

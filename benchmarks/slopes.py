@@ -182,7 +182,7 @@ def _little(spark: SparkSession, lake: Lake, broker: Broker, kafka: KafkaSetting
             runtime.run_until_caught_up(poll_seconds=0.2)
     finally:
         runtime.drain()
-    node = f"stream/{trial.node.required_name}"
+    node = f"stream/{trial.node.required_name}_stream"
     return steps[f"{node}: after state"] - steps[f"log/{trial.topic}: after log commit"]
 
 

@@ -47,7 +47,7 @@ from headrace.orchestration.streams import POLL_SECONDS, StreamConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCATION = Path(__file__).with_name("ui_location.py")
-ASSETS = ("log/readings", "stream/reading_counts")
+ASSETS = ("log/readings", "stream/reading_counts_stream")
 OBSERVED, MATERIALIZED = "ASSET_OBSERVATION", "ASSET_MATERIALIZATION"
 CHECKED = "ASSET_CHECK_EVALUATION"
 OF_CHECKS = "of the run that judges"

@@ -28,7 +28,7 @@ def test_a_full_node_waits_for_a_higher_bound_and_goes_on_when_it_is_set(
     full = hr.until_window_closes(max_records=2, when_full="shut_down")
     node = replace(counts_of(topic), suppression=full)
     run = Running(spark, lake, kafka.bootstrap_servers, node)
-    log, stream = f"log/{topic}", "stream/reading_counts"
+    log, stream = f"log/{topic}", "stream/reading_counts_stream"
     try:
         produce(kafka, topic, [reading(0, 0, sensor=name) for name in "abc"])
         for bound, more in ((2, "d"), (3, "e")):

@@ -52,7 +52,7 @@ def test_a_loss_stops_the_log_until_it_is_accepted_and_is_then_recorded(
             f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
         ]
         # The node is not hurt by its log's failure.
-        run.poll_until(lambda s: s["stream/reading_counts"].state == "running")
+        run.poll_until(lambda s: s["stream/reading_counts_stream"].state == "running")
     assert run.offsets() == {0: list(range(10)), 1: list(range(10))}
 
     assert accept_gap(spark, lake, run.node.topics[0], settings) == {0: (10, 14)}

@@ -38,7 +38,7 @@ def test_a_silent_topic_holds_back_neither_a_deadline_nor_a_drain(
 
     try:
         produce(kafka, busy.name, [*minutes(0, 0, 4), reading(0, 0, sensor="idle")])
-        run.poll_until(lambda s: s["stream/reading_batches"].batches > 0 and len(closed()) == 3)
+        run.poll_until(lambda s: s["stream/reading_batches_stream"].batches > 0 and len(closed()) == 3)
         assert closed()["idle", "wait", 1] == 1
         produce(kafka, silent.name, [Record(0, b"s1", b'{"value": 1.0}', 0)])
         produce(kafka, busy.name, [reading(0, 9, sensor="s2")])

@@ -54,7 +54,7 @@ def test_a_node_and_its_log_move_to_another_run_and_the_rest_stays_behind(
     send(0)
     with hosting(counts, totals) as before, hosting(totals) as moved:
         before.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
-        assert states(moved) == {f"log/{topic}": "waiting", "stream/reading_totals": "waiting"}
+        assert states(moved) == {f"log/{topic}": "waiting", "stream/reading_totals_stream": "waiting"}
         assert all(f"process {os.getpid()} on" in (status.error or "") for status in moved.poll())
         send(1)
         before.drain(30)
@@ -66,7 +66,7 @@ def test_a_node_and_its_log_move_to_another_run_and_the_rest_stays_behind(
                 assert time.monotonic() < deadline, {**states(moved), **states(stayed)}
                 moved.poll()
                 stayed.poll()
-            assert states(stayed) == {f"log/{topic}": "waiting", "stream/reading_counts": "running"}
+            assert states(stayed) == {f"log/{topic}": "waiting", "stream/reading_counts_stream": "running"}
             moved.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     views = Views(spark, lake)
     for node in (counts, totals):

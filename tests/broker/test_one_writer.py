@@ -46,7 +46,7 @@ def test_a_second_runtime_is_refused_and_takes_over_when_the_first_is_killed(
             refused = run.poll_until(lambda s: all(status.state == "failed" for status in s.values()))
         holder = f"is already being written by process {first.process.pid} on {socket.gethostname()}."
         assert (refused[f"log/{topic}"].error or "").splitlines()[0] == f"Log '{topic}' {holder}"
-        assert (refused["stream/reading_counts"].error or "").splitlines()[
+        assert (refused["stream/reading_counts_stream"].error or "").splitlines()[
             0
         ] == f"Node 'reading_counts' {holder}"
 

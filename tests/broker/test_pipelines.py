@@ -83,18 +83,18 @@ def test_a_node_is_read_by_its_name_from_another_pipeline(
         statuses = {status.asset: status for status in reader.poll()}
         assert {status.state for status in statuses.values()} == {"waiting"}
         assert "Waits for node 'reading_counts', which no pipeline has written" in (
-            statuses["stream/few"].error or ""
+            statuses["stream/few_stream"].error or ""
         )
         for first in (0, 10):
             for partition in (0, 1):
                 produce(kafka, topic, minutes(partition, first, first + 9))
             with pipeline(spark, lake, kafka, [written]) as writer:
                 writer.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
-                poll(reader, lambda now: now["stream/few"].state == "running")
-                statuses = poll(reader, lambda now: now["stream/few"].lag_seconds == 0)
-        assert "has other columns than its reader describes" in (statuses["stream/wrong"].error or "")
-        assert statuses["stream/wrong"].state == "failed"
-        poll(reader, lambda now: now["stream/windows_per_sensor"].lag_seconds == 0)
+                poll(reader, lambda now: now["stream/few_stream"].state == "running")
+                statuses = poll(reader, lambda now: now["stream/few_stream"].lag_seconds == 0)
+        assert "has other columns than its reader describes" in (statuses["stream/wrong_stream"].error or "")
+        assert statuses["stream/wrong_stream"].state == "failed"
+        poll(reader, lambda now: now["stream/windows_per_sensor_stream"].lag_seconds == 0)
     given = views.read(written)
     assert sorted(map(tuple, views.read(few).collect())) == sorted(
         map(tuple, given.where("n < 4").select(*few.columns).collect())
@@ -134,7 +134,7 @@ def test_pipelines_of_one_topic_share_its_log_and_another_run_goes_on_with_it(
             one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
             other.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
             reads = poll(other, lambda now: "for another pipeline" in (now[log].error or ""))
-            assert (reads[log].state, reads["stream/totals"].state) == ("waiting", "running")
+            assert (reads[log].state, reads["stream/totals_stream"].state) == ("waiting", "running")
             produce(kafka, topic, minutes(0, 10, 14))
             one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
             other.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)

@@ -54,7 +54,7 @@ def test_windows_after_a_lookup_close_with_their_stream(
         return [row["views"] for row in rows if row["country"] == "NO"]
 
     try:
-        run.poll_until(lambda s: s["stream/views_per_country"].batches > 0 and len(closed()) == 2)
+        run.poll_until(lambda s: s["stream/views_per_country_stream"].batches > 0 and len(closed()) == 2)
     finally:
         run.runtime.drain(timeout_seconds=60)
     assert closed() == [3, 1]

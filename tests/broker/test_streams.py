@@ -295,8 +295,8 @@ def test_a_drain_ends_and_leaves_nothing_running(
     try:
         sending.wait(30)
         with running(spark, lake, kafka, topic) as run:
-            run.poll_until(lambda s: s["stream/reading_counts"].batches > 0)
-            assert set(run.queries()) == {f"log/{topic}", "stream/reading_counts"}
+            run.poll_until(lambda s: s["stream/reading_counts_stream"].batches > 0)
+            assert set(run.queries()) == {f"log/{topic}", "stream/reading_counts_stream"}
             began = time.monotonic()
             run.runtime.drain()
             assert time.monotonic() - began < 30

@@ -67,7 +67,7 @@ class Running:
     """A stream run over a lake to whose log the test appends, and its newest statuses by node."""
 
     def __init__(self, living: Living, nodes: list[Node]) -> None:
-        only = [f"stream/{node.required_name}" for node in nodes]
+        only = [f"stream/{node.required_name}_stream" for node in nodes]
         kafka = KafkaSettings(bootstrap_servers="localhost:1")
         self.runtime = StreamRuntime(
             living.spark, living.lake, nodes, kafka=kafka, clock=living.clock, only=only, trigger_ms=20

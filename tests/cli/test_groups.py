@@ -52,9 +52,9 @@ def test_status_of_a_lake_without_tables_names_logs_and_nodes(tmp_path: Path) ->
     done = CliRunner().invoke(app, ["status", "--json", "--pipeline", "assets", "--lake", lake])
     assert done.exit_code == 0, done.output
     shown = {row["asset"]: row for row in map(json.loads, done.output.splitlines())}
-    assert {"log/readings", "stream/reading_counts"} <= shown.keys()
+    assert {"log/readings", "stream/reading_counts_stream"} <= shown.keys()
     assert not shown["log/readings"]["running"]
-    assert shown["stream/reading_counts"]["commits"] == 0
+    assert shown["stream/reading_counts_stream"]["commits"] == 0
     assert not os.path.exists(tmp_path / "lake" / "logs")
 
 

@@ -40,7 +40,7 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     assert not [*tail.news()]
     log, node = standings(driver._lake, [counts], SystemClock())
     assert (log.asset, log.stream_ms, log.records) == ("log/readings", 3 * MINUTE, {"delivered": 3})
-    assert (node.asset, node.through_ms, node.behind_ms) == ("stream/counts", log.through_ms, 0)
+    assert (node.asset, node.through_ms, node.behind_ms) == ("stream/counts_stream", log.through_ms, 0)
     assert node.stream_ms == 3 * MINUTE
     assert node.records is not None
     assert sum(node.records.values()) == 3
@@ -55,6 +55,6 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     driver.cut()
     assert [(row.gone, row.row["n"]) for row in tail.news()] == [(False, 1)]  # the window of minute 3
     assert not [*tail.news()]
-    assert json.loads(json.dumps(node.to_json()))["asset"] == "stream/counts"
+    assert json.loads(json.dumps(node.to_json()))["asset"] == "stream/counts_stream"
     assert table_of([log, node]).row_count == 2
     driver.close()

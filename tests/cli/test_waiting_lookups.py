@@ -39,7 +39,7 @@ def test_a_node_waits_for_the_topics_that_a_step_of_its_chain_waits_for(
     lake, progress = Lake(f"file:{tmp_path}"), Progress(batch=1, complete=complete)
     hold(lake, STEP, COUNTS, progress=progress)
     *_, node = standings(lake, [STEP, COUNTS], SystemClock())
-    assert (node.asset, node.incomplete) == ("stream/counts", waits_for)
+    assert (node.asset, node.incomplete) == ("stream/counts_stream", waits_for)
     shown = io.StringIO()
     Console(file=shown, width=200).print(table_of([node]))
     assert ("stopped, waits for pages" in shown.getvalue()) == bool(waits_for)

@@ -51,8 +51,8 @@ def test_a_step_may_read_a_step() -> None:
 def test_a_step_runs_where_what_reads_it_runs() -> None:
     nodes = upstream_first([ALERTS, READINGS.named("all_readings")])
     (step,) = (node for node in nodes if node.required_name.startswith("unnamed_"))
-    assert is_hosted(step, nodes, ["log/readings", "stream/alerts"])
-    assert not is_hosted(step, nodes, ["log/readings", "stream/all_readings"])
+    assert is_hosted(step, nodes, ["log/readings", "stream/alerts_stream"])
+    assert not is_hosted(step, nodes, ["log/readings", "stream/all_readings_stream"])
     assert is_hosted(step, nodes, None)
 
 

@@ -199,7 +199,7 @@ def targets(place: Place) -> list[tuple[str, str]]:
     nodes = pipeline(place.prefix, place.bootstrap)
     logs = sorted({f"log/{topic.name}" for name in place.names for topic in nodes[name].topics})
     found = [(log, step) for log in logs for step in LOG_STEPS]
-    found += [(f"stream/{name}", step) for name in place.names for step in NODE_STEPS]
+    found += [(f"stream/{name}_stream", step) for name in place.names for step in NODE_STEPS]
     sinks = [sink.name for name in place.names for sink in nodes[name].sinks]
     return found + [(sink, step) for sink in sinks for step in (BEFORE_DELIVERY, AFTER_DELIVERY)]
 

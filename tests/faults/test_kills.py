@@ -26,13 +26,13 @@ READINGS = "log/{}-readings"
 # a portion of the traffic. How many micro-batches a node makes of them depends on the machine, so it dies in the first.
 KILLS = [
     (READINGS, "before log commit", 3),
-    ("stream/final", "before outputs", 1),
+    ("stream/final_stream", "before outputs", 1),
     (READINGS, "after log commit", 3),
-    ("stream/joined", "after outputs", 1),
-    ("stream/joined", "after outputs", 1),  # while it repeats what the one before had written
+    ("stream/joined_stream", "after outputs", 1),
+    ("stream/joined_stream", "after outputs", 1),  # while it repeats what the one before had written
     ("kafka-{}-results", "after delivery", 1),
     ("postgres-{}_batches", "before delivery", 1),
-    ("stream/batches", "after state", 1),
+    ("stream/batches_stream", "after state", 1),
 ]
 ON_S3 = [(READINGS, "after log commit", 3)]
 

@@ -33,7 +33,7 @@ def test_a_round_of_kills_takes_each_step_of_each_log_node_and_sink_once() -> No
         assert sorted((o.asset, o.step) for o in some if o.asset) == sorted(targets(PLACE))
         assert any(o.after_s is not None for o in some)
     steps = Counter(asset for asset, _ in targets(PLACE))
-    assert steps["stream/final"] == len(NODE_STEPS)
+    assert steps["stream/final_stream"] == len(NODE_STEPS)
     assert steps["log/p-readings"] == steps["log/p-stations"] == steps["kafka-p-results"] == 2
     assert steps["postgres-p_totals"] == 2
 
@@ -111,12 +111,12 @@ def test_a_kill_whose_step_never_came_is_none_and_is_tried_again_at_its_first_ti
 ) -> None:
     monkeypatch.setattr(Place, "made", lambda place: place)
     life = Life(PLACE, 1)
-    every = [Dying(where) for where in (REST, "stream/final: after state", REST, REST, "a moment")]
+    every = [Dying(where) for where in (REST, "stream/final_stream: after state", REST, REST, "a moment")]
     left = iter(every)
     monkeypatch.setattr(life, "next", lambda: next(left))
     monkeypatch.setattr(life, "traffic", lambda readings: None)
     monkeypatch.setattr(life, "drained", Verdict)
-    step = Order("stream/final", "after state", 2)
+    step = Order("stream/final_stream", "after state", 2)
     live(life, [step, Order(after_s=1.0), step])
     assert [order.time for dying in every for order in dying.orders] == [2, 1, 1, 2, 1]
     assert (life.times, life.rests) == (2, 3)

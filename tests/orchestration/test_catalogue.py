@@ -71,9 +71,9 @@ def test_no_two_assets_of_the_demo_bear_the_same_name_in_the_graph() -> None:
 
 
 def test_a_query_and_its_asset_name_each_other() -> None:
-    for query in ("log/a.b", "stream/reading_counts", "stream/a_stream"):
+    for query in ("log/a.b", "stream/reading_counts_stream", "stream/a_stream"):
         assert query_of(key_of(query)) == query
-    assert key_of("stream/reading_counts") == stream_key(reading_counts)
+    assert key_of("stream/reading_counts_stream") == stream_key(reading_counts)
 
 
 def test_checks_block_what_is_downstream_where_that_is_asked_for() -> None:

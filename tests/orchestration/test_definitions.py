@@ -187,9 +187,9 @@ def test_a_run_hosts_the_logs_that_its_nodes_read_though_they_are_assets_elsewhe
     keys = [key.to_user_string() for key in pipeline.streaming_keys]
     assert keys == ["log/lines", "stream/second_stream", "stream/own_stream"]
     assert pipeline.hosted(pipeline.streaming_keys) == {
-        *("log/lines", "stream/second", "stream/own", "log/readings")
+        *("log/lines", "stream/second_stream", "stream/own_stream", "log/readings")
     }
-    assert pipeline.hosted([AssetKey(["stream", "own_stream"])]) == {"stream/own"}
+    assert pipeline.hosted([AssetKey(["stream", "own_stream"])]) == {"stream/own_stream"}
 
 
 def test_names_that_differ_only_in_illegal_characters_stay_different() -> None:

@@ -195,7 +195,7 @@ def test_a_run_that_stands_by_reports_of_a_query_from_when_it_has_it() -> None:
     reported = Reported(stands_by=True, tell=told.append)
     for statuses in ([WAITING], [WAITING], [STOPPED]):
         assert reported.of(statuses) == []
-    assert told == ["Stands by for stream/reading_counts.", "Stands by for nothing more."]
+    assert told == ["Stands by for stream/reading_counts_stream.", "Stands by for nothing more."]
     for status in (RUNNING, STOPPED):
         assert reported.of([status]) == [status]
     assert reported.of([WAITING]) == []

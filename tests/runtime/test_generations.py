@@ -48,7 +48,7 @@ def named(node: Node) -> hr.Topic:
 
 def started(spark: SparkSession, lake: Lake, node: Node) -> StreamRuntime:
     kafka = KafkaSettings(bootstrap_servers="localhost:1")
-    only = {f"stream/{node.required_name}"}
+    only = {f"stream/{node.required_name}_stream"}
     return StreamRuntime(spark, lake, [node], kafka=kafka, only=only, trigger_ms=20)
 
 

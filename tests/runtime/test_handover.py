@@ -59,7 +59,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> Leases:
 
 def test_only_nodes_that_somebody_writes_are_asked_for_and_all_are_given_back(lake: Lake, of: Leases) -> None:
     def gives_way() -> None:
-        until(lambda: wishes(lake).asked)
+        until(lambda: wishes(lake).asked and "free" in of.held)  # they are asked for one after the other
         assert wishes(lake).asked == {"busy"}
         assert "free" in of.held, "what is free is held meanwhile"
         of.held.discard("busy")

@@ -110,7 +110,7 @@ def test_a_runtime_whose_jvm_has_ended_shows_no_old_figures_and_claims_no_drain(
     line.pipe("2024-05-01 12:00:00")
     line.commit()
     kafka = KafkaSettings(bootstrap_servers="localhost:1")
-    runtime = StreamRuntime(spark, lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals"])
+    runtime = StreamRuntime(spark, lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals_stream"])
     deadline = time.monotonic() + 120
     while 0 in ((status := runtime.poll()[0]).rows_total, status.batches):
         assert time.monotonic() < deadline, status

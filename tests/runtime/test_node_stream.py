@@ -209,7 +209,7 @@ def test_storage_that_is_away_while_logs_are_looked_for_is_told_by_the_status_an
     monkeypatch.setattr(lakes, "open_table", open_table)
     kafka = KafkaSettings(bootstrap_servers="localhost:1")
     runtime = StreamRuntime(
-        line.spark, line.lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals"]
+        line.spark, line.lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals_stream"]
     )
     until_true(lambda: "503" in (runtime.poll()[0].error or ""))
     away = False

@@ -56,7 +56,7 @@ def test_what_rests_is_not_stalled() -> None:
     status = StreamStatus("stream", "totals", "paused", None, 0, 100, 0.0, 7, 3.0, None, 5, {})
     for second in range(300):
         watch.see([replace(status, lag_seconds=float(second))], second)
-    assert watch.verdicts(300) == {"stream/totals": None}
+    assert watch.verdicts(300) == {"stream/totals_stream": None}
 
 
 @pytest.mark.spark
@@ -67,7 +67,7 @@ def test_one_node_rests_over_a_restart_and_then_catches_up(
     line = Line(spark, lake, TOTALS)
 
     def start() -> StreamRuntime:
-        only = {"stream/totals", "stream/sums"}
+        only = {"stream/totals_stream", "stream/sums_stream"}
         nodes = [TOTALS, SUMS]
         return StreamRuntime(
             spark, lake, nodes, kafka=KafkaSettings(bootstrap_servers="localhost:1"), only=only, trigger_ms=20

@@ -141,15 +141,15 @@ def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes(
         url = f"http://127.0.0.1:{endpoint.port}/metrics"
         text = urllib.request.urlopen(url, timeout=5).read().decode()
         lines = text.splitlines()
-        assert 'headrace_lag_records{asset="stream/counts"} 7.0' in lines
+        assert 'headrace_lag_records{asset="stream/counts_stream"} 7.0' in lines
         assert 'headrace_rows_total{asset="log/readings"} 100.0' in lines
-        assert 'headrace_late_total{asset="stream/counts"} 2.0' in lines
+        assert 'headrace_late_total{asset="stream/counts_stream"} 2.0' in lines
         assert 'headrace_late_total{asset="log/readings"}' not in text
-        assert 'headrace_state{asset="stream/counts",state="running"} 1.0' in lines
-        assert 'headrace_suppression_buffer_count_current{asset="stream/counts"} 3.0' in lines
-        assert 'headrace_suppression_emit_total{asset="stream/counts"} 9.0' in lines
-        assert 'headrace_state_bytes_read{asset="stream/counts"} 4096.0' in lines
-        assert 'headrace_stream_time_seconds{asset="stream/counts"} 60.0' in lines
+        assert 'headrace_state{asset="stream/counts_stream",state="running"} 1.0' in lines
+        assert 'headrace_suppression_buffer_count_current{asset="stream/counts_stream"} 3.0' in lines
+        assert 'headrace_suppression_emit_total{asset="stream/counts_stream"} 9.0' in lines
+        assert 'headrace_state_bytes_read{asset="stream/counts_stream"} 4096.0' in lines
+        assert 'headrace_stream_time_seconds{asset="stream/counts_stream"} 60.0' in lines
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=5)
 

@@ -176,7 +176,7 @@ def test_an_empty_table_says_why(tmp_path: Path) -> None:
         "The log of topic 'views' is not begun: start its stream.",
         "Kafka has delivered no record of topic 'views' yet.",
         "None of 240 records is left: 240 are filtered by its steps (headrace records counts filtered).",
-        "None of 240 records is left: 200 are dead letters (headrace dead-letters stream/counts), "
+        "None of 240 records is left: 200 are dead letters (headrace dead-letters stream/counts_stream), "
         "40 are late (headrace records counts late).",
     ]
     assert told[4].startswith("7 records count. Stream time is held by partition 1 of views")
@@ -204,14 +204,14 @@ def test_status_shows_errors_empty_tables_waits_and_the_commands_behind_counts(t
     Console(file=shown, width=300).print(shown_of(standings(lake, [node], SystemClock())))
     assert "stopped, failed" in shown.getvalue()
     assert (
-        "stream/counts failed at 2023-11-15 12:00:00 and has not committed since: field 'id' has nulls"
+        "stream/counts_stream failed at 2023-11-15 12:00:00 and has not committed since: field 'id' has nulls"
         in shown.getvalue()
     )
     assert (
-        "stream/counts has no rows: None of 2 records is left: 2 are dead letters (headrace dead-letters stream/counts)."
+        "stream/counts_stream has no rows: None of 2 records is left: 2 are dead letters (headrace dead-letters stream/counts_stream)."
         in shown.getvalue()
     )
-    assert "stream/counts: Stream time is held by partition 0 of views" in shown.getvalue()
+    assert "stream/counts_stream: Stream time is held by partition 0 of views" in shown.getvalue()
 
 
 def status(state: str, error: str | None, batches: int) -> StreamStatus:
@@ -224,14 +224,14 @@ def test_the_last_error_stays_until_the_node_commits_again_whoever_runs_it(tmp_p
     (kept,) = run.follow([status("restarting", "broken", 4)])
     assert kept.last_error == "broken"
     run.follow([status("stopped", None, 4)])
-    found = last_error(lake, "stream/counts")
+    found = last_error(lake, "stream/counts_stream")
     assert found is not None
     assert (found.error, found.at_ms, found.batches) == ("broken", NOON, 4)
     later = LastErrors(lake, ManualClock(NOON + 1))
     (starting,) = later.follow([status("running", None, 4)])
     assert figures(starting, 0.0)["error"] == "broken"
     assert later.follow([status("running", None, 5)])[0].last_error is None
-    assert last_error(lake, "stream/counts") is None
+    assert last_error(lake, "stream/counts_stream") is None
 
 
 def test_an_error_that_nobody_raised_on_purpose_has_its_kind_and_the_node() -> None:

@@ -218,6 +218,6 @@ def test_each_count_leads_to_its_records(drive: Drive) -> None:
     assert (late["offset"], late["reason"]) == (1, "late by 180.000 s")
     assert driver.why_empty("counts") == (
         f"1 record counts. {driver.waits_for('counts')[0]} Besides, 1 is a dead letter "
-        "(headrace dead-letters stream/counts), 1 is filtered by its steps (headrace records counts filtered), "
+        "(headrace dead-letters stream/counts_stream), 1 is filtered by its steps (headrace records counts filtered), "
         "1 is late (headrace records counts late), 1 is a tombstone (headrace records counts tombstone)."
     )

@@ -110,7 +110,7 @@ def test_a_server_killed_in_the_middle_and_started_again_then_holds_every_batch_
 ) -> None:
     topic = new_topic(2)
     node, traffic = batches_of(topic), Traffic(kafka, topic)
-    log, stream = f"log/{topic}", f"stream/{node.name}"
+    log, stream = f"log/{topic}", f"stream/{node.name}_stream"
     run = Running(spark, lake, kafka.bootstrap_servers, node)
     try:
         with traffic.going_on():
@@ -166,7 +166,7 @@ def test_a_server_killed_in_the_middle_and_started_again_then_holds_every_batch_
 def through_the_outage(run: Running) -> list[dict[str, StreamStatus]]:
     """The statuses, twice a second until the node has failed, the log has gone on, and time is over."""
     began, seen = time.monotonic(), [run.poll()]
-    log, stream = f"log/{run.node.topics[0].name}", f"stream/{run.node.name}"
+    log, stream = f"log/{run.node.topics[0].name}", f"stream/{run.node.name}_stream"
 
     def has_shown() -> bool:
         goes_on = seen[-1][log].rows_total - seen[0][log].rows_total > RECORDS_PER_SECOND

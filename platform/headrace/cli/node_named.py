@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headrace.description import is_unnamed, with_unnamed
+from headrace.nodes.asset_names import stream_name
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def topic_or_node(name: str, pipeline: str) -> Topic | Node:
-    """The topic or the node of a name. `log/<topic>` and `stream/<node>`, as `headrace status` shows them, say which.
+    """The topic or the node of a name. `log/<topic>` and `stream/<node>_stream`, as `headrace status` shows them, say which.
 
     Raises: typer.BadParameter when there is neither, with the names that there are
     """
@@ -25,10 +26,14 @@ def topic_or_node(name: str, pipeline: str) -> Topic | Node:
     kind, _, rest = name.rpartition("/")
     if kind in ("", "log") and rest in topics:
         return topics[rest]
-    if kind in ("", "stream") and rest in {node.required_name for node in with_unnamed(nodes)}:
-        return node_named(rest, pipeline)
-    known = [*(f"log/{each}" for each in topics), *(f"stream/{each.required_name}" for each in nodes)]
+    if node := next((each for each in with_unnamed(nodes) if name in _names(each)), None):
+        return node
+    known = [*(f"log/{each}" for each in topics), *(stream_name(each.required_name) for each in nodes)]
     raise typer.BadParameter(f"no topic and no node {name!r} in {pipeline}; there are: {', '.join(known)}")
+
+
+def _names(node: Node) -> tuple[str, str]:
+    return node.required_name, stream_name(node.required_name)
 
 
 def node_named(name: str, pipeline: str) -> Node:

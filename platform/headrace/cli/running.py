@@ -30,7 +30,7 @@ CAUGHT_UP_WITHIN_SECONDS = 24 * 3600.0
 def run_streams(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A query, as log/readings or stream/reading_counts; all by default."),
+        typer.Option(help="A query, as log/readings or stream/reading_counts_stream; all by default."),
     ] = None,
     until_caught_up: Annotated[bool, typer.Option(help="End when every record of Kafka is folded.")] = False,
     trigger_ms: Annotated[

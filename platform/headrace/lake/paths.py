@@ -135,7 +135,7 @@ class Lake:
         return f"{self.root}/paused/{node}.json"
 
     def last_error(self, asset: str) -> str:
-        """The file that holds the last error of a query: `log/<topic>` or `stream/<node>`."""
+        """The file that holds the last error of a query: `log/<topic>` or `stream/<node>_stream`."""
         return f"{self.root}/last_errors/{asset}.json"
 
     def renamed(self, node: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description import is_unnamed, written_by
 from headrace.fold.fates import DEAD_LETTER, ERASED, FILTERED, KEPT, LATE, NOT_RECORDS, REPLAY, TOMBSTONE
+from headrace.nodes.asset_names import stream_name
 from headrace.nodes.topics import topics_below
 from headrace.nodes.waits import at, waits_of
 
@@ -76,7 +77,9 @@ def _counted(name: str, fates: Mapping[str, int]) -> str:
 def command_for(node: str, fate: str) -> str:
     """The command that shows the records of a node that met a fate."""
     return (
-        f"headrace dead-letters stream/{node}" if fate == DEAD_LETTER else f"headrace records {node} {fate}"
+        f"headrace dead-letters {stream_name(node)}"
+        if fate == DEAD_LETTER
+        else f"headrace records {node} {fate}"
     )
 
 

@@ -25,6 +25,6 @@ class LastError:
 
 
 def last_error(lake: Lake, asset: str) -> LastError | None:
-    """The last error of `log/<topic>` or `stream/<node>`; None: it has committed since, or never failed."""
+    """The last error of `log/<topic>` or `stream/<node>_stream`; None: it has committed since, or never failed."""
     content = small_files.read_json(lake.last_error(asset))
     return None if content is None else LastError(**content)

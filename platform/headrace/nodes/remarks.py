@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.nodes.asset_names import stream_name
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.last_error import last_error
 from headrace.nodes.waits import at, waits_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def remarks_on(node: Node, facts: LakeFacts) -> list[str]:
     """The answers, a sentence or two each; none: it has rows, waits for nothing, and has committed since it failed."""
-    found, error = list[str](), last_error(facts.lake, f"stream/{node.required_name}")
+    found, error = list[str](), last_error(facts.lake, stream_name(node.required_name))
     if error is not None:
         found.append(f"It failed at {at(error.at_ms)} and has not committed since: {error.error}")
     waits = [str(wait) for wait in waits_of(node, facts)]

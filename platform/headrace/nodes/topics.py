@@ -15,6 +15,7 @@ from headrace.description import (
     written_by,
 )
 from headrace.errors import DescriptionError
+from headrace.nodes.asset_names import stream_name
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def is_read(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 def is_hosted(node: Node, nodes: Sequence[Node], only: Collection[str] | None) -> bool:
-    """True if a node is to run: `only` has `stream/<node>`, or it is a step without a name that one which runs reads."""
-    if only is None or f"stream/{node.required_name}" in only:
+    """True if a node is to run: `only` has its query, or it is a step without a name that one which runs reads."""
+    if only is None or stream_name(node.required_name) in only:
         return True
     readers = (other for other in nodes if reads(other, node))
     return is_unnamed(node.required_name) and any(is_hosted(other, nodes, only) for other in readers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_unnamed
 from headrace.lake import small_files
+from headrace.nodes.asset_names import name_in, stream_name
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Standing:
     """Says where a log or a node stands, as of its last commit. Times in ms since 1970; None: nothing is known yet.
 
-    asset       `log/<topic>` or `stream/<node>`
+    asset       `log/<topic>` or `stream/<node>_stream`
     running     True if a process holds its lease
     commits     how many it has made
     through_ms  commit time of the last log commit: of a log its own, of a node the one through which it has read
@@ -56,7 +57,7 @@ class Standing:
     @property
     def name(self) -> str:
         """The topic's name, or the node's."""
-        return self.asset.partition("/")[2]
+        return name_in(self.asset)
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ def _log(facts: LakeFacts, topic: str, clock: Clock) -> Standing:
 
 def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clock) -> Standing:
     name, lake = node.required_name, facts.lake
-    asset, progress = f"stream/{name}", facts.progress(name)
+    asset, progress = stream_name(name), facts.progress(name)
     found = Standing(
         asset,
         held_since_ms(lake.lease(f"node/{name}"), clock) is not None,

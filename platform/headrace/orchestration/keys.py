@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey
 
 from headrace.lifecycle.maintenance import RUN_HOURS_MAX
+from headrace.nodes.asset_names import stream_name
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -19,7 +20,6 @@ SHUTDOWN_TAG = (
     # Its value may be the time, in seconds since 1970, until which Dagster takes to do so.
 )
 BACKFILL_POOL = "headrace_backfills"  # of all backfills; dagster.yaml says how many run at once
-STREAM, SUFFIX = "stream", "_stream"
 ADVANCING = "stream_is_advancing"  # the check of logs and running queries
 DATA_VERSION_TAG = "dagster/data_version"
 # Dagster ends a run that lasts longer: so no reader is older than half the least retention of maintenance.
@@ -38,19 +38,17 @@ def stream_key(node: Node) -> AssetKey:
 
 def stream_named(node: str) -> AssetKey:
     """Give the key of a running query by the node's name: see `stream_key`."""
-    return AssetKey([STREAM, f"{node}{SUFFIX}"])
+    return key_of(stream_name(node))
 
 
 def key_of(query: str) -> AssetKey:
-    """The asset of a query, which runtimes and metrics call `log/<topic>` or `stream/<node>`."""
-    kind, _, name = query.partition("/")
-    return AssetKey([kind, f"{name}{SUFFIX}" if kind == STREAM else name])
+    """The asset of a query, by the name that runtimes and metrics have for it."""
+    return AssetKey(query.split("/"))
 
 
 def query_of(key: AssetKey) -> str:
     """The name that runtimes and metrics have for the query of an asset."""
-    kind, name = key.path
-    return f"{kind}/{name.removesuffix(SUFFIX)}" if kind == STREAM else f"{kind}/{name}"
+    return key.to_user_string()
 
 
 def table_key(node: Node) -> AssetKey:

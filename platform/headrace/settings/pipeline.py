@@ -82,7 +82,9 @@ def load_pipeline(module: str) -> list[Node]:
         names = [name for _, name, _ in pkgutil.iter_modules(getattr(package, "__path__", []), f"{module}.")]
         modules = [package, *map(importlib.import_module, names)]
     except HeadraceError as error:
-        error.detail = "\n".join(line for line in (_place(error), error.detail) if line)
+        place = _place(error)
+        if place is not None and place not in (error.detail or ""):
+            error.detail = f"{place}\n{error.detail}" if error.detail else place
         raise
     except Exception as error:
         raise _not_loaded(module, error) from error

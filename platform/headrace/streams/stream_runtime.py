@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.description import is_unnamed
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
+from headrace.nodes.asset_names import stream_name
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import Generations
@@ -74,7 +75,7 @@ class StreamRuntime:
     ) -> None:
         """Prepare; nothing runs before the first `poll`.
 
-        In: only        which queries to host, as `log/<topic>` and `stream/<node>`; None: all
+        In: only        which queries to host, as `log/<topic>` and `stream/<node>_stream`; None: all
             trigger_ms  the shortest time between two micro-batches of a query
             standby     whether queries wait for leases that another process holds, however long, and then take over
             on_step     called with the asset and the step's name at each numbered commit step
@@ -118,7 +119,7 @@ class StreamRuntime:
                 is_read=is_read(node, nodes),
                 generations=generations,
                 own=own,
-                on_step=partial(on_step, f"stream/{node.required_name}"),
+                on_step=partial(on_step, stream_name(node.required_name)),
             )
             for node in nodes
         ]
@@ -135,7 +136,7 @@ class StreamRuntime:
             stream.logs = [log for log in self._logs if stream in log.readers]
             stream.readers = [s for s in self._streams if reads(s.node, stream.node)]
         if not self._logs and not self._streams:
-            known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
+            known = ", ".join([f"log/{s.name}" for s in logs] + [stream_name(s.name) for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._draining = self._drained = False

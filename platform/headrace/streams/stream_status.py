@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.errors import HeadraceError
+from headrace.nodes.asset_names import asset_name
 from headrace.nodes.waits import COMPLETE
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class StreamStatus:
 
     @property
     def asset(self) -> str:
-        """`log/<topic>` or `stream/<node>`."""
-        return f"{self.kind}/{self.name}"
+        """`log/<topic>` or `stream/<node>_stream`."""
+        return asset_name(self.kind, self.name)
 
     @property
     def incomplete(self) -> tuple[str, ...]:
