@@ -110,10 +110,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "dead-letters": (
         [TOPIC],
         {
-            "headrace.observe.dead_letters.by_reason": gives([FOUND]),
-            "headrace.observe.views.Views": Lines(dead_letters=None),
-            "headrace.spark.lake_rows.read": gives(None),
-            "headrace.log.views.redriven": Lines(count=1),
+            "headrace.observe.log_dead_letters.log_dead_letters": gives(([FOUND], 1)),
         },
     ),
     "records": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,10 +41,10 @@ trips = (
 class Silence(hr.Processor):
     """Gives a row when a vehicle that moved has sent no position for three minutes, and one when it is back."""
 
-    def init(self, context):
+    def init(self, context: hr.Context) -> None:
         self.context, self.last = context, context.store("last")
 
-    def process(self, record):
+    def process(self, record: hr.Record) -> None:
         last = self.last.get()
         if last is not None and last["silent"]:
             self.context.forward(vehicle=record["vehicle"], at=record.timestamp, silent=False)
@@ -52,7 +53,7 @@ class Silence(hr.Processor):
         if record["speed"] is None or record["speed"] > 0:
             self.context.schedule("3 minutes", self.silent, once=True)
 
-    def silent(self, moment):
+    def silent(self, moment: dt.datetime) -> None:
         self.context.forward(vehicle=self.context.key["vehicle"], at=moment, silent=True)
         self.last.put({"speed": None, "silent": True})
 

@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.observe.dead_letters import by_reason
+from headrace.observe.log_dead_letters import log_dead_letters
 from headrace.testing import TestDriver
 from tests.laws import tables
 from tests.scenarios.timeline import fates
@@ -221,3 +222,14 @@ def test_each_count_leads_to_its_records(drive: Drive) -> None:
         "(headrace dead-letters stream/counts_stream), 1 is filtered by its steps (headrace records counts filtered), "
         "1 is late (headrace records counts late), 1 is a tombstone (headrace records counts tombstone)."
     )
+
+
+def test_dead_letters_of_a_log_are_the_same_without_spark(driver: TestDriver) -> None:
+    nodes = [node for node in driver._nodes.values() if node.required_name == "sums"]
+    (topic,) = nodes[0].topics
+    for examples in (0, 1, 3):
+        groups, again = log_dead_letters(driver._lake, nodes, topic, examples)
+        of_log = driver.dead_letters("readings").where("node IS NULL")
+        assert groups == by_reason(of_log, examples)
+        assert sum(group.records for group in groups) == of_log.count() > 10
+        assert again == 0

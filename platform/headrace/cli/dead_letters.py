@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,11 @@ from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import tell
 from headrace.settings import load_pipeline
 
+if TYPE_CHECKING:
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.observe.dead_letters import DeadLetters
+
 
 def show_dead_letters(
     name: Annotated[str, typer.Argument(help="The topic, or the node, whose dead letters are shown.")],
@@ -21,27 +26,39 @@ def show_dead_letters(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile."""
-    from headrace.cli import commands
+    """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile.
+
+    The dead letters of a topic start no Spark; those of nodes do.
+    """
     from headrace.description import Topic
     from headrace.lake.paths import Lake
-    from headrace.log.views import redriven
+    from headrace.observe.log_dead_letters import log_dead_letters
+
+    described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
+    topic = described if isinstance(described, Topic) else None
+    if topic is not None:
+        groups, again = log_dead_letters(tables, load_pipeline(pipeline), topic, examples)
+    if topic is None or nodes:
+        groups = _of_nodes(described, pipeline, tables, examples)
+    for each in groups:
+        tell(each)
+    if not groups:
+        tell(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
+    elif topic is not None and again:
+        tell(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
+
+
+def _of_nodes(described: Topic | Node, pipeline: str, lake: Lake, examples: int) -> list[DeadLetters]:
+    """Those of a node, or of a topic and all nodes below it."""
+    from headrace.cli import commands
+    from headrace.description import Topic
     from headrace.nodes.topics import nodes_below
     from headrace.observe.dead_letters import by_reason
     from headrace.observe.views import Views
-    from headrace.spark.lake_rows import read
 
-    described = topic_or_node(name, pipeline)
-    topic = described if isinstance(described, Topic) else None
-    readers = nodes_below(topic, load_pipeline(pipeline)) if nodes and topic is not None else []
-    spark, tables = commands._session(lake), Lake(lake)
-    found = by_reason(Views(spark, tables).dead_letters(described, readers), examples)
-    for each in found:
-        tell(each)
-    if not found:
-        tell(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
-    elif topic is not None and (again := redriven(read(spark, tables.log(topic.name))).count()):
-        tell(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
+    readers = nodes_below(described, load_pipeline(pipeline)) if isinstance(described, Topic) else []
+    views = Views(commands._session(lake.root), lake)
+    return by_reason(views.dead_letters(described, readers), examples)
 
 
 def show_records(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, show, tell
@@ -97,7 +97,8 @@ def _show(runtime: StreamRuntime) -> None:
 
 def table_of(statuses: Sequence[StreamStatus]) -> Table:
     """The queries as a table for people."""
-    shown = Table("query", "state", "records", "a second", "waiting", "seconds behind", "error", box=None)
+    query = Column("query", no_wrap=True, min_width=max((len(each.asset) for each in statuses), default=0))
+    shown = Table(query, "state", "records", "a second", "waiting", "seconds behind", "error", box=None)
     for each in statuses:
         shown.add_row(
             each.asset,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
@@ -59,7 +59,8 @@ def show_status(
 
 def table_of(found: Sequence[Standing]) -> Table:
     """The standings as a table for people."""
-    shown = Table("asset", "state", "commits", "read through", "stream time", "behind", "records", box=None)
+    asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in found), default=0))
+    shown = Table(asset, "state", "commits", "read through", "stream time", "behind", "records", box=None)
     for each in found:
         counts = ", ".join(
             f"{number:,} {fate.replace('_', ' ')}" for fate, number in (each.records or {}).items()

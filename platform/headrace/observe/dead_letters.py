@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -12,9 +12,11 @@ from pyspark.sql import functions as F
 from headrace.description import is_unnamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, Row
+
+    Record = Row | Mapping[str, Any]
 
 NUMBER = "(?<![A-Za-z0-9]|[A-Za-z]-)[0-9]+"  # not that of "UTF-8"
 NO_REASON = "by the description"  # of records that a step filters, tombstones, and those that are used
@@ -89,11 +91,12 @@ def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
     groups: dict[tuple[str, str | None], list[Row]] = {}
     for row in sorted(found, key=lambda row: row["place"]):
         groups.setdefault((row["alike"], row["node"]), []).append(row)
-    made = [_group(reason, node, rows, examples) for (reason, node), rows in groups.items()]
+    made = [group_of(reason, node, rows, examples) for (reason, node), rows in groups.items()]
     return sorted(made, key=lambda each: (-each.records, each.reason, each.node or ""))
 
 
-def _group(reason: str, node: str | None, rows: Sequence[Row], examples: int) -> DeadLetters:
+def group_of(reason: str, node: str | None, rows: Sequence[Record], examples: int) -> DeadLetters:
+    """The records of one reason. In: rows  the newest first, with `records` and `first_at` of all of them."""
     newest = rows[0]
     return DeadLetters(
         reason,
@@ -105,7 +108,7 @@ def _group(reason: str, node: str | None, rows: Sequence[Row], examples: int) ->
     )
 
 
-def _examples(rows: Sequence[Row]) -> Iterator[Example]:
+def _examples(rows: Sequence[Record]) -> Iterator[Example]:
     for row in rows:
         yield Example(
             row["topic"],

@@ -126,19 +126,19 @@ class TestDriver(Findings):
         *,
         key: Mapping[str, Any] | bytes | str | None = None,
         value: Mapping[str, Any] | bytes | str | None = None,
-        timestamp_ms: int,
+        timestamp_ms: int | None = None,
         partition: int = 0,
         headers: Mapping[str, bytes | str] | None = None,
     ) -> int:
         """Add one record to a topic's partition; the next `cut` processes it.
 
-        In:  key    text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
-             value  a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+        In:  key           text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
+             value         a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+             timestamp_ms  Kafka's timestamp; None: the driver's clock
         Out: the record's offset
         """
-        return self._named(self._piped, "topic", topic).add(
-            key, value, timestamp_ms, partition, headers or {}
-        )
+        stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+        return self._named(self._piped, "topic", topic).add(key, value, stamp, partition, headers or {})
 
     def cut(self, nodes: Collection[str] | None = None) -> None:
         """End the micro-batch here: run every sequencer (ticks due included) and every node to the end.
