@@ -16,6 +16,7 @@ from tests.description.refusal import refused
 pytestmark = pytest.mark.fast
 VIEWS: Any = hr.Topic("views", key="user STRING", value="page STRING, n BIGINT")
 USERS: Any = hr.Topic("users", key="id STRING", value="country STRING").table()
+NESTED: Any = hr.Topic("nested", value="user STRUCT<id: STRING>")
 GROUPED: Any = VIEWS.group_by("page")
 WINDOWED: Any = GROUPED.window(hr.tumbling("5 minutes"), grace="1 minute")
 TOTALS: Any = GROUPED.aggregate(n=hr.count())
@@ -48,6 +49,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "a wrong argument": (lambda: GROUPED.window(hr.tumbling("1 minute"), gracce="1 s"), ("there is no argument 'gracce'", ".window(hr.tumbling(")),
     "until_window_closes of totals": (lambda: TOTALS.suppress(hr.until_window_closes()), ("is for windows, and these rows have none", "hr.until_time_limit('5 minutes')")),
     "tumbling(300)": (lambda: hr.tumbling(300), ("300 has no unit", "Write '300 seconds', or '300 ms'")),
+    "describe a list": (lambda: hr.describe([FINALS]), ("describe: [", "hr.describe(*nodes)")),  # type: ignore[arg-type]
+    "lookup on a struct": (lambda: NESTED.lookup(USERS, on="user"), ("'user' is STRUCT<id: STRING>", ".with_column('user_id', 'user.id')")),
     "hopping(3600)": (lambda: hr.hopping(3600, advance="1 minute"), ("Write '3600 seconds'",)),
 }  # fmt: skip
 

@@ -55,7 +55,7 @@ def driver(
     """A node of each kind, with both sinks."""
     options = {"bootstrap.servers": kafka.bootstrap_servers}
     described = every_kind.nodes(hr.PostgresSink, lambda name: hr.KafkaSink(topics(name), options=options))
-    made = TestDriver(described, spark)
+    made = TestDriver(described, spark, reaches_servers=True)
     yield made
     made.close()
 

@@ -12,7 +12,7 @@ from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
 from headrace.description.node_output import written_by
 from headrace.description.node_reference import is_of_kafka
-from headrace.description.schema import ResultColumn
+from headrace.description.schema import ResultColumn, fields_of_struct
 from headrace.description.table import Table
 from headrace.description.ways_on import what_is
 from headrace.description.wording import a_value, listed
@@ -255,7 +255,7 @@ class Lookup(Emitting):
             if mine and other and mine.type != other.type:
                 raise DescriptionError(
                     f"lookup: '{name}' is {mine.type} and the table's '{theirs}' is {other.type}.",
-                    hint=f"Cast it before: .with_column('{name}', 'CAST({name} AS {other.type})').",
+                    hint=_way_to(name, mine.type, other.type),
                 )
 
 
@@ -271,3 +271,12 @@ def _sources(topics: Sequence[Topic]) -> set[Topic]:
     read = ((topic, written_by(topic)) for topic in topics)
     each = ({topic} if of is None else _sources(of.row_topics) for topic, of in read)
     return set().union(*each)
+
+
+def _way_to(name: str, mine: str, other: str) -> str:
+    """The step that makes a column of the other type."""
+    if mine.startswith("STRUCT<"):
+        fields = [field.name for field in fields_of_struct(mine, name) if field.type == other]
+        field = fields[0] if fields else "field"
+        return f"Take one of its fields: .with_column('{name}_{field}', '{name}.{field}')."
+    return f"Cast it before: .with_column('{name}', 'CAST({name} AS {other})')."

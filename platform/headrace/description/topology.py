@@ -30,7 +30,8 @@ from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
 from headrace.description.unnamed import is_unnamed, refuse_same_names
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.wording import listed
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.topic import Topic
@@ -96,9 +97,15 @@ def describe(*nodes: Node) -> Topology:
     """Describe nodes by their parts, from the tables back to the topics; nothing is started.
 
     Out:    its `str()` is a tree for each node, its `.mermaid` a flow chart
-    Raises: DescriptionError when two nodes have one name
+    Raises: DescriptionError when two nodes have one name, or one is no node
     Source: Kafka Streams, Topology.describe.
     """
+    for each in nodes:
+        if not hasattr(each, "required_name"):
+            raise DescriptionError(
+                f"describe: {a_value(each)} is no node.",
+                hint="Write hr.describe(first, second); of a list hr.describe(*nodes).",
+            )
     refuse_same_names(nodes)
     return Topology(nodes)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Record = Row | Mapping[str, Any]
 
-NUMBER = "(?<![A-Za-z0-9]|[A-Za-z]-)[0-9]+"  # not that of "UTF-8"
+NUMBER = "(?<![A-Za-z0-9])(?<![A-Za-z]-)[0-9]+"  # not that of "UTF-8"
 NO_REASON = "by the description"  # of records that a step filters, tombstones, and those that are used
 TEXT_MAX = 120  # bytes of a key or a value that are shown
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
 from headrace.description.kafka_settings import KafkaSettings
@@ -71,6 +71,7 @@ class KafkaSink:
     others pass.
     """
 
+    of_a_server: ClassVar[bool] = True  # a TestDriver leaves it out
     topic: str
     key: Sequence[str] | None = None
     header: str = "source-chain"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError, TerminalError
@@ -56,6 +56,7 @@ class PostgresSink:
             reason, and the others pass. TerminalError when the table cannot take the rows at all.
     """
 
+    of_a_server: ClassVar[bool] = True  # a TestDriver leaves it out
     table: str
     dsn: str = DSN_VARIABLE
     connections: int = CONNECTIONS_MAX

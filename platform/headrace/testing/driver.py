@@ -37,6 +37,7 @@ from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.findings import Findings
+from headrace.testing.own_sinks import without_servers
 from headrace.testing.piped import PipedTopic, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
@@ -73,7 +74,12 @@ class TestDriver(Findings):
     __test__ = False  # not a test case, whatever pytest makes of the name
 
     def __init__(
-        self, nodes: Sequence[Node], spark: SparkSession | None = None, *, incomplete: Collection[str] = ()
+        self,
+        nodes: Sequence[Node],
+        spark: SparkSession | None = None,
+        *,
+        incomplete: Collection[str] = (),
+        reaches_servers: bool = False,
     ) -> None:
         """Start empty logs and tables for these nodes; a local session of its own if none is given.
 
@@ -81,6 +87,7 @@ class TestDriver(Findings):
 
         In:     incomplete  topics of lookups' tables that are complete once `complete` says so. Others are so with the
                             records piped before the first cut: a stream finds those in Kafka when it begins
+                reaches_servers  True: rows are delivered to Kafka and PostgreSQL, too; sinks of your own always get theirs
         Raises: DescriptionError when no lookup waits for a topic of `incomplete`
         """
         nodes = among_themselves(nodes)
@@ -88,7 +95,10 @@ class TestDriver(Findings):
         self.spark = pipeline_session(base, interpreted=True)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
-        self._nodes = {node.required_name: node for node in upstream_first(nodes)}
+        self._nodes = {
+            node.required_name: node if reaches_servers else without_servers(node)
+            for node in upstream_first(nodes)
+        }
         self._topics = topics_of(nodes)
         awaited = {topic for node in self._nodes.values() for topic in operator_for(node).waits.complete}
         late = {self._named({each: each for each in awaited}, "awaited topic", name) for name in incomplete}
