@@ -27,7 +27,7 @@ HEADRACE = [
     "-c",
     "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()",
 ]
-PATIENCE_SECONDS = 150.0
+PATIENCE_SECONDS = 300.0
 ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 
 
