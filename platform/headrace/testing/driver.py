@@ -28,7 +28,6 @@ from headrace.nodes.topics import (
     longest_wait_ms,
     ordered_topics,
     topics_of,
-    upstream_first,
     wall_waits,
 )
 from headrace.observe.views import Views
@@ -37,7 +36,7 @@ from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.findings import Findings
-from headrace.testing.own_sinks import without_servers
+from headrace.testing.own_sinks import nodes_by_name
 from headrace.testing.piped import PipedTopic, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
@@ -95,10 +94,7 @@ class TestDriver(Findings):
         self.spark = pipeline_session(base, interpreted=True)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
-        self._nodes = {
-            node.required_name: node if reaches_servers else without_servers(node)
-            for node in upstream_first(nodes)
-        }
+        self._nodes = nodes_by_name(nodes, reaches_servers=reaches_servers)
         self._topics = topics_of(nodes)
         awaited = {topic for node in self._nodes.values() for topic in operator_for(node).waits.complete}
         late = {self._named({each: each for each in awaited}, "awaited topic", name) for name in incomplete}
@@ -142,9 +138,9 @@ class TestDriver(Findings):
     ) -> int:
         """Add one record to a topic's partition; the next `cut` processes it.
 
-        In:  key           text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
-             value         a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
-             timestamp_ms  Kafka's timestamp; None: the driver's clock
+        In:  key    text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
+             value  a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+             timestamp_ms  Kafka's; None: that of the driver's clock
         Out: the record's offset
         """
         stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
@@ -161,8 +157,7 @@ class TestDriver(Findings):
             self._sequencers[name].read_first_to(self._piped[name].next_offsets)
         for name, piped in self._piped.items():
             if len(piped):
-                here = is_sequenced_here(len(piped))
-                raw = piped.take_here() if here else piped.take(self.spark)
+                raw = piped.take_here() if is_sequenced_here(len(piped)) else piped.take(self.spark)
                 assert raw is not None
                 self._sequencers[name].append(raw, in_order=True)
         for sequencer in self._sequencers.values():

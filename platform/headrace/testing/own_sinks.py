@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.nodes.topics import upstream_first
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.description import Node
+
+
+def nodes_by_name(nodes: Sequence[Node], *, reaches_servers: bool) -> dict[str, Node]:
+    """The nodes by their names, each after those that it reads. In: reaches_servers  False: as `without_servers`."""
+    return {
+        node.required_name: node if reaches_servers else without_servers(node)
+        for node in upstream_first(nodes)
+    }
 
 
 def without_servers(node: Node) -> Node:
