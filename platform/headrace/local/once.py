@@ -15,6 +15,8 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
+from headrace.nodes.emptiness import why_empty
+from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.topics import topics_of
 from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
@@ -58,6 +60,11 @@ def run_once(
     equal = True
     for node in nodes:
         console.print(_rows(node, Views(spark, lake)))
+        facts = LakeFacts(lake)
+        if not facts.has_rows(node):
+            console.print(
+                f"{node.required_name} has no rows: {why_empty(node, facts)}", soft_wrap=True, markup=False
+            )
         verdicts = verify(spark, lake, node, None)
         equal = equal and all(verdict.equal for verdict in verdicts)
     console.print(
