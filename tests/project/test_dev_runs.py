@@ -20,6 +20,7 @@ from headrace.local import lifeline
 from headrace.local.broker_config import free_port
 from headrace.local.settings_file import read_settings_file
 from headrace.local.topics import records_in
+from headrace.writing.processes import born, runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
 HEADRACE = [
@@ -58,11 +59,11 @@ def dev(project: Path, log: Path, *options: str) -> Iterator[Dev]:
         )
     try:
         yield Dev(process, log)
-        below = lifeline.descendants(process.pid)
+        below = {pid: born(pid) for pid in lifeline.descendants(process.pid)}
         assert below
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0, log.read_text()
-        assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+        assert not [pid for pid, began in below.items() if runs(pid, began)]
     finally:
         lifeline.stop(process)
 

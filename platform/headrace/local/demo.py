@@ -21,6 +21,7 @@ from headrace.local.brokers import Brokers
 from headrace.local.dagster_ui import require_free, wait_for_ui
 from headrace.local.demo_cluster import beyond_one_machine
 from headrace.local.demo_progress import ShownProgress, standing
+from headrace.local.descendants import end_with_descendants
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.schema_registry import SchemaRegistry
@@ -32,7 +33,6 @@ from headrace.observe.progress_bar import progress_bar
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
 from headrace.spark.jars import project_root
-from headrace.writing.processes import born, runs
 
 if TYPE_CHECKING:
     import subprocess
@@ -205,19 +205,7 @@ def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while instance.get_runs_count(in_progress) and time.monotonic() < deadline and dagster.poll() is None:
         time.sleep(0.5)
-    _end(dagster)
+    end_with_descendants(dagster, patience_s=PATIENCE_SECONDS)
     for run_id in stopped:
         instance.add_run_tags(run_id, {SHUTDOWN_TAG: "0"})  # it is down: the next start need not wait
     console.print("stopped")
-
-
-def _end(dagster: subprocess.Popen[bytes]) -> None:
-    """End Dagster, and what is left of its runs: they would outlive it."""
-    below = {pid: born(pid) for pid in lifeline.descendants(dagster.pid)}
-    lifeline.stop(dagster, patience_s=PATIENCE_SECONDS)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := [pid for pid, began in below.items() if runs(pid, began)]) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    for pid in left:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

@@ -22,6 +22,7 @@ from headrace.description.printed_sink import VARIABLE as PRINT_SINKS
 from headrace.local import lifeline
 from headrace.local.broker import Broker
 from headrace.local.dagster_ui import reload_code, require_free, tail_of, wait_for_ui
+from headrace.local.descendants import end_with_descendants
 from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.settings_file import read_settings_file, second_terminal, write_settings
 from headrace.settings import Settings
@@ -79,7 +80,13 @@ def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> No
             _start_ui(stack, home, port, console)
         console.print(second_terminal(write_settings(home, settings)), soft_wrap=True, markup=False)
         console.print(f"Save a file of '{Settings().pipeline}', and it is applied. Ctrl-C stops everything.")
+        stack.callback(_begin_to_stop, console)
         dev.follow(applied=partial(reload_code, port) if ui else lambda: None)
+
+
+def _begin_to_stop(console: Console) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    console.print("stopping: the stream finishes its micro-batches first")
 
 
 def private_settings(home: Path, source: Mapping[str, str] | None) -> dict[str, str]:
@@ -145,9 +152,7 @@ class _Parts:
     def stop(self) -> None:
         """Stop the stream, which finishes its micro-batches, and the traffic."""
         for process in self._running.values():
-            process.terminate()
-        for process in self._running.values():
-            lifeline.stop(process, patience_s=DRAIN_SECONDS)
+            end_with_descendants(process, patience_s=DRAIN_SECONDS)
         self._running = {}
 
     def _start(self, name: str, arguments: list[str]) -> None:
@@ -196,7 +201,7 @@ def _start_ui(stack: ExitStack, home: Path, port: int, console: Console) -> None
     command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(port), *location]
     console.print("starting Dagster's UI (half a minute)")
     dagster = lifeline.spawn(command, log=home / "dagster.log", cwd=Path.cwd())
-    stack.callback(lifeline.stop, dagster)
+    stack.callback(end_with_descendants, dagster, patience_s=DRAIN_SECONDS)
     wait_for_ui(dagster, port, home / "dagster.log")
     console.print(f"Open http://127.0.0.1:{port}")
 
