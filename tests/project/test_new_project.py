@@ -123,7 +123,7 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "Recomputed from the log: the same tables." in shown
     (lake,) = (project / ".headrace" / "once").glob("*/lake")
     quiet = "[('payments', 'north', {'amount': 1.0, 'declined': False}, start)]"
-    code = f"run_once([my_streams.payments.alerts], lambda start: {quiet})"
+    code = f"run_once([my_streams.payments.declined_per_minute, my_streams.payments.alerts], lambda start: {quiet})"
     imports = "import my_streams.payments; from headrace.local.once import run_once"
     empty = run(installed, project, "-c", f"{imports}; {code}")
     assert "alerts has no rows: " in empty  # a run that ends so says why
