@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from headrace.cli.groups import GROUPS
 from headrace.cli.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.errors import TerminalError
@@ -28,58 +27,6 @@ from headrace.spark.jars import jars_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()"
-
-# One process answers all of them, so that Spark starts once.
-ASK = """
-import json, sys
-from typer.testing import CliRunner
-from headrace.cli import app
-from headrace.errors import HeadraceError
-for command, _, _ in json.loads(sys.argv[1]):
-    done = CliRunner().invoke(app, command)
-    if not isinstance(done.exception, (HeadraceError, SystemExit, type(None))):
-        raise done.exception
-    said = done.output + (str(done.exception) if isinstance(done.exception, HeadraceError) else "")
-    print(json.dumps([done.exit_code, said]))
-"""
-BEFORE = "2026-01-01T00:00:00"
-# Each command as it is asked in an untouched project after its demo: its words, its exit code, and what it says.
-ASKED: dict[str, tuple[list[str], int, str]] = {
-    "describe": (["describe"], 0, "alerts"),
-    "preview": (["preview", "alerts"], 0, "records: "),
-    "status": (["status"], 0, "120"),
-    "tail": (["tail", "alerts", "--no-follow"], 0, "north"),
-    "sql": (["sql", "SELECT * FROM alerts"], 0, "north"),
-    "get": (["get", "alerts", "north"], 2, "headrace sql"),
-    "verify": (["verify", "alerts", "--oracle"], 0, "no row differs"),
-    "limits": (["limits", "alerts"], 2, "alerts"),
-    "dead-letters": (["dead-letters", "payments"], 0, "no dead letters"),
-    "records": (["records", "declined_per_minute", "filtered"], 0, "by the description"),
-    "refused": (["refused", "alerts"], 0, "alerts"),
-    "failing": (["failing", "alerts"], 0, "alerts"),
-    "erasures": (["erasures"], 0, "No erasure is pending."),
-    "plan": (["plan"], 0, "Nothing is to be applied."),
-    "apply": (["apply"], 0, "Nothing was to be applied."),
-    "rollback": (["rollback"], 1, ""),
-    "pause": (["pause", "alerts"], 0, "alerts"),
-    "resume": (["resume", "alerts"], 0, "alerts"),
-    "set-limits": (["set-limits", "alerts", "--max-records", "5"], 1, ""),
-    "set-trigger": (["set-trigger", "2000"], 0, ""),
-    "rebuild": (["rebuild", "alerts"], 0, ""),
-    "redeliver": (["redeliver", "alerts"], 1, ""),
-    "maintain": (["maintain"], 0, ""),
-    "retain": (["retain", "payments", "--before", BEFORE], 0, ""),
-    "erase": (["erase", "payments", "south"], 0, ""),
-    "reset-guard": (["reset-guard", "payments", "orders"], 1, "payments"),
-    "config check": (["config", "check"], 1, "WRONG  Kafka"),
-    "config show": (["config", "show"], 0, "HEADRACE_LAKE=file:"),
-}
-# They run until Ctrl-C, need Kafka, or make and fetch what this test uses.
-NOT_ASKED = {
-    *("run", "dev", "demo", "demo-once"),
-    *("repair", "redrive", "accept-gap"),
-    *("new", "fetch-jars"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -122,26 +69,23 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "alerts: 1 row" in shown
     assert "Recomputed from the log: the same tables." in shown
     (lake,) = (project / ".headrace" / "once").glob("*/lake")
-    quiet = "[('payments', 'north', {'amount': 1.0, 'declined': False}, start)]"
-    code = f"run_once([my_streams.payments.declined_per_minute, my_streams.payments.alerts], lambda start: {quiet})"
-    imports = "import my_streams.payments; from headrace.local.once import run_once"
-    empty = run(installed, project, "-c", f"{imports}; {code}")
-    assert "alerts has no rows: " in empty  # a run that ends so says why
-    assert "filtered by its steps" in empty
 
-    answers = run(installed, project, "-c", ASK, json.dumps([*ASKED.values()]), lake=f"file:{lake}")
-    outcomes = dict(zip(ASKED, map(json.loads, answers.splitlines()), strict=True))
-    for command, (_, expected, words) in ASKED.items():
-        code, said = outcomes[command]
-        assert (code, words in said) == (expected, True), f"{command} ({code}): {said}"
-    assert outcomes["describe"][1].count("suppress until the window closes") == 2  # once for each node
-    assert f"HEADRACE_LAKE=file:{lake}" in outcomes["config show"][1]
+    def answer(*command: str, code: int = 0) -> str:
+        return run(installed, project, "-c", RUN, *command, code=code, lake=f"file:{lake}")
 
-
-@pytest.mark.fast
-def test_every_command_that_needs_no_cluster_is_asked() -> None:
-    commands = {command for group in GROUPS.values() for command in group}
-    assert commands == {name.partition(" ")[0] for name in ASKED} - {"config"} | NOT_ASKED
+    assert answer("describe").count("suppress until the window closes") == 2  # once for each node
+    assert "120" in answer("status")
+    assert sorted(answer("sql").split())[:2] == ['"alerts"', '"declined_per_minute"']
+    assert "north" in answer("sql", "SELECT * FROM alerts")
+    assert "Nothing is to be applied." in answer("plan")
+    assert "WRONG  Kafka" in answer("config", "check", code=1)
+    assert f"HEADRACE_LAKE=file:{lake}" in answer("config", "show")
+    assert "no dead letters" in answer("dead-letters", "payments")
+    assert "no row differs" in answer("verify", "alerts", "--oracle")
+    assert "No erasure is pending." in answer("erasures")
+    assert "headrace sql" in answer("get", "alerts", "north", code=2)
+    assert answer("limits", "alerts", code=2)
+    assert "records: " in answer("preview", "alerts")
 
 
 @pytest.mark.fast
