@@ -138,7 +138,7 @@ def test_what_is_no_window_is_refused(window: Any, readings: hr.Topic) -> None:
             {"t": hr.sum("valeu")},
             ("t=sum('valeu')", "'valeu' does not exist", "sensor_id, value", "'value'?"),
         ),
-        ({"t": hr.max("address.city")}, ("does not exist", ".with_column('name', 'address.city')")),
+        ({"t": hr.max("address.citty")}, ("t=max(address.citty)", "citty", "'city'")),
         (
             {"t": hr.sum("sensor_id")},
             ("'sensor_id' is STRING, not a number", "try_cast(sensor_id AS DOUBLE)"),
