@@ -60,7 +60,8 @@ def show_status(
 def table_of(found: Sequence[Standing]) -> Table:
     """The standings as a table for people."""
     asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in found), default=0))
-    shown = Table(asset, "state", "commits", "read through", "stream time", "behind", "records", box=None)
+    others = ("state", "commits", "read through", "stream time", "behind", "records")
+    shown = Table(asset, *(Column(name, overflow="fold") for name in others), box=None)
     for each in found:
         counts = ", ".join(
             f"{number:,} {fate.replace('_', ' ')}" for fate, number in (each.records or {}).items()

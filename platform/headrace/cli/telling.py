@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")]
+PIPED_COLUMNS = 200  # where no terminal says how wide it is
 _JSON: ContextVar[bool] = ContextVar("json", default=False)
 
 
@@ -59,7 +60,7 @@ def tell(words: object, facts: Mapping[str, Any] | None = None, /, **named: Any)
 def show(table: RenderableType, *facts: Any) -> None:
     """Print a table, or with `--json` one object for each of the facts: dataclasses, or dictionaries."""
     if not for_programs():
-        Console().print(table)
+        Console(width=None if sys.stdout.isatty() else PIPED_COLUMNS).print(table)
         return
     for each in facts:
         typer.echo(json_line(each if isinstance(each, dict) else asdict(each)))
