@@ -77,6 +77,16 @@ def test_a_sibling_of_a_session_for_a_handful_of_rows_is_another_unless_it_is_to
 
 
 @pytest.mark.fast
+def test_local_workers_import_from_the_folders_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend("/some/folder")
+    name = "spark.executorEnv.PYTHONPATH"
+    folders = session.spark_conf()[name].split(os.pathsep)
+    assert folders[0] == "/some/folder"
+    assert not [each for each in folders if each.endswith("site-packages")]
+    assert name not in session.spark_conf(master="spark://elsewhere:7077")
+
+
+@pytest.mark.fast
 def test_the_jars_that_are_read_most_stand_first() -> None:
     jars = session.spark_conf(["/some/delta.jar"])["spark.driver.extraClassPath"].split(":")
     assert jars[-1] == "/some/delta.jar"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import sysconfig
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -164,7 +165,7 @@ def spark_conf(
     conf |= hadoop_settings(lake or os.environ.get(LAKE, ""))
     local = is_local(master)
     if local:
-        conf |= LAPTOP | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        conf |= LAPTOP | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_own_folders())}
         if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
     if jars and local:
@@ -173,6 +174,13 @@ def spark_conf(
     elif jars:
         conf |= {"spark.jars": ",".join(jars)}
     return conf
+
+
+def _own_folders() -> list[str]:
+    """The folders from which this process imports, without those of its Python: a worker may run another one."""
+    of_python = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    inside = tuple(f"{folder}{os.sep}" for folder in of_python)
+    return [each for each in sys.path if each and not f"{each}{os.sep}".startswith(inside)]
 
 
 def configured(jars: Sequence[str], lake: str | None = None) -> dict[str, str]:
