@@ -31,7 +31,7 @@ def require_importable(root: object, what: str) -> None:
     while isinstance(root, partial):
         root = root.func
     code = root if isinstance(root, type | FunctionType) else type(root)
-    if _travels_by_value(code) or _is_found_anew(code.__module__):
+    if _travels_by_value(code) or _can_be_imported(code.__module__):
         return
     file = getattr(sys.modules[code.__module__], "__file__", None)
     raise DescriptionError(
@@ -60,7 +60,7 @@ def _is_registered(module: str) -> bool:
     return pickler is not None and module in pickler.list_registry_pickle_by_value()
 
 
-def _is_found_anew(name: str) -> bool:
+def _can_be_imported(name: str) -> bool:
     """Whether an import would find the module if it were not loaded yet."""
     known, path = "", None
     for part in name.split("."):

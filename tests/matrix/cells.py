@@ -1,0 +1,29 @@
+"""The cells that cannot occur, each with its sentence; and the store that stands for each sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from headrace.description import Node, Suppressed
+from headrace.nodes.operator_frames import operator_of
+from tests.matrix.kinds import nodes
+from tests.matrix.stores import KeyedStore, Store
+
+SORTS: Mapping[str, type[Store]] = {"KafkaSink": Store, "PostgresSink": KeyedStore}
+
+
+@cache
+def impossible(operation: str, kind: str) -> str:
+    """Why an operation cannot meet a kind of node; empty: it can."""
+    node = _nodes()[kind]
+    if operation == "set-limits" and not isinstance(node, Suppressed):
+        return "Only a node with a time limit has limits that a person can set; the command refuses others."
+    if operation == "retain" and (why := operator_of(node).uncuttable):
+        return f"The log of such a node cannot be cut, and `retain` refuses it: {why}."
+    return ""
+
+
+@cache
+def _nodes() -> Mapping[str, Node]:
+    return nodes()
