@@ -34,6 +34,8 @@ _OWNED = {
     "delivery.timeout.ms": _NOT_LOST,
     "enable.gapless.guarantee": _NOT_LOST,
     "enable.idempotence": "It is always on.",
+    "max.in.flight": _NOT_LOST,
+    "max.in.flight.requests.per.connection": _NOT_LOST,
     "message.max.bytes": "It is what the topic takes.",
     "message.timeout.ms": _NOT_LOST,
     "partitioner": "It is Kafka's default one, murmur2 of the key.",
