@@ -8,18 +8,15 @@ own backfill; and no file of any table's newest version holds the key any more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.sequence.log_columns import ERASED
-from headrace.spark.lake_rows import read
 from headrace.testing.driver import STEPS
+from tests.lake.searching import files_with
 from tests.laws.driving import FEW, side_by_side
 from tests.laws.keeping import NODES, Come, arrivals, check, pipe
 from tests.oracle.log_oracle import Arrival, Commit
@@ -67,17 +64,6 @@ def erased(arrival: Arrival) -> Arrival:
         if (arrival.key, arrival.kind != "dead_letter") == (GONE, True)
         else arrival
     )
-
-
-def files_with(driver: TestDriver, text: str) -> list[str]:
-    """The files of the newest versions of all tables that hold a text."""
-    root = Path(driver._lake.root.removeprefix("file:"))
-    found = []
-    for log in root.rglob("_delta_log"):
-        listed = read(driver.spark, f"file:{log.parent}").inputFiles()
-        paths = [unquote(urlparse(uri).path) for uri in listed]
-        found += [path for path in paths if text in str(pq.read_table(path).to_pylist())]
-    return found
 
 
 @FEW

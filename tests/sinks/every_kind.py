@@ -59,6 +59,18 @@ KINDS: Mapping[str, Any] = {
     "TableChanges": JOINED.changes(),
     "TimeWindows": _windows(WINDOW).suppress(hr.until_window_closes()),
 }
+# One record changes several rows of these, or one group has several rows in a commit.
+VARIANTS: Mapping[str, Any] = {
+    "ChangesOfSessions": _windows(hr.session("3 seconds")).changes(),
+    "ChangesOfSliding": _windows(hr.sliding("3 seconds")).changes(),
+    "LimitedWindows": _windows(hr.hopping("10 seconds", "5 seconds")).suppress(
+        hr.until_time_limit("5 seconds")
+    ),
+    "OuterStreamJoin": READINGS.select("sensor", "value").join(
+        READINGS.select("sensor", "value AS other"), on="sensor", within="1 second", grace="0 s", how="outer"
+    ),
+}
+NODES: Mapping[str, Any] = {**KINDS, **VARIANTS}
 
 
 def name_of(kind: str) -> str:
@@ -67,9 +79,9 @@ def name_of(kind: str) -> str:
 
 
 def nodes(*sinks: Any) -> list[Node]:
-    """A node of each kind. In: sinks  functions that give a sink for the name of a node"""
+    """A node of each kind, and of some variants. In: sinks  functions that give a sink for the name of a node"""
     made = []
-    for kind, node in KINDS.items():
+    for kind, node in NODES.items():
         for sink in sinks:
             node = node.to(sink(name_of(kind)))
         made.append(node.named(name_of(kind)))

@@ -72,13 +72,14 @@ def test_records_that_the_broker_refuses_are_refused_rows_and_the_others_arrive_
 
     The broker also took the batch after the refused one, so a reader with a guard never took the records of that.
     """
-    set_topic(kafka, topic, {"max.message.bytes": "100000"})
+    set_topic(kafka, topic, {"max.message.bytes": "3000000"})
     now_ms = int(time.time() * 1000)
     records = [
         (0, b"a", b"1", now_ms),
         (0, b"ahead", b"2", now_ms + 2 * HOUR_MS),
         (0, b"c", b"3", now_ms),
-        (0, b"long", b"x" * 2_000_000, now_ms),
+        (0, b"large", b"x" * 2_000_000, now_ms),  # a batch of its own
+        (0, b"long", b"x" * 4_000_000, now_ms),
         (0, b"e", b"4", now_ms),
         (1, b"f", b"5", now_ms),
         (1, b"further ahead", b"6", now_ms + 3 * HOUR_MS),
@@ -87,11 +88,17 @@ def test_records_that_the_broker_refuses_are_refused_rows_and_the_others_arrive_
         outcomes = sent(kafka, topic, records)
         assert all(outcome["away"] is None for outcome in outcomes), outcomes
         reasons = {outcome["ordinal"]: outcome["reason"] for outcome in outcomes}
-        assert reasons.keys() == {1, 3, 6}
+        assert reasons.keys() == {1, 4, 7}
         assert "the broker refuses the record" in reasons[1]
         assert "INVALID_TIMESTAMP" in reasons[1]
-        assert "MSG_SIZE_TOO_LARGE" in reasons[3]
-    assert [record.key for record in arrived(kafka, topic, guarded=True)] == [b"a", b"c", b"e", b"f"]
+        assert "MSG_SIZE_TOO_LARGE" in reasons[4]
+    assert [record.key for record in arrived(kafka, topic, guarded=True)] == [
+        b"a",
+        b"c",
+        b"large",
+        b"e",
+        b"f",
+    ]
 
 
 def test_a_record_without_a_key_that_a_compacted_topic_refuses_stops_no_other(
