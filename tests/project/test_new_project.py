@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from headrace.cli.groups import GROUPS
 from headrace.cli.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.errors import TerminalError
@@ -27,6 +28,58 @@ from headrace.spark.jars import jars_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()"
+
+# One process answers all of them, so that Spark starts once.
+ASK = """
+import json, sys
+from typer.testing import CliRunner
+from headrace.cli import app
+from headrace.errors import HeadraceError
+for command, _, _ in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, command)
+    if not isinstance(done.exception, (HeadraceError, SystemExit, type(None))):
+        raise done.exception
+    refused = isinstance(done.exception, HeadraceError)  # the command line prints it, and ends with 2
+    print(json.dumps([2, str(done.exception)] if refused else [done.exit_code, done.output]))
+"""
+BEFORE = "2026-01-01T00:00:00"
+# Each command as it is asked in an untouched project after its demo: its words, its exit code, and what it says.
+ASKED: dict[str, tuple[list[str], int, str]] = {
+    "describe": (["describe"], 0, "alerts"),
+    "preview": (["preview", "alerts"], 0, "records: "),
+    "status": (["status"], 0, "120"),
+    "tail": (["tail", "alerts", "--no-follow"], 0, "north"),
+    "sql": (["sql", "SELECT * FROM alerts"], 0, "north"),
+    "get": (["get", "alerts", "north"], 2, "headrace sql"),
+    "verify": (["verify", "alerts", "--oracle"], 0, "no row differs"),
+    "limits": (["limits", "alerts"], 2, "alerts"),
+    "dead-letters": (["dead-letters", "payments"], 0, "no dead letters"),
+    "records": (["records", "declined_per_minute", "filtered"], 0, "by the description"),
+    "refused": (["refused", "alerts"], 0, "alerts"),
+    "failing": (["failing", "alerts"], 0, "alerts"),
+    "erasures": (["erasures"], 0, "No erasure is pending."),
+    "plan": (["plan"], 0, "Nothing is to be applied."),
+    "apply": (["apply"], 0, "Nothing was to be applied."),
+    "rollback": (["rollback"], 2, "There is nothing to go back to"),
+    "pause": (["pause", "alerts"], 0, "alerts"),
+    "resume": (["resume", "alerts"], 0, "alerts"),
+    "set-limits": (["set-limits", "alerts", "--max-records", "5"], 2, "is not suppressed"),
+    "set-trigger": (["set-trigger", "2000"], 0, "trigger_ms 2000"),
+    "rebuild": (["rebuild", "alerts"], 0, "those of this description"),
+    "redeliver": (["redeliver", "alerts"], 2, "has no sink"),
+    "maintain": (["maintain"], 0, "files became"),
+    "retain": (["retain", "payments", "--before", BEFORE], 0, "nothing is older"),
+    "erase": (["erase", "payments", "south"], 0, "60 rows"),
+    "reset-guard": (["reset-guard", "payments", "orders"], 2, "no replay guard"),
+    "config check": (["config", "check"], 1, "WRONG  Kafka"),
+    "config show": (["config", "show"], 0, "HEADRACE_LAKE=file:"),
+}
+# They run until Ctrl-C, need Kafka, or make and fetch what this test uses.
+NOT_ASKED = {
+    *("run", "dev", "demo", "demo-once"),
+    *("repair", "redrive", "accept-gap"),
+    *("new", "fetch-jars"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,23 +122,19 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "alerts: 1 row" in shown
     assert "Recomputed from the log: the same tables." in shown
     (lake,) = (project / ".headrace" / "once").glob("*/lake")
+    answers = run(installed, project, "-c", ASK, json.dumps([*ASKED.values()]), lake=f"file:{lake}")
+    outcomes = dict(zip(ASKED, map(json.loads, answers.splitlines()), strict=True))
+    for command, (_, expected, words) in ASKED.items():
+        code, said = outcomes[command]
+        assert (code, words in said) == (expected, True), f"{command} ({code}): {said}"
+    assert outcomes["describe"][1].count("suppress until the window closes") == 2  # once for each node
+    assert f"HEADRACE_LAKE=file:{lake}" in outcomes["config show"][1]
 
-    def answer(*command: str, code: int = 0) -> str:
-        return run(installed, project, "-c", RUN, *command, code=code, lake=f"file:{lake}")
 
-    assert answer("describe").count("suppress until the window closes") == 2  # once for each node
-    assert "120" in answer("status")
-    assert sorted(answer("sql").split())[:2] == ['"alerts"', '"declined_per_minute"']
-    assert "north" in answer("sql", "SELECT * FROM alerts")
-    assert "Nothing is to be applied." in answer("plan")
-    assert "WRONG  Kafka" in answer("config", "check", code=1)
-    assert f"HEADRACE_LAKE=file:{lake}" in answer("config", "show")
-    assert "no dead letters" in answer("dead-letters", "payments")
-    assert "no row differs" in answer("verify", "alerts", "--oracle")
-    assert "No erasure is pending." in answer("erasures")
-    assert "headrace sql" in answer("get", "alerts", "north", code=2)
-    assert answer("limits", "alerts", code=2)
-    assert "records: " in answer("preview", "alerts")
+@pytest.mark.fast
+def test_every_command_that_needs_no_cluster_is_asked() -> None:
+    commands = {command for group in GROUPS.values() for command in group}
+    assert commands == {name.partition(" ")[0] for name in ASKED} - {"config"} | NOT_ASKED
 
 
 @pytest.mark.fast
