@@ -41,13 +41,13 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
         monkeypatch.setattr(commands, "_session", lambda _: spark)
-        for module in ("commands", "node_named"):
+        for module in ("commands", "node_named", "dead_letters"):
             monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: [run.node])
         monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
 
         def command(*words: str) -> str:
             done = CliRunner().invoke(app, [words[0], topic, *words[1:], "--lake", lake.root])
-            assert done.exit_code == 0, done.output
+            assert done.exit_code == 0, (done.output, str(done.exception))
             return done.output
 
         shown = command("dead-letters", "--examples", "1")

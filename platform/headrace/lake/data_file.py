@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.lake import small_files
+from headrace.lake.local_files import flush
 from headrace.lake.storage import is_local, local_path, store_of
 
 if TYPE_CHECKING:
@@ -217,9 +218,11 @@ class Sink:
         """Parquet's writer is done; the file is finished by `finish`."""
 
     def finish(self) -> int:
-        """Make the file readable; its size in bytes."""
+        """Make the file readable; its size in bytes. On a local disk it survives a power cut before a commit can name it."""
         if self._file is not None:
             self._file.close()
+            if is_local(self.uri):
+                flush(local_path(self.uri))
         return self._size
 
     def _open(self) -> Any:

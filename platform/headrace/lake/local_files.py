@@ -35,13 +35,18 @@ def write(path: Path, content: bytes, *, overwrite: bool) -> bool:
     return True
 
 
+def flush(path: Path) -> None:
+    """Let a file that was written, and its name, survive a power cut."""
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+    _flush(path.parent)
+
+
 def copy(source: Path, target: Path) -> None:
     """Copy a file; the copy is flushed."""
     _make(target.parent)
     shutil.copyfile(source, target)
-    with target.open("rb") as copied:
-        os.fsync(copied.fileno())
-    _flush(target.parent)
+    flush(target)
 
 
 def delete(path: Path) -> None:

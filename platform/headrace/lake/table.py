@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.lake.commit_file import Change, CommitFile, append_actions, put_commit, read_commit
+from headrace.lake import small_files
+from headrace.lake.commit_file import (
+    Change,
+    CommitFile,
+    append_actions,
+    commit_uri,
+    put_commit,
+    read_commit,
+)
 from headrace.lake.features import is_plain, require_readable
 from headrace.lake.fence import MENDS
 from headrace.lake.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
+STANDS_SECONDS = 1.0  # between looks whether the version stands that a commit follows
 AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
 # Commits between two checkpoints. Each commit after the newest checkpoint makes the next ones dearer; a checkpoint costs
 # more the more files it names.
@@ -52,6 +62,7 @@ class LakeTable:
         self._schema: pa.Schema | None = None
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.maintaining`
         self._checkpointed = -1
+        self._stood_at = -math.inf  # by the monotonic clock: when the newest version was seen to stand
         self._is_plain: bool | None = (
             None  # None: the protocol has not been looked at since it may have changed
         )
@@ -164,12 +175,23 @@ class LakeTable:
         commit = CommitFile(self.uri, version, append_actions(change, record, time.time_ns() // 1_000_000))
         with self._lock:
             if self._takes_plain_commits(version - 1):
-                if not put_commit(commit):
-                    raise VersionTakenError(f"{self.uri}: version {version} is taken.")
-                self._snapshot.take(commit)
+                self._put_plain(commit)
                 return
             self._put_by_delta_rs(commit, record, change)
         threading.Thread(target=self._look_ahead, daemon=True, name=f"{AHEAD} {self.uri}").start()
+
+    def _put_plain(self, commit: CommitFile) -> None:
+        """A commit follows another, or the table would have a gap: somebody may have deleted it, or made it anew."""
+        before = commit_uri(self.uri, commit.version - 1)
+        if time.monotonic() - self._stood_at > STANDS_SECONDS and not small_files.exists(before):
+            self.forget()
+            raise VersionTakenError(
+                f"{self.uri}: version {commit.version - 1}, which a commit was to follow, is gone."
+            )
+        if not put_commit(commit):
+            raise VersionTakenError(f"{self.uri}: version {commit.version} is taken.")
+        self._stood_at = time.monotonic()
+        self._snapshot.take(commit)
 
     def _takes_plain_commits(self, version: int) -> bool:
         """Whether a commit file of ours is all that the table needs, as of a version; else delta-rs commits."""
@@ -314,7 +336,5 @@ def no_hooks() -> PostCommitHookProperties:
 
 def last_checkpoint(uri: str) -> int:
     """The version of a table's newest checkpoint; -1: it has none."""
-    from headrace.lake import small_files
-
     found = small_files.read_json(f"{uri}/_delta_log/_last_checkpoint")
     return -1 if found is None else int(found["version"])

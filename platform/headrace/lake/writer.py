@@ -288,6 +288,7 @@ class TableWriter:
             raise refusal(found, self._fence, Verdict.OVERTAKEN)
         self._fence = after(self._fence, found)
         self._judged = found.version
+        self._table.schema_changed()  # one of those that were cleaned may have changed it
 
     def _give_way(self) -> None:
         if self._fence.role == MAINTAINER:

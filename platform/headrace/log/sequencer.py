@@ -229,8 +229,9 @@ class Sequencer:
         Raises: TerminalError when the log was read from another topic of the same name
         """
         require_known_topic(self.topic.name, self.state.topic_id, topic_id)
-        if self.state.topic_id is None:
-            self.state = replace(self.state, topic_id=topic_id)
+        if self.state.topic_id is None and topic_id is not None:
+            with self._lock:
+                self.state = replace(self.state, topic_id=topic_id)
 
     def accept_gap(self, offsets: Mapping[int, int]) -> None:
         """Record that the records before these offsets are lost and that a person accepts it.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 AT_ONCE = 2_000  # messages that the client makes in one call, in which it holds the interpreter
 PATIENCE_SECONDS = 60  # without a record
+LEAST_FETCH_BYTES = 1 << 20  # librdkafka takes no less for one answer of a broker
 SPARK_MS_MAX = (2**63 - 1) // 1000
 READING: dict[str, object] = {
     "isolation.level": "read_committed",
@@ -33,6 +34,7 @@ READING: dict[str, object] = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "receive.message.max.bytes": 2**31 - 1,
+    "check.crcs": True,
     "log_level": 2,
 }
 # What a client that stays may fetch ahead; how soon it goes on when its queue was full (else after a second), and when the
@@ -144,7 +146,10 @@ class TopicConsumer:
         self.ended: set[int] = set()
         self.is_cut_off = False
         self._known = consumer_options(topic, settings, options)
-        ahead = AHEAD | {"queued.max.messages.kbytes": settings.queued_kbytes}
+        ahead = AHEAD | {
+            "queued.max.messages.kbytes": settings.queued_kbytes,
+            "fetch.max.bytes": max(settings.queued_kbytes << 10, LEAST_FETCH_BYTES),
+        }
         given = {name: value for name, value in ahead.items() if name not in options}
         self._consumer = new_consumer(settings, self._known | given | {"error_cb": self._note})
         self._batches = RecordBatches(topic, self._known)

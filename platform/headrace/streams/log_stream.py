@@ -152,11 +152,14 @@ class LogStream(SharedLog):
         assert self.sequencer is not None
         if not self.reader.due():
             return 0
-        self.sequencer.reads_from(
-            self._kafka.topic_id()
-        )  # asked after the records have come: they are this topic's
+        sequencer = self.sequencer
+
+        def confirm() -> None:
+            """Asked after the records have come, so they are this topic's."""
+            sequencer.reads_from(self._kafka.topic_id())
+
         with self.schedule.at_work():
-            appended = self.reader.append(self.sequencer, lambda: self._ends)
+            appended = self.reader.append(sequencer, lambda: self._ends, confirm)
         self._many = appended.records >= MANY_RECORDS
         self.records += appended.records
         self.dead_letters += appended.dead_letters

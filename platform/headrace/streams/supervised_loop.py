@@ -11,6 +11,7 @@ import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from headrace.nodes.asset_names import asset_name
 from headrace.streams.supervised import Supervised
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class SupervisedLoop(Supervised):
         self.open()
         self._woken = True
         self._worked_at = self._looked_at = self._due_at = -math.inf
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"{self.kind}/{self.name}")
+        self._thread = threading.Thread(target=self._run, daemon=True, name=asset_name(self.kind, self.name))
         self._thread.start()
 
     def check_now(self) -> None:

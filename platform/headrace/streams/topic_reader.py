@@ -5,10 +5,12 @@ Law: who reads changes no row. Both give each partition's records in the order o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.errors import HeadraceError
 from headrace.spark.kafka import lost_offsets, require_no_loss, require_same_topic
 from headrace.spark.kafka_client import (
     KafkaReader,
@@ -40,6 +42,7 @@ MEANINGS: Mapping[str, str] = {
 }
 BYTES_MAX = 64 << 20  # of what the client reads for one commit
 BEHIND_SECONDS = 0.5  # to wait for more of what Kafka is known to hold; nearly always it comes at once
+READ_SECONDS = 2.0  # the longest that the client reads for one commit
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 
@@ -73,11 +76,12 @@ class TopicReader:
         self._next: pa.RecordBatch | None = None
         self._new: frozenset[int] = frozenset()
         self._ends: Mapping[int, int] = {}
+        self._trouble: HeadraceError | None = None  # met behind records that were committed first
 
     def begin(self, position: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Read on from here. In: ends  as Kafka has them now."""
         self.close()
-        self.position, self._new = dict(position), frozenset()
+        self.position, self._new, self._trouble = dict(position), frozenset(), None
         self._far = _left(position, ends) > self._small
 
     def close(self) -> None:
@@ -104,7 +108,10 @@ class TopicReader:
 
     def due(self) -> bool:
         """Whether there are records, or markers of transactions. Raises: as `append`."""
-        if new := dict.fromkeys(sorted(self._new), 0):  # a partition that is added is read from its start
+        if self._trouble is not None:
+            raise self._trouble
+        # A partition that is added is read from its start.
+        if new := dict.fromkeys(sorted(self._new - self.position.keys()), 0):
             self.position, self._new = {**self.position, **new}, frozenset()
             if self._consumer is not None:
                 self._consumer.add(new)
@@ -119,15 +126,19 @@ class TopicReader:
             self._consumer is not None and self._consumer.position != self.position
         )
 
-    def append(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended:
+    def append(
+        self, sequencer: Sequencer, stops: Callable[[], bool], confirm: Callable[[], None]
+    ) -> Appended:
         """Give the sequencer the next increment, which is due.
 
-        In:     stops  asked while Kafka's client reads; if it is true, it reads no further
+        In:     stops    asked while Kafka's client reads; if it is true, it reads no further
+                confirm  called once the client has read, before anything is written
         Raises: LostOffsetsError, TopicBehindError when Kafka has not got what the log needs; RecordsNotReadError;
                 BrokerUnreachableError
         """
         if not self._far:
-            return self._append_taken(sequencer, stops)
+            return self._append_taken(sequencer, stops, confirm)
+        confirm()
         offsets = self._range()
         ends = {p: last + 1 for p, (_, last) in offsets.items()}
         if not self._refused:
@@ -181,24 +192,39 @@ class TopicReader:
         rows = read_offsets(self._session, self._topic, self._settings, offsets)
         return rows, number <= FEW_RECORDS and len(offsets) <= FEW_PARTITIONS
 
-    def _append_taken(self, sequencer: Sequencer, stops: Callable[[], bool]) -> Appended:
+    def _append_taken(
+        self, sequencer: Sequencer, stops: Callable[[], bool], confirm: Callable[[], None]
+    ) -> Appended:
         first, self._next = self._next if self._next is not None else self._take(0.0), None
         assert self._consumer is not None
         consumer, ends = self._consumer, self._consumer.reached()
         taken = [] if first is None else [first]
         rows_max, self.more = min(self._small, self._most), False
+        rows, size = (first.num_rows, first.nbytes) if first is not None else (0, 0)
+        began = fell_at = time.monotonic()
         while (left := _left(consumer.position, ends, consumer.ended)) > 0 and not stops():
-            self._far = left > self._small  # what was taken is few; Spark reads the rest
-            rows, size = sum(each.num_rows for each in taken), sum(each.nbytes for each in taken)
-            self.more = self._far or rows >= rows_max or size >= BYTES_MAX
-            if self.more:
+            if left > self._small:  # of an open transaction nothing can be read yet
+                ends = self._kafka.ends(consumer.position)
+                self._far = _left(consumer.position, ends) > self._small
+            now = time.monotonic()
+            self.more = self._far or rows >= rows_max or size >= BYTES_MAX or now - began > READ_SECONDS
+            if (
+                self.more or now - fell_at > BEHIND_SECONDS
+            ):  # a partition whose broker is away holds up no other
                 break
-            batch, before = self._take(BEHIND_SECONDS), left
+            try:
+                batch = self._take(BEHIND_SECONDS)
+            except HeadraceError as error:
+                if not taken:
+                    raise
+                self._trouble = error
+                break
             if batch is not None:
                 taken.append(batch)
-            elif _left(consumer.position, ends, consumer.ended) == before:
-                break
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+            fell_at = time.monotonic() if _left(consumer.position, ends, consumer.ended) < left else fell_at
         records = by_partition(taken) if taken else []
+        confirm()
         appended = self._append(sequencer, records, dict(consumer.position), self.by_client)
         if self._far:
             self._leave()
