@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import parse_one
 
-from headrace.expressions import Rows, SparkNeededError, Term, bind
+from headrace import expressions
+from headrace.expressions import Rows, SparkNeededError, Term
 from tests.expressions.boundary_rows import SCHEMA
 
 COLUMNS = {field.name: field.type for field in SCHEMA}
@@ -23,7 +24,7 @@ class Difference(Exception):
 
 def term_of(text: str) -> Term | None:
     """The term of a text over the columns of `boundary_rows`."""
-    return bind(parse_one(f"SELECT {text}", dialect="spark").expressions[0], COLUMNS)
+    return expressions.term_of(parse_one(f"SELECT {text}", dialect="spark").expressions[0], COLUMNS)
 
 
 def compared(text: str, rows: pa.Table, theirs: pa.Array) -> str:

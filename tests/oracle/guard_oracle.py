@@ -71,14 +71,14 @@ def monotone(topic: str, commits: Iterable[Sequence[Delivery]]) -> Refused:
 
 
 def numbered(topic: str, commits: Iterable[Sequence[Delivery]]) -> list[list[Delivery]]:
-    """The same with ordinals by order: neighbours of one chain on a path count up; the first one's bytes begin again."""
+    """The same with ordinals by order: neighbours of one chain on a path count up, dead or not; the first one's bytes begin again."""
     runs: dict[tuple[tuple[str, int], ...], list[Delivery]] = {}
     result = []
     for commit in commits:
         result.append(list[Delivery]())
         for record in commit:
             chain = record.chain or []
-            if record.dead or not chain or len(chain[-1]) == 4:
+            if not chain or len(chain[-1]) == 4:
                 result[-1].append(record)
                 continue
             path = (*((entry[0], entry[1]) for entry in chain), (topic, record.partition))

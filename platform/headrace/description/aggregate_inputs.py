@@ -57,6 +57,8 @@ def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str
             return sql if sql is None or _is_column(shape, sql) else named(sql, sql)
         if sql is not None and _is_column(shape, sql):
             shape.resolve(sql, what)
+        elif sql is not None:
+            predicate(sql, what)  # alone: an alias, or a comment, would be part of something else
         shown = condition if sql is None else f"{sql} where {condition}"
         value = "1" if sql is None else f"`{sql}`" if _is_column(shape, sql) else sql
         return named(shown, f"IF({condition}, {value}, NULL)")

@@ -11,7 +11,7 @@ from headrace.description.arrow_types import arrow_type
 from headrace.description.expressions import syntax_tree
 from headrace.description.record_metadata import PLAIN, runnable
 from headrace.description.schema import Column
-from headrace.expressions import bind
+from headrace.expressions import term_of
 from headrace.expressions.types import NULL, ddl_of
 
 # What the functions of `record_metadata` stand for, where that is a column of the log.
@@ -30,5 +30,5 @@ def type_in(sql: str, columns: Iterable[Column]) -> str | None:
 def _type_of(sql: str, columns: tuple[tuple[str, str], ...]) -> str | None:
     tree = syntax_tree(runnable(sql).sql, "the expression")
     tree = tree.this if isinstance(tree, exp.Alias) else tree
-    term = bind(tree, _OF_RECORDS | {name: arrow_type(of) for name, of in columns})
+    term = term_of(tree, _OF_RECORDS | {name: arrow_type(of) for name, of in columns})
     return None if term is None or term.type == NULL else ddl_of(term.type)

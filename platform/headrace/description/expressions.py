@@ -22,6 +22,7 @@ from headrace.description.wording import a_value, did_you_mean
 from headrace.errors import DescriptionError
 
 _SELECT = "SELECT "
+TEXT_SHOWN = 200  # letters of an expression that nobody can read
 _SPECIAL_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
 _TIME_ALONE = re.compile(r"\s*(\d+:|T)")
 _QUANTIFIED = frozenset({"LIKE", "ILIKE", "RLIKE"})
@@ -101,6 +102,11 @@ def path_of(column: exp.Column) -> tuple[str, ...]:
     return tuple(part.name for part in column.parts)
 
 
+def shortened(sql: str) -> str:
+    """The beginning of an expression."""
+    return sql if len(sql) <= TEXT_SHOWN else sql[:TEXT_SHOWN] + "…"
+
+
 def syntax_tree(sql: str, what: str) -> exp.Expr:
     """The syntax tree of an expression, read as the one column of a SELECT, so that a column may be called `comment`."""
     try:
@@ -112,6 +118,12 @@ def syntax_tree(sql: str, what: str) -> exp.Expr:
             f"{what}: cannot read the expression {sql!r}.",
             detail=str(error),
             hint="Is every quotation mark closed?",
+        ) from None
+    except (AttributeError, IndexError, ValueError, RecursionError) as error:  # sqlglot's own, of odd calls
+        raise DescriptionError(
+            f"{what}: cannot read the expression {shortened(sql)!r}.",
+            detail=f"{type(error).__name__}: {error}",
+            hint="Look at the number and the kind of each function's arguments; split an expression that is very deep.",
         ) from None
     query = statements[0]
     is_select = isinstance(query, exp.Select) and len(statements) == 1 and not sql.endswith(";")

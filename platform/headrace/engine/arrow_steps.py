@@ -18,7 +18,7 @@ from sqlglot import exp
 from headrace.description import Select, Step, Topic, Transform, Where, WithColumn
 from headrace.description.expressions import parse_expression, syntax_tree
 from headrace.description.record_metadata import HEADERS, runnable
-from headrace.expressions import Rows, Term, bind
+from headrace.expressions import Rows, Term, term_of
 from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
@@ -124,7 +124,7 @@ def _term(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
         return None
     tree = syntax_tree(text.sql, "the expression")
     known = {field.name: field.type for field in _RAW} | {name.lower(): of for name, of in types.items()}
-    term = bind(tree.this if isinstance(tree, exp.Alias) else tree, known)
+    term = term_of(tree.this if isinstance(tree, exp.Alias) else tree, known)
     return None if term is None or term.evaluate is None or pa.types.is_null(term.type) else term
 
 

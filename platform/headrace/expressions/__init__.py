@@ -5,7 +5,7 @@ pins: ANSI mode off, time zone UTC. A function is evaluated here only if the dif
 Source: Spark 4.1, `TypeCoercion`, `DecimalPrecision`, and the expressions of `catalyst`.
 """
 
-from headrace.expressions.bind import bind
+from headrace.expressions.bind import term_of
 from headrace.expressions.term import Rows, SparkNeededError, Term
 
-__all__ = ["Rows", "SparkNeededError", "Term", "bind"]
+__all__ = ["Rows", "SparkNeededError", "Term", "term_of"]

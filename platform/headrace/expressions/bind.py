@@ -29,11 +29,24 @@ Columns = Mapping[str, pa.DataType]
 Binder = Callable[[exp.Expr, Columns], "Term | None"]
 
 
-def bind(tree: exp.Expr, columns: Columns) -> Term | None:
+def term_of(tree: exp.Expr, columns: Columns) -> Term | None:
     """The term of a syntax tree; None: only Spark knows its type.
 
     In: columns  the types of the columns by their names in lower case
     """
+    try:
+        return bind(tree, columns)
+    except (
+        AttributeError,
+        IndexError,
+        ValueError,
+        RecursionError,
+    ):  # an odd call, of which sqlglot has made an odd tree
+        return None
+
+
+def bind(tree: exp.Expr, columns: Columns) -> Term | None:
+    """As `term_of`, of a part of a tree; of an odd call it may raise."""
     if _is_read_otherwise(tree):
         return Term(BOOLEAN) if isinstance(tree, _COMPARES) else None
     binder = _BINDERS.get(type(tree))
@@ -101,6 +114,11 @@ def _cast(tree: exp.Expr, columns: Columns) -> Term | None:
         if not is_text and isinstance(tree, exp.TryCast):  # sqlglot makes a cast of 1L
             return literals.suffixed(of, to) or cast(of, to) or Term(to)
     return cast(of, to, is_try=bool(tree.args.get("safe"))) or Term(to)
+
+
+def _concat(tree: exp.Expr, columns: Columns) -> Term | None:
+    """Sqlglot makes two texts of one with a doubled quote, which Spark reads as one quote: it alone knows such a text."""
+    return _all(texts.concat)(tree, columns) if tree.args.get("safe") else Term(STRING)
 
 
 def _two(compute: Callable[[Term, Term], Term | None]) -> Binder:
@@ -283,7 +301,7 @@ _BINDERS: Mapping[type[exp.Expr], Binder] = {
     exp.Upper: _one(texts.upper),
     exp.Lower: _one(texts.lower),
     exp.Length: _one(texts.length),
-    exp.Concat: _all(texts.concat),
+    exp.Concat: _concat,
     exp.DPipe: _two(lambda left, right: texts.concat([left, right])),
     exp.StartsWith: _condition(lambda of, part: texts.matches(pc.starts_with, of, part)),
     exp.EndsWith: _condition(lambda of, part: texts.matches(pc.ends_with, of, part)),

@@ -89,6 +89,12 @@ class _Arguments:
         of = self.tree.args.get(which)
         return str(of.name if of is not None else "").upper().removesuffix("S")
 
+    @property
+    def is_plural(self) -> bool:
+        """Whether the unit has the S of a plural; where Spark knows none, only Spark says what comes of it."""
+        of = self.tree.args.get("unit")
+        return of is not None and of.name.upper().endswith("S")
+
 
 def _undated(tree: exp.Expr) -> exp.Expr:
     """An argument as it is written: sqlglot puts functions around dates."""
@@ -237,7 +243,9 @@ _CALLS: Mapping[str, Callable[[_Arguments], Term | None]] = {
     "timestamp_seconds": lambda of: moments.moment_from(of[0], "SECOND"),
     "timestamp_millis": lambda of: moments.moment_from(of[0], "MILLISECOND"),
     "timestamp_micros": lambda of: moments.moment_from(of[0], "MICROSECOND"),
-    "TimestampTrunc": lambda of: moments.truncated(of["this"], of.unit()),
+    "TimestampTrunc": lambda of: (
+        Term(TIMESTAMP) if of.is_plural else moments.truncated(of["this"], of.unit())
+    ),
     "TsOrDsToDate": lambda of: (
         moments.as_date(of["this"]) if of.tree.args.get("format") is None else Term(DATE)
     ),
@@ -250,7 +258,7 @@ _CALLS: Mapping[str, Callable[[_Arguments], Term | None]] = {
     "Struct": _struct,
     "Array": _array,
     "Bracket": _element,
-    "ArraySize": lambda of: nested.size(of["this"]),
+    "ArraySize": lambda _: Term(INT),  # sqlglot does not tell `size` from `array_size`, which is null of null
     "cardinality": lambda of: nested.size(of[0]),
     "Round": _round,
     "Ceil": _rounded_whole,

@@ -4,7 +4,7 @@ Law: a cut changes no stream time and no deadline. A node that is new after a cu
 topics that the commit row of the cut said, not with those of the rows that are left. A commit with records that was cut
 keeps its deadlines of wall-clock time.
 
-The note is written before rows go, so it holds the cut before, too: that one counts until the rows are gone.
+The note is written before rows go, so it holds the cuts before, too: the newest of which the rows are gone counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.lake import small_files
 from headrace.sequence.log_state import LogState
 
 NAME = "_cut.json"  # below the log's table; Delta leaves alone what begins with an underscore
-CUTS_KEPT = 2
+CUTS_KEPT = 50  # more than a job leaves behind that fails between its note and the deletion of the rows
 
 
 @dataclass(frozen=True)

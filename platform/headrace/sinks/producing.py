@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from headrace.spark.topic_limits import NO_TIMESTAMP, TopicLimits
 
+CLIENT_BYTES_MAX = 1_000_000_000  # of a record, for librdkafka
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -173,7 +175,7 @@ class _Production:
     def _opened(self, owned: Mapping[str, Any]) -> Producer:
         from confluent_kafka import Producer
 
-        limit = {"message.max.bytes": max(1_000, self._to.limits.record_bytes_max)}
+        limit = {"message.max.bytes": min(max(1_000, self._to.limits.record_bytes_max), CLIENT_BYTES_MAX)}
         return Producer({**self._to.options, **limit, **owned, "on_delivery": self._reported})
 
     def _produce(self, row: tuple[Any, ...]) -> None:

@@ -84,7 +84,8 @@ class LogTimes:
 
     def after(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
         """The same after each."""
-        return self.before(commit_ms, of[1:])
+        times: np.ndarray = of[np.searchsorted(self.at_ms, commit_ms, side="right")]
+        return times
 
 
 def closings(node: Node, times: Sequence[tuple[int, ReaderTime]], complete_ms: Mapping[str, int]) -> Closings:

@@ -69,6 +69,16 @@ def test_a_record_of_another_way_is_a_replay_though_its_chain_in_the_value_diffe
     assert log.rows["replay"].to_pylist() == [False, True]
 
 
+def test_an_output_that_cannot_be_read_keeps_its_ordinal_for_those_behind_it() -> None:
+    """The service sends a, b and c of one input, and again when it has crashed. The first b cannot be read."""
+    dead = Record(0, 1, b"{", NOW_MS, [["orders", 0, 7]], dead=True)
+    records = [output(0, 7, 1), dead, output(2, 7, 3), output(3, 7, 1), output(4, 7, 2), output(5, 7, 3)]
+    log = rows_of(hr.ReplayGuard(ordinals="order"), [records]).to_pylist()
+    taken = [row["offset"] for row in log if row["kind"] == "record" and not row["replay"]]
+    assert taken == [0, 2]
+    assert [row["offset"] for row in log if row["replay"]] == [3, 4, 5]
+
+
 @given(random=st.integers(0, 2**32).map(Random))
 @settings(max_examples=60, deadline=None)
 def test_each_output_is_taken_once_by_its_order_however_often_the_service_crashes(random: Random) -> None:

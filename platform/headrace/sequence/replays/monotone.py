@@ -51,7 +51,7 @@ class MonotoneGuard:
         """
         runs = self.runs
         if runs is not None:
-            chains, runs = number_outputs(chains, alive, contents, runs)
+            chains, runs = number_outputs(chains, contents, runs)
         rows = np.flatnonzero(alive)
         path = chains.path.indices.to_numpy()[rows]
         order = np.argsort(path, kind="stable")

@@ -1,7 +1,8 @@
 """Ordinals by the order of records: which output of an input each record is, where the service does not number them.
 
-Law: a function of the records of a path, in the order of offsets, so cuts do not show. Neighbours with one source chain are
-the outputs of one input, numbered from 0. A record with the bytes of the first of them begins again at 0: the service has
+Law: a function of the records of a path, in the order of offsets, so cuts do not show. Dead letters are numbered, too: one
+that can be read when it is sent again has the same ordinal. Neighbours with one source chain are the outputs of one input,
+numbered from 0. A record with the bytes of the first of them begins again at 0: the service has
 sent them again.
 """
 
@@ -29,14 +30,13 @@ Runs = Mapping[str, Run]
 """The last run of each path."""
 
 
-def number_outputs(chains: Chains, alive: np.ndarray, contents: Contents, runs: Runs) -> tuple[Chains, Runs]:
+def number_outputs(chains: Chains, contents: Contents, runs: Runs) -> tuple[Chains, Runs]:
     """The chains with an ordinal in each last entry that has none, and the runs after them.
 
     In: chains  of records in the order of their offsets, partition by partition
-        alive   which are no dead letters
     """
     ends = np.cumsum(chains.hops) - 1
-    open_ended = alive & (chains.hops > 0)
+    open_ended = ~chains.malformed & (chains.hops > 0)
     open_ended[open_ended] = chains.ordinals[ends[open_ended]] == NO_ORDINAL
     rows = np.flatnonzero(open_ended)
     names = chains.path.dictionary.to_pylist()

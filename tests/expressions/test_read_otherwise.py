@@ -1,0 +1,55 @@
+"""Texts that sqlglot reads in another way than Spark: their values are Spark's alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.description.expressions import syntax_tree
+from headrace.expressions import term_of
+
+pytestmark = pytest.mark.fast
+COLUMNS = {"s": pa.string(), "a": pa.list_(pa.int32()), "ts": pa.timestamp("us", "UTC"), "b": pa.int64()}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "'it''s'",  # Spark: it's; sqlglot: two texts
+        "s = 'it''s'",
+        "array_size(a)",  # null of null, unlike `size`; sqlglot has one word for both
+        "date_trunc('DAYS', ts)",  # Spark knows no plural there, and gives null
+    ],
+)
+def test_its_type_is_known_and_its_value_is_not(sql: str) -> None:
+    term = term_of(syntax_tree(sql, "here"), COLUMNS)
+    assert term is not None
+    assert term.evaluate is None
+
+
+@pytest.mark.parametrize("sql", ["concat('it', 's')", "s || 'x'", "date_trunc('DAY', ts)", "cardinality(a)"])
+def test_what_is_written_so_that_both_read_it_alike_is_evaluated(sql: str) -> None:
+    term = term_of(syntax_tree(sql, "here"), COLUMNS)
+    assert term is not None
+    assert term.evaluate is not None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "datediff(ts)",
+        "map(s)",
+        "CAST(s AS DECIMAL(a))",
+        " AND ".join(["b > 1"] * 900),
+        "1e > b",
+        "CAST(s AS INTERVAL DAY)",
+    ],
+)
+def test_over_odd_calls_nobody_stumbles(sql: str) -> None:
+    """They are refused in words, or left to Spark."""
+    topic = hr.Topic("t", key="k STRING", value="s STRING, b BIGINT, ts TIMESTAMP")
+    with suppress(hr.DescriptionError):
+        topic.where(f"({sql}) IS NOT NULL").named("odd").fingerprint()
