@@ -102,9 +102,8 @@ def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
 
 def log_reached_ms(lake: Lake, node: Node) -> int | None:
     """The commit time through which the rows of a node are in its log; None: it has no log."""
-    topic = NodeOutput.of(node)
-    uri = lake.log(topic.name)
-    return _reached(lakes.open_table(uri), topic).ingested_at_ms if lakes.exists(uri) else None
+    uri = lake.log(output_name(node))
+    return _reached(lakes.open_table(uri), NodeOutput.of(node)).ingested_at_ms if lakes.exists(uri) else None
 
 
 class NodeLog:
