@@ -139,9 +139,20 @@ class TopicConsumer:
     """
 
     def __init__(
-        self, topic: str, settings: KafkaSettings, options: Mapping[str, str], position: Mapping[int, int]
+        self,
+        topic: str,
+        settings: KafkaSettings,
+        options: Mapping[str, str],
+        position: Mapping[int, int],
+        *,
+        most: int = AT_ONCE,
     ) -> None:
-        """In: options  of librdkafka, before the settings. Raises: TerminalError for options that it does not take."""
+        """Begin to fetch.
+
+        In:     options  of librdkafka, before the settings; most: records that `take` gives at once
+        Raises: TerminalError for options that it does not take
+        """
+        self._at_once = min(most, AT_ONCE)
         self._topic, self.position = topic, dict(position)
         self.ended: set[int] = set()
         self.is_cut_off = False
@@ -170,9 +181,9 @@ class TopicConsumer:
         In:     seconds  to wait for one of them, or for an end
         Raises: OffsetOutOfRangeError; RecordsNotReadError
         """
-        answers = self._consumer.consume(AT_ONCE, 0.0)
+        answers = self._consumer.consume(self._at_once, 0.0)
         if not answers and seconds:
-            answers = self._consumer.consume(1, seconds) + self._consumer.consume(AT_ONCE, 0.0)
+            answers = self._consumer.consume(1, seconds)
         messages: list[Message] = []
         for message in answers:
             if (error := message.error()) is None:

@@ -233,7 +233,7 @@ class TopicReader:
     def _take(self, seconds: float) -> pa.RecordBatch | None:
         if self._consumer is None:
             self._consumer = TopicConsumer(
-                self._topic.name, self._settings, client_only(self._topic), self.position
+                self._topic.name, self._settings, client_only(self._topic), self.position, most=self._most
             )
         try:
             batch = self._consumer.take(seconds)
