@@ -37,15 +37,15 @@ READING: dict[str, object] = {
     "check.crcs": True,
     "log_level": 2,
 }
-# What a client that stays may fetch ahead; how soon it goes on when its queue was full (else after a second), and when the
-# broker answers a request for what comes behind the last record, which tells of markers there (else after half a second).
+# A client that stays fetches ahead. With its queue full it goes on after 20 ms, in place of a second. After 100 ms, in place
+# of half a second, the broker answers a request behind the last record; the answer tells of markers there.
 AHEAD: dict[str, object] = {
     "queued.min.messages": 20_000,
     "fetch.queue.backoff.ms": 20,
     "fetch.wait.max.ms": 100,
 }
-# Nothing here uses the consumer group. A client without the right to it may read all the same.
-OF_THE_GROUP = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
+# Errors that stop no reading. Nothing here uses the consumer group; after a lost broker the client connects again by itself.
+PASSING = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
 
 
 class RecordsNotReadError(TransientError):
@@ -156,14 +156,14 @@ class TopicConsumer:
         self._topic, self.position = topic, dict(position)
         self.ended: set[int] = set()
         self.is_cut_off = False
-        self._known = consumer_options(topic, settings, options)
+        known = consumer_options(topic, settings, options)
         ahead = AHEAD | {
             "queued.max.messages.kbytes": settings.queued_kbytes,
             "fetch.max.bytes": max(settings.queued_kbytes << 10, LEAST_FETCH_BYTES),
         }
         given = {name: value for name, value in ahead.items() if name not in options}
-        self._consumer = new_consumer(settings, self._known | given | {"error_cb": self._note})
-        self._batches = RecordBatches(topic, self._known)
+        self._consumer = new_consumer(settings, known | given | {"error_cb": self._note})
+        self._batches = RecordBatches(topic, known)
         self._consumer.assign(self._places(position))
 
     def add(self, position: Mapping[int, int]) -> None:
@@ -219,7 +219,7 @@ class TopicConsumer:
             self.is_cut_off = False
         elif code == KafkaError._AUTO_OFFSET_RESET:
             raise OffsetOutOfRangeError(error.str())
-        elif code not in OF_THE_GROUP and (error.fatal() or not error.retriable()):
+        elif code not in PASSING and (error.fatal() or not error.retriable()):
             raise not_read(self._topic, error.str())
 
     def _note(self, error: KafkaError) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.settings.kafka import KafkaSettings
 
-# Of options that librdkafka's and the JVM's client name differently.
+# Some options have another name in the JVM's client than in librdkafka.
 JVM_NAMES = {"fetch.wait.max.ms": "fetch.max.wait.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
 # At each poll Spark asks the broker for the bounds of the partition and discards what was fetched ahead, so polls are large.
 # After the last record the client fetches again. Until the broker answers that request, the client's others wait, too.

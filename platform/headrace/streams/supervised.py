@@ -85,10 +85,6 @@ class Supervised(ABC):
         """Whether work of an earlier start is still under way, although it runs no more."""
         return self._busy.locked()
 
-    def own_failure(self) -> BaseException | None:
-        """Why it ended, if no micro-batch failed."""
-        return None
-
     def mended(self) -> bool:
         """Whether a person has changed what made it fail for good."""
         return False
@@ -124,7 +120,7 @@ class Supervised(ABC):
         if self.finished or self.running or self.busy:
             return
         if self._begun:
-            self._failed(self._cause or self.own_failure() or RuntimeError("the stream stopped by itself"))
+            self._failed(self._cause or RuntimeError("the stream stopped by itself"))
         if self.finished or time.monotonic() < self._retry_at:
             return
         self._cause = None
