@@ -142,3 +142,11 @@ def test_an_option_of_a_topic_that_its_client_does_not_know_is_named(broker: Sas
     )
     assert "the client does not take its settings" in refused
     assert "fetch.max.wait.ms" in refused
+
+
+def test_a_sink_to_the_own_topic_is_named_once_the_settings_tell_the_broker() -> None:
+    away = KafkaSettings(bootstrap_servers="127.0.0.1:1")
+    loop = hr.KafkaSink("readings", options={"bootstrap.servers": "localhost:1"})
+    readings = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE").where("value > 1").to(loop)
+    first = next(iter(check_kafka([readings.named("loop")], away)))
+    assert "the node reads this topic" in str(first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from dagster import EnvVar
 import headrace as hr
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.sink_settings import reached_by
+from headrace.nodes.topics import upstream_first
+from headrace.settings.kafka import KafkaSettings
 
 pytestmark = pytest.mark.fast
 
@@ -111,6 +115,37 @@ def test_a_topic_that_the_node_reads_is_no_sink_of_it() -> None:
     assert chained.to(hr.KafkaSink("totals")).sinks
 
 
+@pytest.mark.parametrize(
+    ("topic", "sink"),
+    [
+        ("a:9092,b:9092", "b:9092,a:9092"),
+        ("a:9092,b:9092", " b:9092 "),
+        ("a:9092", "A"),
+        ("SSL://a", "a:9092"),
+        ("127.0.0.1:9092", "localhost"),
+    ],
+)
+def test_brokers_in_another_spelling_are_the_same(topic: str, sink: str) -> None:
+    described = partial(hr.Topic, "visits", key="customer_id STRING", value="page STRING")
+    stream = described(options={"bootstrap.servers": topic}).where("page = 'x'")
+    for name in ("bootstrap.servers", "metadata.broker.list"):
+        with pytest.raises(DescriptionError, match="the node reads this topic"):
+            stream.to(hr.KafkaSink("visits", options={name: sink})).named("x")
+    node = stream.to(hr.KafkaSink("visits", options={"bootstrap.servers": "a:9093,elsewhere"})).named("x")
+    assert node.sinks
+    own = (
+        described()
+        .where("page = 'x'")
+        .to(hr.KafkaSink("visits", options={"bootstrap.servers": sink}))
+        .named("x")
+    )
+    with pytest.raises(
+        DescriptionError, match="the node reads this topic"
+    ):  # the stream's settings name the broker
+        reached_by([own], KafkaSettings(bootstrap_servers=topic))
+    assert reached_by([own], KafkaSettings(bootstrap_servers="elsewhere"))
+
+
 def test_a_node_of_several_topics_reads_them_in_one_order() -> None:
     assert operator_of(totals(clicks)).ordered
     assert not operator_of(totals()).ordered
@@ -120,6 +155,19 @@ def test_two_sinks_of_a_node_have_two_names() -> None:
     assert len(totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("u")).sinks) == 2
     with pytest.raises(DescriptionError, match="two sinks are named 'postgres-t'"):
         totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("t"))
+    with pytest.raises(DescriptionError, match="two sinks have the store of 'postgres-t'"):
+        totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("public.t"))
+
+
+def test_two_nodes_do_not_share_a_table() -> None:
+    one = totals().to(hr.PostgresSink("t")).named("one")
+    for other in (hr.PostgresSink("t"), hr.PostgresSink("public.t")):
+        with pytest.raises(DescriptionError, match="Nodes 'one', 'two' deliver to one store"):
+            hr.describe(one, totals().to(other).named("two"))
+        with pytest.raises(DescriptionError, match="Nodes 'one', 'two' deliver to one store"):
+            upstream_first([one, totals().to(other).named("two")])
+    for apart in (hr.PostgresSink("t", dsn="OTHER"), hr.PostgresSink("x.t"), hr.KafkaSink("t")):
+        assert hr.describe(one, totals().to(apart).named("two"))
 
 
 class Own:

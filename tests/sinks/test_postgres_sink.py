@@ -144,12 +144,12 @@ def test_values_too_large_for_the_column_are_refused_while_copying(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
     database.execute(
-        "CREATE TABLE narrow (id varchar(3) PRIMARY KEY, n smallint, __sequence bigint, __place bytea)"
+        "CREATE TABLE narrow (id text PRIMARY KEY, s varchar(3), n smallint, __sequence bigint, __place bytea)"
     )
-    rows = [("a", 1), ("much too long", 2), ("b", 70_000), ("c", 3)]
-    to = delivery(tmp_path, "id", "n")
-    hr.PostgresSink("narrow").deliver(made(spark, "id STRING, n BIGINT", rows), to)
-    assert database.execute("SELECT id, n FROM narrow ORDER BY id").fetchall() == [("a", 1), ("c", 3)]
+    rows = [("a", "a", 1), ("b", "much too long", 2), ("c", "c", 70_000), ("d", "d", 3)]
+    to = delivery(tmp_path, "id", "s", "n")
+    hr.PostgresSink("narrow").deliver(made(spark, "id STRING, s STRING, n BIGINT", rows), to)
+    assert database.execute("SELECT id, n FROM narrow ORDER BY id").fetchall() == [("a", 1), ("d", 3)]
     reasons = [row["reason"] for row in read(spark, to.refused).orderBy("ordinal").collect()]
     assert "too long for type character varying(3)" in reasons[0]
     assert "out of range" in reasons[1]

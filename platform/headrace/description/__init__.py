@@ -83,7 +83,7 @@ from headrace.description.table_changes import TableChanges
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
-from headrace.description.unnamed import is_unnamed, refuse_same_names, with_unnamed
+from headrace.description.unnamed import is_unnamed, refuse_clashes, with_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
     SessionWindows,
@@ -187,7 +187,7 @@ __all__ = [
     "quantiles",
     "quote",
     "references_of",
-    "refuse_same_names",
+    "refuse_clashes",
     "session",
     "session_store",
     "sliding",

@@ -142,9 +142,12 @@ def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
         for method, arguments in SINK_METHODS.items():
             _check_method(sink, method, arguments)
     names = [sink.name for sink in sinks]
-    for name in names:
+    stores = [getattr(sink, "exclusive_store", None) for sink in sinks]
+    for name, store in zip(names, stores, strict=True):
         if names.count(name) > 1:
             raise DescriptionError(f"to: two sinks are named '{name}'.", hint="Deliver to it once.")
+        if store is not None and stores.count(store) > 1:
+            raise DescriptionError(f"to: two sinks have the store of '{name}'.", hint="Deliver to it once.")
     return printed_if_asked(sinks)
 
 

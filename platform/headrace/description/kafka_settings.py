@@ -14,6 +14,9 @@ _OWNED = {
     "key.deserializer": "Declare the key's columns with key='…'.",
     "value.deserializer": "Declare the value's columns with value='…'.",
 }
+_PORT = "9092"
+_THIS_MACHINE = "localhost"
+_LOCAL = (_THIS_MACHINE, "127.0.0.1", "[::1]", "::1", "")
 
 
 class KafkaSettings(Mapping[str, str]):
@@ -46,6 +49,22 @@ class KafkaSettings(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{name!r}: '***'" for name in self) + "}"
+
+
+def brokers_of(servers: str) -> frozenset[str]:
+    """The brokers that a list of servers names, each in one spelling: two lists of one cluster may differ in order and case.
+
+    In: servers  as Kafka's clients read them, `host:port` with commas; "SSL://host" and "host:9092" are one broker
+    """
+    return frozenset(_broker(each) for each in servers.split(",") if each.strip())
+
+
+def _broker(named: str) -> str:
+    address = named.strip().lower().rpartition("://")[2].rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        host, port = address, _PORT
+    return f"{_THIS_MACHINE if host in _LOCAL else host}:{port}"
 
 
 def _check(name: object, value: object, what: str, owned: Mapping[str, str]) -> None:

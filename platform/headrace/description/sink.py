@@ -36,7 +36,7 @@ class Sink(Protocol):
     """A store that takes rows again without harm.
 
     It may have a method `check(node)`, called when a node is described, that raises DescriptionError for a node whose
-    rows it cannot take.
+    rows it cannot take. It may have an `exclusive_store`: two nodes of a pipeline whose sinks have equal ones are refused.
     """
 
     @property

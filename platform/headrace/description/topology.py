@@ -28,7 +28,7 @@ from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
-from headrace.description.unnamed import is_unnamed, refuse_same_names
+from headrace.description.unnamed import is_unnamed, refuse_clashes
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -106,7 +106,7 @@ def describe(*nodes: Node) -> Topology:
                 f"describe: {a_value(each)} is no node.",
                 hint="Write hr.describe(first, second); of a list hr.describe(*nodes).",
             )
-    refuse_same_names(nodes)
+    refuse_clashes(nodes)
     return Topology(nodes)
 
 

@@ -6,7 +6,7 @@ Its name follows from its description. So equal steps of one pipeline are one no
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,13 +37,25 @@ def under_a_name(node: Node) -> Node:
     )
 
 
-def refuse_same_names(nodes: Sequence[Node]) -> None:
-    """Raise DescriptionError when two nodes have one name: a name is that of a table, and of its assets."""
+def refuse_clashes(nodes: Sequence[Node]) -> None:
+    """Raise DescriptionError when two nodes have one name, or deliver to one store that takes the rows of one node alone.
+
+    A name is that of a table, and of its assets. In one table of PostgreSQL each node would delete the other's rows.
+    """
     names = [node.name for node in nodes if node.name is not None]
     for name in sorted(names):
         if names.count(name) > 1:
             raise DescriptionError(
                 f"Two nodes are named {name!r}.", hint="Give each its own name with .named(…)."
+            )
+    owners: dict[Hashable, Node] = {}
+    for node, sink in ((each, sink) for each in nodes for sink in each.sinks):
+        store = getattr(sink, "exclusive_store", None)
+        if store is not None and (other := owners.setdefault(store, node)) is not node:
+            raise DescriptionError(
+                f"Nodes {listed([repr(each.name) for each in (other, node)])} deliver to one store, {sink.name}: each would "
+                "replace and delete the other's rows.",
+                hint="Give each a store of its own; a view of the database can bring them together.",
             )
 
 

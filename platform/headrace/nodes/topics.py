@@ -10,7 +10,7 @@ from headrace.description import (
     is_of_kafka,
     is_unnamed,
     output_name,
-    refuse_same_names,
+    refuse_clashes,
     with_unnamed,
     written_by,
 )
@@ -99,7 +99,7 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics that some nodes read, by name."""
     nodes = with_unnamed(nodes)
     names = [node.required_name for node in nodes]
-    refuse_same_names(nodes)
+    refuse_clashes(nodes)
     outputs = {output_name(node) for node in nodes}
     topics: dict[str, Topic] = {}
     for node in nodes:

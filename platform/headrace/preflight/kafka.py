@@ -12,6 +12,7 @@ from confluent_kafka.admin._acl import AclOperation
 
 from headrace.description.sink import Delivery
 from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.nodes.sink_settings import reached_by
 from headrace.nodes.topics import topics_of
 from headrace.operators.registry import operator_for
 from headrace.preflight.finding import Finding, tried
@@ -34,10 +35,13 @@ RIGHTS = {AclOperation.READ: "Read", AclOperation.WRITE: "Write"}
 
 def check_kafka(nodes: Sequence[Node], settings: KafkaSettings) -> Iterator[Finding]:
     """Ask each broker that a topic or sink of these nodes names, by its own settings before the common ones."""
+    own_topics = tried("sinks", partial(_require_other_topics, nodes, settings))
+    if not own_topics.ok:
+        yield own_topics
     brokers: dict[Any, _Broker] = {}
     for name, own, options, use in _wanted(nodes, settings):
-        reached_by = (tuple(own.model_dump().items()), tuple(sorted(options.items())))
-        broker = brokers.setdefault(reached_by, _Broker(own, options))
+        way = (tuple(own.model_dump().items()), tuple(sorted(options.items())))
+        broker = brokers.setdefault(way, _Broker(own, options))
         broker.wanted.setdefault(name, []).append(use)
     for broker in brokers.values():
         reached = tried(f"Kafka {broker.servers}", broker.reach)
@@ -59,6 +63,11 @@ def _wanted(
                 more = {name: value for name, value in sink.options.items() if name not in FIELDS}
                 own = (sink.kafka or settings).of(sink.options)
                 yield sink.topic, own, more, _Use(AclOperation.WRITE, partial(_require_own_keys, sink, node))
+
+
+def _require_other_topics(nodes: Sequence[Node], settings: KafkaSettings) -> str:
+    """Refuse a sink to a topic that its node reads, now that the brokers are known."""
+    return f"{len(reached_by(nodes, settings))} nodes"
 
 
 def _require_own_keys(sink: KafkaSink, node: Node, limits: TopicLimits) -> None:

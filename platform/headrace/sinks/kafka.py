@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
-from headrace.description.kafka_settings import KafkaSettings
+from headrace.description.kafka_settings import KafkaSettings, brokers_of
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.spark.kafka import KafkaTopic
     from headrace.spark.topic_limits import TopicLimits
 
+_SERVERS = ("bootstrap.servers", "metadata.broker.list")
 CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOT_LOST = "Records are sent in order and none is given up while later ones go out."
@@ -82,6 +83,9 @@ class KafkaSink:
     key_format: str | Format = "json"
     register: bool = True
     kafka: Connection | None = field(default=None, repr=False, compare=False)
+    _logs: Connection | None = field(
+        default=None, repr=False, compare=False
+    )  # how the stream reaches its topics
 
     def __post_init__(self) -> None:
         what = "KafkaSink"
@@ -126,7 +130,7 @@ class KafkaSink:
 
     def reached_by(self, settings: Connection) -> KafkaSink:
         """The sink with these settings, unless it has some of its own."""
-        return replace(self, kafka=self.kafka or settings)
+        return replace(self, kafka=self.kafka or settings, _logs=settings)
 
     def check(self, node: Node) -> None:
         """Raise DescriptionError for a topic that the node itself reads, and for columns that cannot be its key."""
@@ -157,20 +161,21 @@ class KafkaSink:
         """Refuse a topic from which the node's rows come: each of its rows would make another one, for ever."""
         from headrace.description.node_output import sources_of
 
-        server = "bootstrap.servers"
+        own = self._servers(self.options, self.kafka)
         for topic in sources_of(node):
-            if topic.name == self.topic and topic.options.get(server) == self._server:
+            theirs = self._servers(topic.options, self._logs)
+            if topic.name == self.topic and (own == theirs or own & theirs):
                 raise DescriptionError(
                     f"KafkaSink '{self.topic}': the node reads this topic: each row would cause another one, without end.",
                     hint="Send the rows to a topic of their own. A topic of the same name in another cluster needs "
-                    f"options={{'{server}': '…'}}.",
+                    f"options={{'{_SERVERS[0]}': '…'}}.",
                 )
 
-    @property
-    def _server(self) -> str | None:
-        """The cluster that the sink names itself; None: that of the stream."""
-        own = self.options.get("bootstrap.servers")
-        return own or (None if self.kafka is None else self.kafka.bootstrap_servers)
+    @staticmethod
+    def _servers(options: Mapping[str, str], otherwise: Connection | None) -> frozenset[str]:
+        """Brokers of a cluster; none: those of the stream, which are not known yet."""
+        named = next((options[name] for name in _SERVERS if name in options), "")
+        return brokers_of(named or ("" if otherwise is None else otherwise.bootstrap_servers))
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Send the rows, in their order within each partition (see `Sink.deliver`)."""

@@ -81,6 +81,11 @@ class PostgresSink:
         """Tells the sinks of a node apart."""
         return f"postgres-{self.table}"
 
+    @property
+    def exclusive_store(self) -> tuple[str, str]:
+        """The table, which takes the rows of one node alone (see `Sink`). A name without a schema is one in `public`."""
+        return self.dsn, self.table if "." in self.table else f"public.{self.table}"
+
     def check(self, node: Node) -> None:
         """Raise DescriptionError for a column whose name PostgreSQL would cut short or keeps for itself."""
         for name in node.columns:

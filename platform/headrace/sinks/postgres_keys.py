@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 NULLS_NOT_DISTINCT_SINCE = 15_00_00
 MARK = "The identity of the rows; made and replaced by Headrace."
+_NEVER_NULL = {"__sequence", "__place"}
 _KEYS = """
 SELECT array_agg(attname::text ORDER BY attnum), conname, indexrelid::regclass::text, indisprimary,
-       coalesce(obj_description(pg_constraint.oid, 'pg_constraint') = %s, false)
+       coalesce(obj_description(pg_constraint.oid, 'pg_constraint') = %s, false),
+       coalesce(array_agg(attname::text) FILTER (
+           WHERE NOT attnotnull AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' IS DISTINCT FROM 'true'), '{}')
 FROM pg_index
 JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
 LEFT JOIN pg_constraint ON conindid = indexrelid AND conrelid = indrelid
@@ -40,6 +43,7 @@ class Key:
     constraint  its name; None: a unique index alone
     index       its name, quoted
     made        Headrace made it
+    nulls       its columns in which nulls are distinct, so that several rows may have the same values and a null there
     """
 
     columns: frozenset[str]
@@ -47,6 +51,7 @@ class Key:
     index: str
     primary: bool
     made: bool
+    nulls: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,10 @@ class Identity:
     columns: tuple[str, ...]
 
     def is_key(self, connection: psycopg.Connection) -> bool:
-        """Whether the table has a unique key over the identity."""
-        return any(key.columns == set(self.columns) for key in self._keys(connection))
+        """Whether the table has a unique key over the identity, in which null is a value like others."""
+        return any(
+            key.columns == set(self.columns) and not key.nulls - _NEVER_NULL for key in self._keys(connection)
+        )
 
     def is_replaceable(self, connection: psycopg.Connection) -> bool:
         """Whether the table has a key that Headrace made."""
@@ -106,7 +113,10 @@ class Identity:
 
     def _keys(self, connection: psycopg.Connection) -> list[Key]:
         rows = connection.execute(_KEYS, [MARK, self.table.as_string(None)]).fetchall()
-        return [Key(frozenset(columns), *others) for columns, *others in rows]
+        return [
+            Key(frozenset(columns), constraint, index, primary, made, frozenset(nulls))
+            for columns, constraint, index, primary, made, nulls in rows
+        ]
 
     def _altered(self, old: Sequence[Key], connection: psycopg.Connection) -> sql.Composed:
         """The statement that replaces keys by that over the identity. A primary key has made its columns NOT NULL."""

@@ -13,6 +13,7 @@ from psycopg import sql
 from pyspark.sql import types as T
 
 from headrace.errors import TerminalError
+from headrace.sinks.postgres_identity_types import inexact_columns
 from headrace.sinks.postgres_keys import Identity
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Target:
     """A target table with its companions.
 
     columns   the delivered columns by name, with the types for a table that is made; those of the identity, too
+    types     of the columns of the identity in the rows
     whole     a delivery of all rows: it replaces the key of another description (see `Identity.replace`)
     """
 
@@ -75,6 +77,7 @@ class Target:
     identity: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     whole: bool
+    types: tuple[T.DataType, ...]
 
     @classmethod
     def of(cls, table: str, delivery: Delivery, schema: T.StructType) -> Target:
@@ -90,6 +93,7 @@ class Target:
             delivery.identity,
             tuple((column, column_type(schema[column].dataType)) for column in stored_columns(delivery)),
             delivery.whole,
+            tuple(schema[column].dataType for column in delivery.identity),
         )
 
     @property
@@ -111,7 +115,8 @@ class Target:
         """Make the target unless it is there, check it, and have an empty staging table like it.
 
         Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
-        Raises: TerminalError naming the columns that the target lacks, or its lack of a key.
+        Raises: TerminalError naming the columns that the target lacks, a column of the identity whose type changes values,
+                or its lack of a key.
         """
         name = self.staging.as_string(None)
         connection.execute(
@@ -192,6 +197,7 @@ class Target:
                 f"PostgreSQL's table '{self.shown}' lacks columns: {', '.join(lacking)}.",
                 hint=f"ALTER TABLE {self.table.as_string(None)} {added}",
             )
+        self._require_exact_identity(connection, found)
         key = self.key
         if key.is_key(connection):
             return
@@ -200,9 +206,23 @@ class Target:
             identity = ", ".join(f'"{name}"' for name in self.identity)
             raise TerminalError(
                 f"PostgreSQL's table '{self.shown}' has no unique key over the identity of the rows: {identity}.",
+                detail="Null is a group like others, so nulls are not distinct in it (or the columns are NOT NULL).",
                 hint=f"Run headrace redeliver {self.node}: it replaces the key and the rows."
                 if made
                 else key.statements(connection, self.names),
+            )
+
+    def _require_exact_identity(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
+        types = dict(zip(self.identity, self.types, strict=True))
+        for name, theirs in inexact_columns(connection, self.table, types, found).items():
+            of, made = types[name].simpleString().upper(), column_type(types[name])
+            plain = ' COLLATE "default"' if "COLLATE" in theirs else ""
+            column, table = sql.Identifier(name).as_string(None), self.table.as_string(None)
+            raise TerminalError(
+                f"PostgreSQL's table '{self.shown}': column \"{name}\" tells rows apart, and {theirs} does not hold each "
+                f"{of} as it is, or takes different ones for equal.",
+                hint=f"ALTER TABLE {table} ALTER COLUMN {column} TYPE {made}{plain} USING {column}::{made}; then run "
+                f"headrace redeliver {self.node}. A generated column next to it may have another type.",
             )
 
 

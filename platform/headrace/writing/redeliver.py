@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from headrace import lake as lakes
 from headrace.description import quote
@@ -23,6 +24,7 @@ from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
+from headrace.spark.json_rows import JSON
 from headrace.spark.lake_rows import read
 from headrace.spark.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Collection, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.description import Node
     from headrace.description.sink import Sink
@@ -116,7 +118,7 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     through_ms = operator.frontier_ms(progress)
     rows = with_place(node, held.results) if operator.appended else operator.read(held, progress)
     identity = [F.col(quote(name)) for name in delivery.identity]
-    touched = rows.select(*identity).unionByName(_held(spark, sink, delivery, rows))
+    touched = rows.select(*identity).unionByName(held_identities(spark, sink, delivery, rows))
     right_rows = right_rows_of_results if operator.appended else right_rows_as_of
     with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
         sink.correct(right, replace(delivery, whole=True), through_ms)
@@ -131,7 +133,7 @@ def _to(
         sink.deliver(rows, delivery)
         return Redelivered(sink.name, count, count)
     assert isinstance(sink, ReadableSink)
-    lacking = rows_not_of(rows, _held(spark, sink, delivery, rows), delivery.identity).persist()
+    lacking = rows_not_of(rows, held_identities(spark, sink, delivery, rows), delivery.identity).persist()
     try:
         missing = lacking.count()
         if missing:
@@ -141,12 +143,23 @@ def _to(
         lacking.unpersist()
 
 
-def _held(spark: SparkSession, sink: ReadableSink, delivery: Delivery, rows: DataFrame) -> DataFrame:
-    """The identities that a sink holds, with the types that they have in the node's rows."""
+def held_identities(
+    spark: SparkSession, sink: ReadableSink, delivery: Delivery, rows: DataFrame
+) -> DataFrame:
+    """The identities that a sink holds, with the types that they have in the node's rows.
+
+    In: rows  the node's rows. A struct or an array may come from the sink as a JSON text
+    """
     held = sink.held(spark, delivery)
-    return held.select(
-        *(F.col(quote(name)).try_cast(rows.schema[name].dataType).alias(name) for name in delivery.identity)
-    )
+    types = {name: (rows.schema[name].dataType, held.schema[name].dataType) for name in delivery.identity}
+    return held.select(*(_as_in_rows(name, *of).alias(name) for name, of in types.items()))
+
+
+def _as_in_rows(name: str, of: T.DataType, held: T.DataType) -> Column:
+    column = F.col(quote(name))
+    if isinstance(held, T.StringType) and isinstance(of, T.StructType | T.ArrayType):
+        return F.from_json(column, of, JSON)
+    return column.try_cast(of)
 
 
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
