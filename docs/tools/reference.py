@@ -40,6 +40,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "JsonSchema",
         "Json",
         "Csv",
+        "Text",
         "Debezium",
         "ReplayGuard",
         "source_chain",

@@ -59,7 +59,7 @@ from headrace.description import (
     variance,
     window_store,
 )
-from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf
+from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf, Text
 from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.processor_function import processor
@@ -79,7 +79,7 @@ __all__ = [
     "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Csv",
     "Debezium", "Delivery", "DescriptionError", "HeadraceError", "Json", "JsonSchema", "KafkaSink", "KeyValueStore",
     "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "ReadOnlyStore", "Record", "ReplayGuard",
-    "SessionStore", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic",
+    "SessionStore", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "Text", "TimeWindows", "Timer", "Topic",
     "TransientError", "UntilTimeLimit", "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg",
     "collect", "count", "count_distinct", "describe", "first", "from_files", "from_table", "global_table", "hopping",
     "key_value_store", "last", "local", "max", "max_by", "min", "min_by", "node", "preview", "processor",

@@ -166,6 +166,17 @@ def _fields(line: str) -> list[tuple[str, bool]] | None:
         at += 1
 
 
+def _text(random: Random) -> bytes:
+    return random.choice(TEXTS).encode() + random.choice([b"", b"", b"", b"\xff"])
+
+
+def _read_text(raw: bytes) -> Row | str:
+    try:
+        return {"s": raw.decode()}
+    except UnicodeDecodeError:
+        return MALFORMED
+
+
 def _debezium(random: Random) -> bytes:
     op = random.choice("crud")
     after = None if op == "d" or random.random() < 0.05 else an_object(random, COLUMNS)
@@ -203,6 +214,7 @@ FORMATS: dict[str, Fuzz] = {
     ),
     "protobuf": Fuzz(hr.Protobuf(MESSAGE), COLUMNS, _protobuf, _read_protobuf, b"\n\1a\x10\7"),
     "csv": Fuzz(hr.Csv(), COLUMNS, _csv, _read_csv, b"a,7,"),
+    "text": Fuzz(hr.Text(), {"s": "STRING"}, _text, _read_text, b"15:00:01 ERROR checkout"),
     "debezium": Fuzz(
         hr.Debezium(), COLUMNS, _debezium, _read_debezium, b'{"op": "u", "after": {"s": "a", "l": 7}}'
     ),

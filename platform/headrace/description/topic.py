@@ -71,7 +71,7 @@ class Topic(StreamOperators):
                 raise DescriptionError(
                     f"{self._what}: {name} {a_value(given)} does not exist; "
                     f"formats are {listed(FORMATS)}, hr.Avro(…), "
-                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…) and hr.Debezium(…)."
+                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…), hr.Text(…) and hr.Debezium(…)."
                 )
         captured = isinstance(self.format, Debezium) and self.format.format == "json"
         if (

@@ -34,6 +34,7 @@ from headrace.sequence.encodings import (
     JsonBytes,
     PlainEncoding,
     ProtobufBytes,
+    TextBytes,
 )
 from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
@@ -188,6 +189,10 @@ def plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: Plai
             from headrace.sequence.csv_reader import CsvReader
 
             return CsvReader(encoding, fields, ddl, what).read
+        case TextBytes():
+            from headrace.sequence.text_reader import TextReader
+
+            return TextReader(encoding, fields[0], what).read
         case JsonBytes():
             return JsonReader(encoding, fields, ddl, what).read
 

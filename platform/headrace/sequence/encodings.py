@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf
+from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf, Text
 from headrace.description.formats.avro_types import AvroType
 from headrace.description.formats.registry import RegisteredSchema
 
@@ -76,6 +76,13 @@ class CsvBytes:
 
 
 @dataclass(frozen=True)
+class TextBytes:
+    """Plain text. `gzip`: it may be compressed."""
+
+    gzip: bool
+
+
+@dataclass(frozen=True)
 class DebeziumBytes:
     """Envelopes of Debezium; of keys, which have none, what may stand around them.
 
@@ -99,7 +106,7 @@ class DebeziumBytes:
         return isinstance(self.inner, JsonBytes)
 
 
-PlainEncoding = AvroBytes | ProtobufBytes | JsonBytes | CsvBytes
+PlainEncoding = AvroBytes | ProtobufBytes | JsonBytes | CsvBytes | TextBytes
 Encoding = PlainEncoding | DebeziumBytes
 
 
@@ -123,6 +130,8 @@ def encoding_of(topic: Topic, part: str, known: KnownSchemas) -> Encoding | None
             return ProtobufBytes(descriptors, message, described.registered, described.map_entries)
         case Csv(separator=separator, gzip=gzip):
             return CsvBytes(separator, gzip)
+        case Text(gzip=gzip):
+            return TextBytes(gzip)
         case JsonSchema():
             return JsonBytes(framed=True)
         case Json(value_path=path, lines=lines, unknown=unknown, gzip=gzip):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.description.event_time import EventTime
 from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column
-from headrace.sequence.encodings import CsvBytes, Encoding, JsonBytes, KnownSchemas, encoding_of
+from headrace.sequence.encodings import CsvBytes, Encoding, JsonBytes, KnownSchemas, TextBytes, encoding_of
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -65,4 +65,6 @@ class RecordFormat:
     def compressed(self) -> tuple[str, ...]:
         """Which of `key` and `value` may be compressed, each by itself."""
         parts = ("key", self.key_encoding), ("value", self.value_encoding)
-        return tuple(name for name, of in parts if isinstance(of, JsonBytes | CsvBytes) and of.gzip)
+        return tuple(
+            name for name, of in parts if isinstance(of, JsonBytes | CsvBytes | TextBytes) and of.gzip
+        )

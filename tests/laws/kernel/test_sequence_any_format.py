@@ -51,7 +51,7 @@ Make = Callable[[Random], bytes]
 class Case:
     """A format, and what makes a record of it that can be read."""
 
-    of: hr.Avro | hr.Protobuf | hr.JsonSchema | hr.Json | hr.Csv | hr.Debezium
+    of: hr.Avro | hr.Protobuf | hr.JsonSchema | hr.Json | hr.Csv | hr.Text | hr.Debezium
     make: Make
     value: str = COLUMNS
 
@@ -122,6 +122,7 @@ CASES: dict[str, Case] = {
         hr.Csv(gzip=True),
         lambda r: packed(r, r.choice([b'"a, ""b""",1,' + AT.encode(), b"a,-7,\r\n"])),
     ),
+    "text": Case(hr.Text(gzip=True), lambda r: packed(r, text(r)), "line STRING"),
     "Debezium": Case(hr.Debezium(operation="op", changed_at="ms", transaction="tx"), change),
     "Debezium in Avro": Case(hr.Debezium(hr.Avro(registry=URL), operation="op"), change_in_avro),
 }

@@ -12,5 +12,6 @@ from headrace.description.formats.json_schema import JsonSchema
 from headrace.description.formats.json_values import Json
 from headrace.description.formats.protobuf import Protobuf
 from headrace.description.formats.registry import RegistryAwayError
+from headrace.description.formats.text_values import Text
 
-__all__ = ["Avro", "Csv", "Debezium", "Format", "Json", "JsonSchema", "Protobuf", "RegistryAwayError"]
+__all__ = ["Avro", "Csv", "Debezium", "Format", "Json", "JsonSchema", "Protobuf", "RegistryAwayError", "Text"]
