@@ -10,7 +10,7 @@ import pytest
 import headrace as hr
 from headrace.description.printed_sink import PrintedSink
 from headrace.local.dev import private_settings
-from headrace.local.dev_traffic import _records
+from headrace.local.dev_traffic import _records, record_key, value_bytes
 from headrace.local.samples import sample_records
 from headrace.local.workbench import key_bytes
 
@@ -68,6 +68,22 @@ def test_sample_records_are_what_the_schema_says() -> None:
     assert set(first["page"]) == {"url", "words"}
     assert key_bytes(VIEWS, first, None) == first["user"].encode()
     assert json.loads(json.dumps(first)) == first
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [("a line", b"a line"), (b"\xff{broken", b"\xff{broken"), ({"n": None}, b'{"n": null}'), (None, None)],
+)
+def test_traffic_sends_texts_and_bytes_as_they_are(value: object, sent: bytes | None) -> None:
+    assert value_bytes(value) == sent
+
+
+def test_a_record_without_a_key_is_sent_without_one() -> None:
+    of_value = {"user": "ann", "page": {}}
+    assert record_key(VIEWS, of_value, None) == b"ann"
+    assert record_key(VIEWS, {"page": {}}, None) is None
+    assert record_key(VIEWS, "broken", None) is None
+    assert record_key(VIEWS, None, "ann") == b"ann"
 
 
 def test_a_project_without_traffic_of_its_own_has_samples_of_each_topic() -> None:

@@ -37,10 +37,25 @@ def main(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     while True:
         for topic, key, value, timestamp_ms in records(round(time.time() * 1000)):
-            body = None if value is None else json.dumps(value).encode()
-            producer.produce(topic, body, key_bytes(topics[topic], value, key), timestamp=timestamp_ms)
+            sent_key = record_key(topics[topic], value, key)
+            producer.produce(topic, value_bytes(value), sent_key, timestamp=timestamp_ms)
         producer.flush(10)
         time.sleep(EVERY_SECONDS)
+
+
+def value_bytes(value: Any) -> bytes | None:
+    """A record's value as bytes: text and bytes as they are, None as a tombstone, all else as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def record_key(topic: Topic, value: Any, key: Any) -> bytes | None:
+    """A record's key as bytes; without a key it comes from the value, and a value without its columns has none."""
+    names = {column.name for column in topic.key_columns}
+    if key is None and not (isinstance(value, dict) and names <= value.keys()):
+        return None
+    return key_bytes(topic, value, key)
 
 
 def make_topics(nodes: Sequence[Node], bootstrap: str) -> dict[str, Topic]:
