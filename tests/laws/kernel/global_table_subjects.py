@@ -26,7 +26,7 @@ class Reads(hr.Processor):
         ref = record["ticker"]
         n = (self.count.get() or 0) + 1
         self.count.put(n)
-        row = None if ref is None else self.known.get(ref)
+        row = self.known.get(ref)
         near = [*self.known.range("a", "m")]
         self.context.forward(what=f"{record['id']} {n} {row} {near}", at=record.timestamp)
 
@@ -46,8 +46,8 @@ class ReadsTwo(Reads):
 
     def process(self, record: hr.Record) -> None:
         super().process(record)
-        row = self.known.get(record["ticker"]) if record["ticker"] else None
-        city = self.places.get(row["exchange"]) if row and row["exchange"] else None
+        row = self.known.get(record["ticker"])
+        city = self.places.get(row["exchange"]) if row else None
         self.context.forward(what=f"{row} {city}", at=None)
         if city is not None and record["amount"] == 1:
             raise ValueError("one of a place")

@@ -76,6 +76,11 @@ class GlobalStore(GroupStore):
         super().__init__(StoreShape(of.name, of.key, of.value, KEY_VALUE, None), lambda: 0)
         self._table, self._seen = table, seen
 
+    def get(self, *key: Any) -> Any:
+        """The row of a key; a key with a null refers to nothing, as in `on` of a lookup."""
+        parts = key[0] if len(key) == 1 and isinstance(key[0], tuple) else key
+        return None if len(parts) == len(self._keys) and None in parts else super().get(*key)
+
     def put(self, *key_and_value: Any) -> None:
         """See the base class."""
         self._refuse("put")
