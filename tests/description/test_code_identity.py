@@ -18,6 +18,7 @@ import headrace as hr
 from headrace.changing.compare_rules import compare_rules
 from tests.description.code_changes import CHANGES, HELPERS, REFUSED, SAME, pipeline
 from tests.description.refusal import refused
+from tests.description.seldom_code import SELDOM
 
 pytestmark = pytest.mark.fast
 
@@ -48,9 +49,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", [*CHANGES, *SELDOM])
 def test_a_change_of_code_is_seen(change: str, load: Load) -> None:
-    head, use, before, after = CHANGES[change]
+    head, use, before, after = (CHANGES | SELDOM)[change]
     modules = {"pipeline": pipeline(head, use), "helpers": HELPERS}
     assert sum(before in text for text in modules.values()) >= 1
     changed = {name: text.replace(before, after, 1) for name, text in modules.items()}

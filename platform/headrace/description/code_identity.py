@@ -21,13 +21,15 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from headrace.description.code_text import digest, imported, loaded, loaded_by_body, text_of, text_of_class
-from headrace.description.code_values import UnseenError, content_of
+from headrace.description.code_values import USED_OF_MODULE, HiddenError, UnseenError, content_of
 from headrace.description.importable import require_importable
 from headrace.errors import DescriptionError
 
 SHOWN_MAX = 120  # characters of a part; a longer one is shown as its digest
 _MAIN = "__main__"
 _FOREIGN = {"abc", "builtins", "functools", "headrace", "typing"}
+# By these, code reaches what its text does not name.
+_HIDING = (eval, exec, globals, __import__, importlib.import_module, importlib.reload, sys.modules)
 _REMEDY = "Make it where it is used, in the function or in `init`, or let its class have a `__reduce__`."
 
 
@@ -112,9 +114,16 @@ class _Walk:
         return digest(text)
 
     def _refer(self, code: CodeType, namespace: dict[str, Any], path: str) -> None:
-        chains = [each for each in loaded(code) if each[0] in namespace or not hasattr(builtins, each[0])]
+        chains = [each for each in loaded(code) if self._counts(each[0], namespace)]
         named = {".".join(each): self._resolved(each, namespace, path) for each in chains}
         self._later(named | dict(self._imports(code, namespace, path)), path)
+
+    def _counts(self, name: str, namespace: Mapping[str, Any]) -> bool:
+        """False for a name that Python itself has, unless it hides others or the code's own package made it."""
+        if name in namespace or name not in vars(builtins):
+            return True
+        value = vars(builtins)[name]
+        return _hides(value) or self.owns(getattr(value, "__module__", None))
 
     def _later(self, named: Mapping[str, tuple[str, Any]], path: str) -> None:
         values = dict(
@@ -124,17 +133,26 @@ class _Walk:
 
     def _resolved(self, chain: tuple[str, ...], namespace: dict[str, Any], path: str) -> tuple[str, Any]:
         """The name and the value at the end of a chain: what is loaded of modules of the package, else a global."""
-        if chain[0] not in namespace:
+        known = namespace if chain[0] in namespace else vars(builtins)
+        if chain[0] not in known:
             raise DescriptionError(
                 f"{self._what}: {path} refers to '{chain[0]}', which is not defined yet.",
                 hint="Define it before the node is described.",
             )
-        value, taken = namespace[chain[0]], 1
+        value, taken = known[chain[0]], 1
         while isinstance(value, ModuleType) and self.owns(value.__name__) and taken < len(chain):
             value, taken = self._attribute(value, chain[taken], path), taken + 1
+        ends = [value, getattr(value, chain[taken], None) if taken < len(chain) else None]
+        if any(map(_hides, ends)):
+            used = ".".join(chain)
+            raise HiddenError(
+                path, f"what is reached by {used}", "Name it where it is used, and import it by its name."
+            )
         return ".".join(chain[:taken]), value
 
     def _attribute(self, module: ModuleType, name: str, path: str) -> Any:
+        if name == "__dict__":
+            raise HiddenError(path, f"what is used of module '{module.__name__}'", USED_OF_MODULE)
         if not hasattr(module, name):
             raise DescriptionError(
                 f"{self._what}: {path} refers to '{module.__name__}.{name}', which is not defined yet.",
@@ -177,6 +195,10 @@ class _Walk:
                 f"{self._what}: {path} imports '{name}', which cannot be imported when the node is described: {error}",
                 hint="Import it at the head of the module.",
             ) from None
+
+
+def _hides(value: object) -> bool:
+    return any(value is each for each in _HIDING)
 
 
 def _packages_of(root: object) -> frozenset[str]:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+_IMPORT = "__import__"
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _CONSTANTS = {"LOAD_CONST", "LOAD_SMALL_INT"}
@@ -70,6 +71,14 @@ def loaded_by_body(text: str, namespace: dict[str, Any]) -> Iterator[Chain]:
                 yield from loaded(inner)
 
 
+def stored_by_body(text: str) -> set[str]:
+    """The members that the body of a class makes. In: text  of the class, "" if there is none."""
+    (*_, owner) = [*ast.parse(text).body, ast.Pass()][:1]
+    body = owner.body if isinstance(owner, ast.ClassDef) else []
+    stored = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return stored | {part.name for part in body if isinstance(part, _Definition)}
+
+
 def loaded(code: CodeType) -> Iterator[Chain]:
     """The globals that some code, and functions within it, load."""
     yield from _loaded_here(code)
@@ -107,7 +116,7 @@ def _loaded_here(code: CodeType) -> Iterator[Chain]:
 
 
 def _whole(chain: Chain) -> Iterator[Chain]:
-    if chain and not (chain[0].startswith("__") and chain[0].endswith("__")):
+    if chain and (chain[0] == _IMPORT or not (chain[0].startswith("__") and chain[0].endswith("__"))):
         yield chain
 
 

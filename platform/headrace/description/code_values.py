@@ -14,10 +14,11 @@ from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Protocol
 
-from headrace.description.code_text import digest
+from headrace.description.code_text import digest, stored_by_body, text_of_class
 
 PICKLE_PROTOCOL = 4  # the last one that keeps bytes of buffers with their object
 _PLAIN = (type(None), bool, int, float, str)
+USED_OF_MODULE = "Name it where it is used: module.name, or from module import name."
 _GENERATED = {"_abc_impl"}
 
 
@@ -27,6 +28,10 @@ class UnseenError(Exception):
     def __init__(self, path: str, words: str, hint: str = "") -> None:
         super().__init__(path, words)
         self.path, self.words, self.hint = path, words, hint
+
+
+class HiddenError(UnseenError):
+    """Code that reaches what its text does not name."""
 
 
 class Walk(Protocol):
@@ -100,7 +105,7 @@ class _Contents:
             raise UnseenError(
                 path,
                 f"what is used of module '{module.__name__}'",
-                "Name it where it is used: module.name, or from module import name.",
+                USED_OF_MODULE,
             )
         return {"module": module.__name__}
 
@@ -144,19 +149,23 @@ class _Contents:
         if (place := self._walk.place_of(owner)) is not None:
             return {"see": place}
         text = self._walk.describe_class(owner, path)
-        bases = self._all([each for each in owner.__bases__ if each is not object], path)
+        kind = [type(owner)] if self._walk.owns(type(owner).__module__) else []
+        bases = self._all([each for each in (*kind, *owner.__bases__) if each is not object], path)
+        in_text = stored_by_body(text_of_class(owner) or "")
         members = {
-            name: self._member(value, f"{path}.{name}")
+            name: self._member(value, f"{path}.{name}", name in in_text)
             for name, value in sorted(vars(owner).items())
             if _is_written(name, value, text is not None)
         }
         return {"text": text, "bases": bases, "members": members}
 
-    def _member(self, value: Any, path: str) -> Any:
-        """A member whose content cannot be seen counts by its type; the text of the class and its globals count, too."""
+    def _member(self, value: Any, path: str, in_text: bool) -> Any:
+        """A member of the class's text whose content cannot be seen counts by its type: that text and its globals count."""
         try:
             return self.of(value, path)
-        except UnseenError:
+        except UnseenError as unseen:
+            if not in_text or isinstance(unseen, HiddenError) or isinstance(value, FunctionType):
+                raise
             return {"type": type(value).__qualname__}
 
     def _object(self, value: Any, path: str) -> Any:
