@@ -83,11 +83,32 @@ def _require_columns(reader: AvroType, columns: pa.Schema, what: str) -> None:
                 f"{what}: column '{column.name}' has no field in the Avro schema; its fields are {', '.join(fields)}.",
                 hint="Add the field to the schema, or leave the column out with a select.",
             )
-    for name, field in fields.items():
-        if field.default is None and name not in columns.names:
-            raise TerminalError(
-                f"{what}: field '{name}' of the Avro schema has no default, and there is no such column."
-            )
+    if lacking := _lacking(reader, pa.struct(list(columns)), ""):
+        raise TerminalError(
+            f"{what}: field '{lacking}' of the Avro schema has no default, and there is no such column.",
+            hint="Give it a default in the schema, or make the column in a step.",
+        )
+
+
+def _lacking(of: AvroType, column: pa.DataType, path: str) -> str:
+    """The path of a field without a default that a column lacks, at any depth; empty: there is none."""
+    branches = of.branches
+    if len(branches) != 1:
+        return ""
+    (known,) = branches
+    if known.kind == "record" and pa.types.is_struct(column):
+        types = {field.name: field.type for field in column}
+        for field in known.fields:
+            inner = f"{path}.{field.name}".lstrip(".")
+            if field.name not in types and field.default is None:
+                return inner
+            if field.name in types and (found := _lacking(field.type, types[field.name], inner)):
+                return found
+    if known.kind == "array" and pa.types.is_list(column):
+        return _lacking(known.inner[0], column.value_type, f"{path}[]")
+    if known.kind == "map" and pa.types.is_map(column):
+        return _lacking(known.inner[0], column.item_type, f"{path}{{}}")
+    return ""
 
 
 def avro_trip(schema: str, columns: pa.Schema, what: str) -> RoundTrip:

@@ -50,7 +50,7 @@ class Encoder:
         """
         assert self.rows is not None
         encode, contents, problems = self.rows.function(), list[bytes | None](), list[str | None]()
-        for row in plain_values(structs):
+        for row in plain_values(structs, self.trip.read):
             content = problem = None
             if row is not None:
                 try:
