@@ -12,7 +12,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.fence import FencedError
-from headrace.lifecycle import repair
+from headrace.lifecycle import read_kafka_again, repair
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.rewrite_log import rewrite_log
@@ -214,7 +214,8 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
     remove_strays(log)
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    for module in (repair, read_kafka_again):
+        monkeypatch.setattr(module, "read_offsets", lambda *_: sent[1])
     work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
     assert "2 records read from Kafka" in str(next(iter([*work.run()])))
     found = read(session, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()

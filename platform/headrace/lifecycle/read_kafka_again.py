@@ -20,6 +20,8 @@ from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.kafka_source import read_offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
@@ -45,7 +47,7 @@ class KafkaAgain:
         if not rows.num_rows:
             return RECORDS.empty_table()
         wanted = _places(rows)
-        found = self._read(_ranges(wanted)).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        found = self.stretches(_ranges(wanted)).sort_by([("partition", "ascending"), ("offset", "ascending")])
         at, is_there = _found_at(wanted, _places(found))
         self._require(is_there, wanted, "Kafka has no record there any more, as after compaction")
         records = found.take(pa.array(at))
@@ -54,8 +56,13 @@ class KafkaAgain:
         self._require(same, wanted, "Kafka has a record of another size there, so it is another topic")
         return records
 
-    def _read(self, offsets: dict[int, tuple[int, int]]) -> pa.Table:
-        """All records of these stretches, in any order."""
+    def stretches(self, offsets: Mapping[int, tuple[int, int]]) -> pa.Table:
+        """All records that Kafka has in some stretches, as `RECORDS`, in any order.
+
+        In: offsets  for each partition the first and the last; none of them lies before the earliest that Kafka has
+        """
+        if not offsets:
+            return RECORDS.empty_table()
         try:
             found = read_offsets(self._spark, self._topic, self._settings, offsets)
             return found.select(*columns_delivered()).toArrow().cast(RECORDS)

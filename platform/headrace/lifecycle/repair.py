@@ -34,13 +34,14 @@ from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.fill_columns import fill_commits
+from headrace.lifecycle.guard_at_gap import GuardAtGap
+from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
 from headrace.log.decision_rows import Decision, write_decisions
-from headrace.log.learn_guard import learn
 from headrace.log.moves import completion, idleness
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
@@ -51,7 +52,6 @@ from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import COMPLETE, CONTROL, IDLE, log_schema
 from headrace.sequence.log_state import LastRow, PartitionState
-from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.kafka_source import read_offsets
@@ -64,6 +64,7 @@ from headrace.writing.node_log import tell_anew
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
@@ -305,11 +306,16 @@ class Repair:
 
     def _guard_at(self, at_ms: int) -> Guard | None:
         """The replay guard as it was after a commit."""
-        guard = new_guard(self._topic.replay_guard)
-        if guard is None:
-            return None
         log = read(self._spark, self._path).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(at_ms)))
-        return learn(guard, log.where(since_last_reset(resets_in(log))))
+        guard = GuardAtGap(self._topic, self._path, self._still_in_kafka)
+        return guard.after(log.where(since_last_reset(resets_in(log))))
+
+    def _still_in_kafka(self, offsets: Mapping[int, tuple[int, int]]) -> pa.Table:
+        """The records of these stretches that Kafka still has."""
+        earliest = self._kafka.earliest(set(offsets))
+        left = {p: (max(first, earliest.get(p, first)), last) for p, (first, last) in offsets.items()}
+        stretches = {p: each for p, each in left.items() if each[0] <= each[1]}
+        return KafkaAgain(self._spark, self._topic, self._settings).stretches(stretches)
 
 
 def _read_from_kafka(gap: Gap, records: int) -> str:

@@ -1,0 +1,123 @@
+"""Records that a repair reads from Kafka get the verdicts of the guard that the log had then, also where it compares bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.errors import TerminalError
+from headrace.lifecycle import read_kafka_again, repair
+from headrace.lifecycle.repair import Repair
+from headrace.settings.kafka import KafkaSettings
+from headrace.spark.kafka import KafkaTopic
+from headrace.spark.lake_rows import read
+from headrace.spark.session import pipeline_session
+from tests.lake.lost_commits import overwrite, remove_strays, versions
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.lake.paths import Lake
+
+pytestmark = pytest.mark.spark
+
+SCREWS = hr.Topic("screws", key="sensor_id STRING", value="n INT", idle_timeout=None)
+COLUMNS = ("offset", "kind", "reason", "ordinals", "replay", "stream_time")
+Output = tuple[int, str]
+"""The offset of an input, and the value."""
+
+# The lost commit is the second one. Each input has several outputs, and the third of them cannot be read.
+CUT_OUTPUTS: list[list[Output]] = [
+    [(7, '{"n": 9}'), (8, '{"n": 0}'), (8, '{"n": 1}'), (8, "no JSON")],
+    [(8, '{"n": 3}'), (8, '{"n": 4}'), (8, '{"n": 0}'), (9, '{"n": 0}')],
+    [(9, '{"n": 1}'), (9, '{"n": 0}')],
+]
+OTHER_BYTES: list[list[Output]] = [
+    [(7, '{"n": 9}'), (8, '{"n": 0}')],
+    [(8, '{"n": 1}'), (8, '{"n": 0}'), (9, '{"n": 0}')],
+    [(9, '{"n": 1}'), (9, '{"n": 0}')],
+]
+
+
+class LostCommit:
+    """A log with three commits, of which the second one is gone, and a Kafka that has records of some offsets."""
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, guard: hr.ReplayGuard, commits: Sequence[Sequence[Output]]
+    ) -> None:
+        topic = replace(SCREWS, replay_guard=guard)
+        self.node = topic.group_by().aggregate(n=hr.count()).named("totals")
+        self._spark, self._lake, self._topic = pipeline_session(spark, interpreted=True), lake, topic
+        line = Line(self._spark, lake, self.node)
+        self._sent: list[DataFrame] = []
+        for outputs in commits:
+            for offset, value in outputs:
+                chain = {"source-chain": f'[["orders", 0, {offset}]]'}
+                line._piped.add("s1", value, 1_714_564_800_000 + offset, 0, chain)
+            raw = line._piped.take(self._spark)
+            assert raw is not None
+            self._sent.append(raw)
+            line.sequencer.append(raw, in_order=True)
+            line.clock.set(line.clock.now_ms() + 1_000)
+        line.fold()
+
+    def rows(self) -> list[str]:
+        log = read(self._spark, self._lake.log("screws")).where("offset IS NOT NULL")
+        return [*map(str, log.select(*COLUMNS).orderBy("offset").collect())]
+
+    def repair(self, monkeypatch: pytest.MonkeyPatch, *, gone: str = "false") -> None:
+        """Repair it. In: gone  which records Kafka has compacted away."""
+
+        def read_offsets(
+            _spark: object, _topic: object, _settings: object, offsets: Mapping[int, tuple[int, int]]
+        ) -> DataFrame:
+            ((first, last),) = offsets.values()
+            records = self._sent[0].unionByName(self._sent[1]).unionByName(self._sent[2])
+            return records.where(F.col("offset").between(first, last) & ~F.expr(gone))
+
+        log = self._lake.log("screws")
+        overwrite(log, versions(log, "log/screws")[1])
+        remove_strays(log)
+        monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+        monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
+        monkeypatch.setattr(repair, "read_offsets", read_offsets)
+        monkeypatch.setattr(read_kafka_again, "read_offsets", read_offsets)
+        settings = KafkaSettings(bootstrap_servers="localhost:1")
+        list(Repair(self._spark, self._lake, [self.node], self._topic, settings).run())
+
+
+@pytest.mark.parametrize(
+    ("guard", "commits"),
+    [
+        (hr.ReplayGuard(ordinals="order"), CUT_OUTPUTS),
+        (hr.ReplayGuard(), OTHER_BYTES),
+        (hr.ReplayGuard(mode="exact"), OTHER_BYTES),
+    ],
+    ids=["outputs numbered by their order", "monotone", "exact"],
+)
+def test_the_rows_that_come_back_are_those_of_before(
+    spark: SparkSession,
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    guard: hr.ReplayGuard,
+    commits: list[list[Output]],
+) -> None:
+    lost = LostCommit(spark, lake, guard, commits)
+    before = lost.rows()
+    lost.repair(monkeypatch)
+    assert lost.rows() == before
+
+
+def test_outputs_of_which_kafka_has_only_a_part_are_not_numbered(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = LostCommit(spark, lake, hr.ReplayGuard(ordinals="order"), CUT_OUTPUTS)
+    with pytest.raises(TerminalError, match="no longer has all outputs of the last input"):
+        lost.repair(monkeypatch, gone="offset = 1")
