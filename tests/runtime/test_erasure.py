@@ -16,6 +16,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erased, Erasure
 from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
+from headrace.log.promise import write_promise
 from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.lake.paths import Lake
+    from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
 
@@ -254,3 +256,23 @@ def test_a_key_goes_from_a_join_of_a_stream_with_its_own_topic(spark: SparkSessi
     rows = sorted((row["sensor_id"], row["value"], row["earlier"]) for row in views.read(pairs).collect())
     assert rows == [("s2", 0, 0), ("s2", 0, 2), ("s2", 2, 0), ("s2", 2, 2)]
     assert all(verdict.equal for verdict in verify(spark, lake, pairs))
+
+
+def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSession, drive: Drive) -> None:
+    """The reader has read as far as the log of the other was promised, and the log of the topic has gone on since."""
+    by_minute = COUNTS.as_stream().group_by("sensor_id").aggregate(windows=hr.count()).named("by_minute")
+    driver = drive(COUNTS, by_minute)
+    for minute in (0, 2, 4):
+        for sensor in ("s1", "s2"):
+            value = {"sensor_id": sensor, "value": 1.0}
+            driver.pipe("readings", key=sensor, value=value, timestamp_ms=1_714_564_800_000 + minute * 60_000)
+    driver.cut()
+    write_promise(driver._lake.log("readings"), driver.now_ms + 1_000)
+    driver.cut()
+    driver.advance_wall_clock("2 seconds")
+    driver.pipe("readings", key="s1", value={"sensor_id": "s1", "value": 2.0}, timestamp_ms=1_714_565_400_000)
+    driver.cut(nodes=["by_minute"])
+    driver.erase("readings", "s1")
+    driver.cut()
+    assert {row["sensor_id"] for row in driver.read("by_minute").collect()} == {"s2"}
+    assert pending(driver._lake) == []

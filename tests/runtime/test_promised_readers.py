@@ -29,6 +29,7 @@ class Folded:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **upto_ms: int) -> None:
         self.lake, self.ends, self.promised = Lake(f"file:{folder}"), dict(upto_ms), list[int]()
         patch.setattr(node_runner, "frontier_ms", lambda spark, lake, topic: self.ends[topic.name])
+        patch.setattr(node_runner, "first_commit_ms", lambda uri, after_ms, through_ms: through_ms)
         self.runner = NodeRunner.__new__(NodeRunner)
         self.runner._spark, self.runner._lake = cast("Any", None), self.lake
         self.runner.node, self.runner._bounds = BOTH, lambda: dict.fromkeys(upto_ms, 100)
@@ -46,10 +47,21 @@ def test_a_commit_that_comes_after_the_last_look_is_not_promised(
     folded = Folded(tmp_path, monkeypatch, left=100, right=100)
     assert folded.promise() == 100
     folded.ends["left"] = 130
-    assert folded.promise() == 100, "its rows of that commit are still to come, and lie at 130"
+    assert folded.promise() == 100, "the other log may have rows from 101 on"
+    write_promise(folded.lake.log("right"), 150)
+    assert folded.promise() == 129, "its rows of that commit are still to come, and lie at 130"
+
+
+def test_a_node_that_rests_promises_what_its_logs_promised_before_their_next_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its readers have read as far, so an erasure folds them as far aside, too."""
+    folded = Folded(tmp_path, monkeypatch, left=100, right=100)
     for topic in ("left", "right"):
         write_promise(folded.lake.log(topic), 150)
-    assert folded.promise() == 100
+    assert folded.promise() == 150
+    folded.ends.update(left=170, right=190)
+    assert folded.promise() == 169
 
 
 def test_logs_that_are_folded_to_their_ends_hand_on_their_promises(

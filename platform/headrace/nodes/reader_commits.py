@@ -139,6 +139,13 @@ def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogComm
     return LogCommits(commits, _limits(entries), next(complete, None))
 
 
+def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
+    """The time of the first commit of a log after a commit time. In: through_ms  that of a later commit."""
+    part = LogSlice.of(uri, after_ms, through_ms)
+    rows = part.read({"at": Origin(("ingested_at",), MOMENT)})
+    return min([through_ms, *(at_ms for at_ms, _ in part.controls()[:1]), *_ms(rows, "at")])
+
+
 def together(commits: Sequence[LogCommit]) -> LogCommit | None:
     """All that some commits of a log say, in their order; None: there are none."""
     return reduce(_joined, commits) if commits else None

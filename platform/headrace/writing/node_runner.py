@@ -39,6 +39,7 @@ from headrace.nodes.node_tables import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after, results_given
+from headrace.nodes.reader_commits import first_commit_ms
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
@@ -155,10 +156,13 @@ class NodeRunner:
     def _folded_ms(self, topic: Topic) -> int:
         """No row of a topic that comes later, or is not folded yet, lies at or before this commit time."""
         done_ms = self.progress.upto_ms.get(topic.name, 0)
+        uri = self._lake.log(topic.name)
         # The promise first: a commit may come in between, lies beyond it, and is not folded.
-        promised_ms = read_promise(self._lake.log(topic.name))
-        all_is_folded = frontier_ms(self._spark, self._lake, topic) <= done_ms
-        return max(promised_ms, done_ms) if all_is_folded else done_ms
+        promised_ms = read_promise(uri)
+        end_ms = frontier_ms(self._spark, self._lake, topic)
+        if end_ms > done_ms:  # the node rests, or stops at its bounds
+            return first_commit_ms(uri, done_ms, end_ms) - 1
+        return max(promised_ms, done_ms)
 
     def _settled(self, bounds: Mapping[str, int]) -> int:
         """Through this commit time all topics are settled, as far as this node reads them."""
