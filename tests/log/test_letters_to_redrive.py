@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.lifecycle import redrive
-from headrace.lifecycle.redrive import Letter, reasons_of, unsendable
+from headrace.lifecycle.corrections import Correction
+from headrace.lifecycle.redrive import Letter, Redrive, reasons_of, unsendable
 from headrace.log.schema_store import SchemaStore
 from headrace.sequence import gunzip
+from headrace.sequence.replays.verdicts import AMBIGUOUS_REASON
 from headrace.spark.topic_limits import TopicLimits
 
 pytestmark = pytest.mark.fast
@@ -36,6 +38,37 @@ def test_a_letter_with_a_malformed_source_chain_would_be_dead_again(tmp_path: Pa
     assert value == "malformed value: not a JSON object"
     assert moment == "timestamp: the record timestamp is null"
     assert reasons_of(topic, store, []) == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "corrected", "stays"),
+    [
+        (None, None, False),
+        (hr.ReplayGuard(), None, True),
+        (hr.ReplayGuard(ordinals="order"), b'{"chain": null}', True),
+        (hr.ReplayGuard(header=None, path="chain"), None, True),
+        (hr.ReplayGuard(header=None, path="chain"), b'{"chain": "[["a", 0, 1, 2]]"}', False),
+    ],
+)
+def test_a_letter_whose_chain_was_ambiguous_is_sent_with_another_chain_alone(
+    tmp_path: Path, guard: hr.ReplayGuard | None, corrected: bytes | None, stays: bool
+) -> None:
+    """Sent as it is it would be ambiguous again, or taken for a replay, in each run."""
+    topic = hr.Topic("t", key="id STRING", value="chain STRING", replay_guard=guard)
+    work = Redrive.__new__(Redrive)
+    work._topic = topic
+    row = {
+        "partition": 0,
+        "offset": 4,
+        "raw_key": b"k",
+        "raw_value": b'{"chain": "x"}',
+        "headers": None,
+        "ms": 5,
+    }
+    letter = work._letter(cast("Any", row | {"reason": AMBIGUOUS_REASON}))
+    if corrected is not None:
+        letter = work._corrected(letter, Correction({"value": corrected}))
+    assert (unsendable(letter, TopicLimits(1_000)) is not None) == stays
 
 
 def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compression(
@@ -71,6 +104,10 @@ def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compress
         (Letter((0, 4), None, b"v" * 490, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), b"k" * 90, b"v" * 400, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), None, None, [("h", b"v" * 490)], 5), "takes 1,000 bytes"),
+        (
+            Letter((0, 4), b"k", b"v", [], 1, ambiguous=True),
+            "its source chain is as ambiguous when it is sent again",
+        ),
     ],
 )
 def test_a_letter_that_kafka_would_not_take_as_it_is_stays(letter: Letter, why: str | None) -> None:

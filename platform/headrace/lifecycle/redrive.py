@@ -8,8 +8,9 @@ guard may refuse it.
 Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. Headrace notes below
 the log which letters it has sent, so a second run does not send them again; a run that was broken off may send some twice.
 
-Two kinds of letters stay although they can be read: one that is longer than the topic takes, and one whose event time is
-Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present.
+Three kinds of letters stay although they can be read: one that is longer than the topic takes; one whose event time is
+Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present; and one that a replay guard
+refused as ambiguous, because its chain would be as ambiguous again. A correction of a value that holds the chain is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
 from headrace.sequence.log_state import LogState
+from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
@@ -60,13 +62,18 @@ Place = tuple[int, int]  # partition and offset
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter as it is sent, or would be. `timestamp_ms` None: Kafka's timestamp of it is not known."""
+    """A dead letter as it is sent, or would be.
+
+    timestamp_ms  Kafka's; None: it is not known
+    ambiguous     its source chain is one that the guard has refused as ambiguous
+    """
 
     place: Place
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     timestamp_ms: int | None
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,21 +147,27 @@ class Redrive:
             dead = dead.where(F.contains("reason", F.lit(reason)))
         if corrections is not None:
             dead = dead.where(F.col("offset").isin(sorted({offset for _, offset in corrections})))
-        columns = ("partition", "offset", "raw_key", "raw_value", "headers")
+        columns = ("partition", "offset", "raw_key", "raw_value", "headers", "reason")
         rows = dead.select(*columns, F.unix_millis("timestamp").alias("ms")).orderBy("partition", "offset")
         for row in rows.toLocalIterator():
             letter = self._letter(row)
             if corrections is None:
                 yield letter
             elif letter.place in corrections:
-                yield corrections[letter.place].of(letter)
+                yield self._corrected(letter, corrections[letter.place])
+
+    def _corrected(self, letter: Letter, correction: Correction) -> Letter:
+        guard, corrected = self._topic.replay_guard, correction.of(letter)
+        has_other_chain = guard is not None and guard.path is not None and corrected.value != letter.value
+        return replace(corrected, ambiguous=letter.ambiguous and not has_other_chain)
 
     def _letter(self, row: Row) -> Letter:
         headers = [(each["key"], _bytes(each["value"])) for each in row["headers"] or ()]
         # Where the value tells the event time, Kafka's timestamp is not in the log, and nothing depends on it.
         known_ms = int(time.time() * 1000) if self._topic.timestamp is not None else row["ms"]
         place = (row["partition"], row["offset"])
-        return Letter(place, _bytes(row["raw_key"]), _bytes(row["raw_value"]), headers, known_ms)
+        ambiguous = self._topic.replay_guard is not None and row["reason"].startswith(AMBIGUOUS)
+        return Letter(place, _bytes(row["raw_key"]), _bytes(row["raw_value"]), headers, known_ms, ambiguous)
 
     def _send(self, letters: Sequence[Letter]) -> None:
         if not letters:
@@ -207,6 +220,8 @@ class Redrive:
 
 def unsendable(letter: Letter, limits: TopicLimits) -> str | None:
     """Why a letter that can be read is not sent; None: it is. In: limits  of the topic."""
+    if letter.ambiguous:
+        return f"{AMBIGUOUS}: its source chain is as ambiguous when it is sent again; let its service number the outputs"
     headers = sum(len(name) + len(content or b"") for name, content in letter.headers)
     size = len(letter.key or b"") + len(letter.value or b"") + headers + RECORD_OVERHEAD_BYTES
     if size > limits.record_bytes_max:
