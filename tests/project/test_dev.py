@@ -9,9 +9,11 @@ import pytest
 
 import headrace as hr
 from headrace.description.printed_sink import PrintedSink
+from headrace.errors import TerminalError
 from headrace.local.dev import private_settings
 from headrace.local.dev_traffic import _records, record_key, value_bytes
 from headrace.local.samples import sample_records
+from headrace.local.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
 
 pytestmark = pytest.mark.fast
@@ -91,3 +93,27 @@ def test_a_project_without_traffic_of_its_own_has_samples_of_each_topic() -> Non
     records = [*send(1_700_000_000_000)]
     assert {topic for topic, *_ in records} == {"views"}
     assert {timestamp for *_, timestamp in records} == {1_700_000_000_000}
+
+
+def test_a_settings_file_is_read_as_a_shell_reads_it(tmp_path: Path) -> None:
+    odd = {
+        "A": "it's",
+        "B": "a b",
+        "C": "one\ntwo # no comment",
+        "D": "",
+        "E": "x#y",
+        "F": "$HOME",
+        "G": 'a"b',
+    }
+    assert read_settings_file(write_settings(tmp_path, odd)) == odd
+    file = tmp_path / "by hand"
+    file.write_text(
+        "# a comment\n\n  export A='1 2' # of A\nB=\"say \\\"x\\\"\"#y\nC=#z\r\nD= # none\nE='a\n# b'\nF=a'b'\"c\"",
+        encoding="utf-8",
+    )
+    read = {"A": "1 2", "B": 'say "x"#y', "C": "#z", "D": "", "E": "a\n# b", "F": "abc"}
+    assert read_settings_file(file) == read
+    for wrong in ("A=1\nB=a b\n", "A=1\nB='a\n", "A=1\n1=2", "A=1\nnothing\n"):
+        file.write_text(wrong, encoding="utf-8")
+        with pytest.raises(TerminalError, match="line 2 is no NAME=value"):
+            read_settings_file(file)

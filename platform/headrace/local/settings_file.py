@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = "settings.env"
+LINE = re.compile(
+    r"""[ \t]*
+    (?:(?:export[ \t]+)?(?P<name>[A-Za-z_]\w*)=(?P<value>(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)(?=\s|\Z)[ \t]*)?
+    (?:\#[^\n]*)?(?:\n|\Z)""",
+    re.DOTALL | re.VERBOSE,
+)
 
 
 def write_settings(home: Path, settings: Mapping[str, str]) -> Path:
@@ -26,24 +33,27 @@ def write_settings(home: Path, settings: Mapping[str, str]) -> Path:
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
-    """The variables of a file of lines NAME=value, with shell quotes; empty lines and comments are left out.
+    """The variables of a file of NAME=value, as a shell reads it: with quotes, also over lines, and with comments.
 
-    Raises: TerminalError when it cannot be read, or a line is none of these
+    Nothing is expanded: `$` is an ordinary character.
+    Raises: TerminalError when the file cannot be read, or a line is none of these
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TerminalError(f"The settings '{path}' cannot be read.", detail=str(error)) from None
     settings: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, separator, value = line.strip().removeprefix("export ").partition("=")
-        if not separator or not name.isidentifier():
+    text, at = text.replace("\r\n", "\n"), 0
+    while at < len(text):
+        line = LINE.match(text, at)
+        if line is None:
             raise TerminalError(
-                f"The settings '{path}': line {number} is no NAME=value.", hint="Write HEADRACE_LAKE=file:/…."
+                f"The settings '{path}': line {text.count(chr(10), 0, at) + 1} is no NAME=value.",
+                hint="Write HEADRACE_LAKE=file:/…, and quote a value with blanks.",
             )
-        settings[name] = " ".join(shlex.split(value))
+        if line["name"] is not None:
+            settings[line["name"]] = "".join(shlex.split(line["value"]))
+        at = line.end()
     return settings
 
 
