@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.description.formats import Debezium, Json
+from headrace.description.formats import Csv, Debezium, Json, Text
 from headrace.errors import DescriptionError
 from headrace.log.seeding import Seeding
 from headrace.sequence.log_columns import KAFKA
@@ -82,7 +82,8 @@ class PipedTopic:
 
     def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
         in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
-        if not in_json and not isinstance(content, bytes | None):
+        in_text = isinstance(of, Csv | Text) and isinstance(content, str)
+        if not in_json and not in_text and not isinstance(content, bytes | None):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
                 hint="Give it as its producer encodes it.",
