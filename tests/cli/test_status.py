@@ -58,3 +58,29 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     assert json.loads(json.dumps(node.to_json()))["asset"] == "stream/counts_stream"
     assert table_of([log, node]).row_count == 2
     driver.close()
+
+
+def test_what_a_step_without_a_name_refuses_is_counted_by_the_node_that_people_see(
+    spark: SparkSession,
+) -> None:
+    rates = hr.Topic("rates", key="sensor STRING", value="rate DOUBLE")
+    rated = (
+        readings.where("value > 0")
+        .lookup(rates.table(), on="sensor", as_of="event", history="1 minute")
+        .with_column("worth", "value * rate")
+        .named("rated")
+    )
+    driver = TestDriver([rated], spark)
+    driver.pipe("rates", key="a", value={"rate": 2.0}, timestamp_ms=0)
+    for minute, value in ((1, 1.0), (9, 1.0), (2, 1.0), (9, -1.0)):
+        driver.pipe("readings", key="a", value={"value": value}, timestamp_ms=minute * MINUTE)
+    driver.pipe("readings", key="a", value=b"{broken", timestamp_ms=9 * MINUTE)
+    driver.pipe("rates", key="a", value={"rate": 3.0}, timestamp_ms=9 * MINUTE)
+    driver.cut()
+    (stands,) = (each for each in standings(driver._lake, [rated], SystemClock()) if "rated" in each.asset)
+    refused = {fate: n for fate, n in (stands.records or {}).items() if n and fate != "kept"}
+    assert refused == {"late": 1, "filtered": 1, "dead_letter": 1}
+    assert {fate: driver.records("rated", fate).count() for fate in refused} == refused
+    (late,) = driver.late("rated").collect()
+    assert (late.topic, late.offset, late.late_by_ms) == ("readings", 2, 6 * MINUTE)
+    driver.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import is_unnamed
+from headrace.description import is_unnamed, with_unnamed
+from headrace.fold.fates import KEPT
 from headrace.lake import small_files
 from headrace.nodes.asset_names import name_in, stream_name
 from headrace.nodes.emptiness import why_empty
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.nodes.last_error import LastError
+    from headrace.nodes.progress import Progress
     from headrace.nodes.waits import Wait
 
 
@@ -116,5 +119,15 @@ def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clo
         through_ms=min(progress.upto_ms.values(), default=None),
         stream_ms=min(times, default=None),
         behind_ms=max(behind, default=None),
-        records=progress.totals(),
+        records=_counts(node, progress, facts),
     )
+
+
+def _counts(node: Node, progress: Progress, facts: LakeFacts) -> dict[str, int]:
+    """The records of a node by fate; among them those that its steps without a name refuse."""
+    counts = Counter(progress.totals())
+    for step in with_unnamed([node]):
+        own = None if step is node else facts.progress(step.required_name)
+        if own is not None:
+            counts.update({fate: n for fate, n in own.totals().items() if fate != KEPT})
+    return dict(counts)

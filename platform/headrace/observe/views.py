@@ -81,9 +81,19 @@ class Views:
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
     def late(self, node: Node) -> DataFrame:
-        """Read the late records: one row for each record and closed window (see `late_records`)."""
+        """Read the late records of the node and of its steps without a name: one row for each record and closed window.
+
+        Raises: DescriptionError when nothing can be late
+        """
         node = found_in(self._lake, node)
-        return operator_of(node).late(*self._logs(node))
+        steps = [step for step in with_unnamed([node]) if step is not node]
+        told = [operator_of(step).late_if_told(*self._logs(step)) for step in steps]
+        frames = [frame for frame in told if frame is not None]
+        own = operator_of(node).late_if_told(*self._logs(node))
+        if own is None and not frames:
+            return operator_of(node).late(*self._logs(node))
+        frames = frames if own is None else [own, *frames]
+        return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def store(self, node: Node, store: str) -> DataFrame:
         """Read the entries of a processor's store.
@@ -108,13 +118,14 @@ class Views:
             frames = [log_dead_letters(read_table(self._spark, self._lake.log(of.name)))]
             frames += [below_topic(self.records(node, DEAD_LETTER), of) for node in nodes]
         else:
-            frames = [self.records(node, DEAD_LETTER) for node in with_unnamed([of])]
-        found = reduce(lambda left, right: left.unionByName(right), frames)
-        return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
+            frames = [self.records(of, DEAD_LETTER)]
+        return _once(frames)
 
     def records(self, node: Node, fate: str) -> DataFrame:
-        """Read the records behind a count of the ledger (see `records_by_fate`)."""
-        return records_by_fate(self._spark, self._lake, found_in(self._lake, node), fate)
+        """Read the records behind a count (see `records_by_fate`): those that its steps without a name refuse, too."""
+        node = found_in(self._lake, node)
+        nodes = [node] if fate in (USED, OPEN) else with_unnamed([node])
+        return _once([records_by_fate(self._spark, self._lake, each, fate) for each in nodes])
 
     def ledger(self, node: Node) -> DataFrame:
         """Read the fate of every record that Kafka delivered.
@@ -160,6 +171,12 @@ class Views:
     def _logs(self, node: Node) -> tuple[Mapping[str, DataFrame], Sequence[Unusable]]:
         progress = read_progress(self._spark, self._lake, node)
         return logs_and_unusable(self._spark, self._lake, node, progress.upto_ms)
+
+
+def _once(frames: Sequence[DataFrame]) -> DataFrame:
+    """The records of several nodes; those of a log, which are dead for each of them, once."""
+    found = reduce(lambda left, right: left.unionByName(right), frames)
+    return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
 
 
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
