@@ -40,6 +40,7 @@ class Feed:
     deletes     whether a tombstone deletes its key, so that the steps matter for it too
     chained     whether its rows go on as records of their own, so that their source chains matter
     clocked     whether the stream time of a node's row is its clock (see `Node.goes_by_clocks`)
+    causes      whether the places of its rows' causes go on (see `Node.passes_causes`)
     """
 
     stream: Stream
@@ -47,11 +48,12 @@ class Feed:
     deletes: bool = False
     chained: bool = False
     clocked: bool = False
+    causes: bool = False
 
     @property
     def reads_causes(self) -> bool:
-        """Whether its rows have the places of their causes: where nodes go by clocks and a node writes a topic."""
-        return self.clocked and not all(map(is_of_kafka, self.stream.topics))
+        """Whether its rows have the places of their causes: where these go on and a node writes a topic."""
+        return self.causes and not all(map(is_of_kafka, self.stream.topics))
 
     @property
     def reads_headers(self) -> bool:
@@ -67,7 +69,8 @@ class Feed:
 
 def feeds_of(node: Node) -> dict[str, Feed]:
     """The rows that a node takes, by name."""
-    return {name: replace(feed, clocked=node.goes_by_clocks) for name, feed in _feeds_of(node).items()}
+    clocked, causes = node.goes_by_clocks, node.passes_causes
+    return {name: replace(feed, clocked=clocked, causes=causes) for name, feed in _feeds_of(node).items()}
 
 
 def _feeds_of(node: Node) -> dict[str, Feed]:

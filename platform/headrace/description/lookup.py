@@ -50,9 +50,9 @@ class Lookup(Emitting):
     In:  on          columns of the stream that hold the table's key; one that is null refers to nothing
          how         "left": every record; "inner": those that find a row
          as_of       "log": the row that the table had at the record's place in the log;
-                     "event": of the table's rows committed when the record is released the one with the highest timestamp
-                     that is not beyond the record's, of equal ones that further on in the log, whatever order the table
-                     has; none if it is a delete
+                     "event": of the table's rows in time the one with the highest timestamp that is not beyond the
+                     record's, of equal ones that at the higher position, whatever order the table has; none if it is a
+                     delete. A row of the table is in time if its stream time is not beyond that at which the record is due
          history_ms  of "event": a record further behind its partition's stream time is late; None: none is
          prior       of "event": the table stands for a stream, of which tombstones are no records; None: it is a table
          complete_first  whether no record is looked up before the table's topics were read to where they ended when their
@@ -60,9 +60,10 @@ class Lookup(Emitting):
     Out: the columns of the stream, then those of the table that are not in its key. One row per record, never revised.
     Law: a function of the logs alone. Across topics a record's place is its commit time, then topic, partition, offset. The
          changes of a table (see `TableChanges`) stand after all records of the commit that caused them. As of event time a
-         record is released at the first commit of any topic, not before its own, at which the lowest stream time of the
-         partitions of all topics, less the grace of `prior`, is beyond its timestamp. With `complete_first` it is released
-         at the commit that completes the table, if that is later; as of the log it then finds the table after that commit.
+         record is due at its timestamp plus the grace of `prior`, and not before the node's time has reached the record's
+         stream time; it is released at the first commit, not before its own, after which the node's time is beyond that.
+         With `complete_first` it is released at the commit that completes the table, if that is later; it then finds the
+         table after that commit, and as of event time rows through that commit are in time for all records.
     """
 
     stream: Stream
@@ -143,6 +144,11 @@ class Lookup(Emitting):
     def goes_by_clocks(self) -> bool:
         """As of the log it passes them on; as of event time it waits for stream time."""
         return self.as_of != EVENT
+
+    @property
+    def passes_causes(self) -> bool:
+        """Those of its records; as of event time those of versions order versions of one moment."""
+        return True
 
     @property
     def longest_wait_ms(self) -> int:

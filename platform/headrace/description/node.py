@@ -152,6 +152,11 @@ class Node(WaysOn, ABC):
         return False
 
     @property
+    def passes_causes(self) -> bool:
+        """Whether the place of a row's cause follows from records, so that those of nodes' rows go on (L32)."""
+        return self.goes_by_clocks
+
+    @property
     def longest_wall_wait_ms(self) -> int:
         """How long after a record's ingestion something can still wait for wall-clock time; 0: nothing ever does."""
         return 0

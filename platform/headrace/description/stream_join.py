@@ -100,6 +100,11 @@ class StreamJoin(Emitting):
         return self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 
     @property
+    def passes_causes(self) -> bool:
+        """Those of both records of a pair."""
+        return True
+
+    @property
     def longest_wait_ms(self) -> int:
         """How long after a record its partner may still come, at most."""
         return max(self.waits_ms)

@@ -194,7 +194,9 @@ class NodeRows:
 def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
     own = {topic: logs[topic] for topic in feed.topics}
-    rows = rows_of(own, feed.stream, headers=feed.reads_headers, clocks=feed.clocked)
+    rows = rows_of(
+        own, feed.stream, headers=feed.reads_headers, clocks=feed.clocked, causes=feed.reads_causes
+    )
     if not feed.conditions:
         return rows
     passes = (F.coalesce(expression_of(condition), F.lit(False)) for condition in feed.conditions)

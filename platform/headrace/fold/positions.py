@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headrace.fold.contract import INGESTED, OFFSET, PARTITION, TOPIC
+from headrace.fold.contract import CAUSE, INGESTED, OFFSET, PARTITION, TOPIC
 
 POSITION = (INGESTED, TOPIC, PARTITION, OFFSET)
 FIELDS = (
@@ -50,6 +51,20 @@ def order_of(position: Mapping[str, pa.Array]) -> np.ndarray:
     number = (parts[0] * widths[1] + parts[1]) * widths[2] + parts[2]
     ordered: np.ndarray = number * span + (offset - lowest)
     return ordered
+
+
+def order_of_causes(rows: pa.Table) -> np.ndarray:
+    """Numbers (int64) that compare as what caused the rows: by topic, then by partition and offset.
+
+    A node's row has the place of its cause in their stead, since its offset depends on commits (L32).
+    """
+    position = position_columns(rows)
+    place = order_of(position | {"ingested_ms": pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)})
+    if CAUSE in rows.column_names:
+        keyed = pa.table([position["topic"], rows[CAUSE], pa.array(place)], ["topic", "cause", "place"])
+        order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keyed.column_names])
+        place[order.to_numpy()] = np.arange(len(place))
+    return place
 
 
 def _ranks(numbers: np.ndarray) -> np.ndarray:

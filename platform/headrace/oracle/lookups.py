@@ -1,10 +1,11 @@
 """Lookups, record by record: of a table's rows the one that a record finds.
 
 Law: as of the log it is the row that the records before it in the log leave of the key that it refers to. As of event time
-the record is released at the first commit, not before its own, at which the stream times of all partitions of all topics are
-beyond its event time and grace; it finds, of the rows committed by then that are not of a later event time, the one of the
-highest. Where the table has to be complete first, a record waits at least for the commit that completes it, and finds, as of
-the log, what the table is after that commit.
+the record is due once time is beyond its event time and grace, and has reached its own stream time. It is released at the
+first commit, not before its own, after which the node's time is so far. A row of the table is there for the record if its
+own stream time is not beyond that at which the record is due. The record finds the one of the highest event time that is not
+beyond its own. Where the table has to be complete first, a record waits at least for the commit that completes it. As of the
+log it finds what the table is after that commit; as of event time rows through that commit are there for all records.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def lookup(node: Lookup, log: Log) -> Results:
             refers = [record.values[name] for name in node.on]
             known = [] if None in refers else versions.get(identity(refers), [])
             waited = node.complete_first and at_ms == complete_ms
+            if node.as_of == EVENT:
+                known = [v for v in known if _in_time(node, v, record, complete_ms or 0)]
             answered.append((at_ms, record, _answer(node, known, record, at_ms, waited=waited)))
         elif fate == LATE:
             assert node.history_ms is not None
@@ -72,13 +75,14 @@ def _complete_at(node: Lookup, rows: Sequence[Row]) -> int | None:
 def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int, *, waited: bool) -> Row | None:
     """The row that a record finds. In: waited  whether the commit that completes the table is the one that releases it."""
     if node.as_of == EVENT:
-        candidates = [v for v in versions if v.at_ms <= at_ms and event_or_before_all(v) <= record.time_ms]
+        candidates = [version for version in versions if event_or_before_all(version) <= record.time_ms]
         if node.finds_earlier_of_its_own:
-            candidates = [v for v in candidates if (v.time_ms, v.place) < (record.time_ms, record.place)]
+            place = record.time_ms, _cause(record)
+            candidates = [version for version in candidates if (version.time_ms, _cause(version)) < place]
         if node.prior is not None and node.prior.within_ms is not None:
             oldest_ms = record.time_ms - node.prior.within_ms
             candidates = [version for version in candidates if version.time_ms >= oldest_ms]
-        by: Callable[[Row], object] = lambda row: (event_or_before_all(row), row.place)  # noqa: E731
+        by: Callable[[Row], object] = lambda row: (event_or_before_all(row), _cause(row))  # noqa: E731
     else:
         candidates = [
             version
@@ -97,6 +101,11 @@ def _is_before(node: Lookup, version: Row, record: Row) -> bool:
     return version.place < record.place
 
 
+def _cause(row: Row) -> tuple[object, ...]:
+    """The place of what caused a row, which does not depend on commits: a record's position, or what a node's row says."""
+    return (row.topic, row.cause, *row.place[2:])
+
+
 def _refused(node: Lookup, row: Row) -> str | None:
     """The fate of a row of the table that no record finds. Tombstones of a stream that stands for one are no records."""
     if node.prior is None:
@@ -108,8 +117,19 @@ def _refused(node: Lookup, row: Row) -> str | None:
 
 def _released_at(node: Lookup, record: Row, times: Sequence[tuple[int, int]]) -> int | None:
     """When the frontier is beyond a record; None: it waits."""
-    beyond_ms = record.time_ms + node.grace_ms
-    return next((at for at, ms in times if at >= record.at_ms and ms > beyond_ms), None)
+    return next((at for at, ms in times if at >= record.at_ms and ms > _due(node, record)), None)
+
+
+def _due(node: Lookup, record: Row) -> int:
+    """The stream time that has to be passed before a record is released."""
+    deadline_ms = record.time_ms + node.grace_ms
+    return deadline_ms if record.stream_ms is None else max(deadline_ms, record.stream_ms - 1)
+
+
+def _in_time(node: Lookup, version: Row, record: Row, complete_ms: int) -> bool:
+    """Whether a version is there for a record: it comes in time, or with the rows that make the table complete."""
+    first = node.complete_first and version.at_ms <= complete_ms
+    return first or version.stream_ms is None or version.stream_ms <= _due(node, record)
 
 
 def _is_late(node: Lookup, record: Row) -> bool:

@@ -1,10 +1,9 @@
 """Joins of two streams, record by record.
 
 Law: a left record closes at its event time + after + grace, a right one at its event time + before + grace. A record is
-late if it closes at or before its own stream time. The later of two records, in the order of the logs, finds the
-earlier one if they have one key, the right one is at most `before` earlier and `after` later in event time than the
-left one, and both close beyond the stream time of the later one. A record that leaves alone does so at the first commit
-after which the lowest stream time of all partitions of all topics reaches the time at which it closes.
+late if it closes at or before its own stream time. Two records are a pair if they have one key, the right one is at most
+`before` earlier and `after` later in event time than the left one, and both close beyond the stream times of both. A record
+that leaves alone does so at the first commit after which the node's time reaches the time at which it closes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def stream_join(node: StreamJoin, log: Log) -> Results:
         partners[side, row.place] = 0
         for other_side, other in known[identity(key)] if None not in key else ():
             pair = (row, other) if side == LEFT else (other, row)
-            if other_side != side and _is_pair(node, *pair, row):
+            if other_side != side and _is_pair(node, *pair):
                 found.rows.append(_shown(node, *pair, row, other, row.at_ms))
                 partners[side, row.place] += 1
                 partners[other_side, other.place] += 1
@@ -83,10 +82,10 @@ def _closes(node: StreamJoin, side: str, row: Row) -> int:
     return row.time_ms + _around(node, side)[1] + node.grace_ms
 
 
-def _is_pair(node: StreamJoin, left: Row, right: Row, later: Row) -> bool:
+def _is_pair(node: StreamJoin, left: Row, right: Row) -> bool:
     close = -node.before_ms <= right.time_ms - left.time_ms <= node.after_ms
     closes_ms = min(_closes(node, LEFT, left), _closes(node, RIGHT, right))
-    return close and closes_ms > (later.stream_ms or 0)
+    return close and closes_ms > max(left.stream_ms or 0, right.stream_ms or 0)
 
 
 def _shown(

@@ -37,21 +37,26 @@ _KNOWN: WeakKeyDictionary[Topic, dict[bool, Selection]] = WeakKeyDictionary()
 
 
 def rows_of(
-    logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False, clocks: bool = False
+    logs: Mapping[str, DataFrame],
+    stream: Stream,
+    *,
+    headers: bool = False,
+    clocks: bool = False,
+    causes: bool = False,
 ) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
     In:     logs     for each topic's name, rows of its log
             headers  whether HEADERS is wanted
             clocks   whether the stream time of a node's row is its clock
-    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`; with `clocks` CAUSE, if a node
-            writes one of the topics. One row per row of the logs.
+            causes   whether CAUSE is wanted: a node writes one of the topics
+    Out:    the stream's columns, RAW, HEADERS and CAUSE if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = []
     for branch in stream.branches:
         log = logs[branch.topic.name]
-        frame = rows_before(log, branch.topic, stream, headers=headers, clocks=clocks)
+        frame = rows_before(log, branch.topic, stream, headers=headers, clocks=clocks, causes=causes)
         for step in branch.steps:
             frame = applied(frame, step, branch.topic)
         frames.append(frame)
@@ -59,12 +64,18 @@ def rows_of(
 
 
 def rows_before(
-    log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False, clocks: bool = False
+    log: DataFrame,
+    topic: Topic,
+    stream: Stream,
+    *,
+    headers: bool = False,
+    clocks: bool = False,
+    causes: bool = False,
 ) -> DataFrame:
     """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
     more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
     more += [F.col("headers").alias(HEADERS)] if headers else []
-    if clocks and not all(map(is_of_kafka, stream.topics)):
+    if causes:
         more.append((F.lit(None) if is_of_kafka(topic) else F.col("cause")).cast("binary").alias(CAUSE))
     return _columns(topic, clocks=clocks).of(log, *more)
 

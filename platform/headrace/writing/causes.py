@@ -17,7 +17,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import CAUSE, OFFSET, PARTITION, TOPIC
 from headrace.fold.keys import key_of_row
-from headrace.fold.stream_joins.join_records import PARTNER
+from headrace.fold.stream_joins.join_records import PARTNER, PARTNER_CAUSE
 from headrace.operators.contract import POSITION, RowClock
 
 NOTHING = pa.scalar(b"", pa.binary())
@@ -47,14 +47,14 @@ def _parts(rows: pa.Table, name: str, columns: Sequence[str]) -> list[pa.Array]:
             if name in (*PARTNER, OFFSET) or (name == PARTITION and OFFSET in columns)
             else [_value(rows, name)]
         )
-    own = _position(rows, POSITION)
+    own = _position(rows, POSITION, CAUSE)
     if PARTNER[0] not in rows.column_names:
         return [own]
-    partner = _position(rows, PARTNER)
+    partner = _position(rows, PARTNER, PARTNER_CAUSE)
     return [pc.min_element_wise(own, partner), pc.max_element_wise(own, partner)]
 
 
-def _position(rows: pa.Table, columns: tuple[str, str, str]) -> pa.Array:
+def _position(rows: pa.Table, columns: tuple[str, str, str], cause: str) -> pa.Array:
     """The position of a record, or the place of its cause if it has one; null: there is no record."""
     topic, partition, offset = columns
     named = pc.binary_join_element_wise(
@@ -62,8 +62,7 @@ def _position(rows: pa.Table, columns: tuple[str, str, str]) -> pa.Array:
         *(_bytes(int64(rows[name].fill_null(0))) for name in (partition, offset)),
         pa.scalar(b"\0", pa.binary()),
     )
-    is_of_node = columns == POSITION and CAUSE in rows.column_names
-    return pc.coalesce(whole(rows[CAUSE]), named) if is_of_node else named
+    return pc.coalesce(whole(rows[cause]), named) if cause in rows.column_names else named
 
 
 def _value(rows: pa.Table, name: str) -> pa.Array:

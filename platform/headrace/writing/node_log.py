@@ -46,6 +46,7 @@ from headrace.fold.columns import int64, moments
 from headrace.fold.contract import CAUSE
 from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
+from headrace.fold.stream_joins.join_records import PARTNER_CAUSE
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
@@ -237,7 +238,7 @@ class NodeLog:
     def _wanted(self) -> pa.Schema:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
-        own = (*self._operator.order, *self._operator.cause, CAUSE, CHAIN)
+        own = (*self._operator.order, *self._operator.cause, CAUSE, PARTNER_CAUSE, CHAIN)
         internal = [name for name in own if name in schema.names]
         clock = [] if self._operator.clock is None else [self._operator.clock.column]
         names = dict.fromkeys([*self._node.columns, *internal, *clock, SEQUENCE, TIMESTAMP])

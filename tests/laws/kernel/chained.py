@@ -162,7 +162,7 @@ class ChainedReading(Reading):
             read = [parse_expression(sql, "select") for sql in step.expressions]
             columns = {each.name: columns[each.repeats[0]] for each in read}
         columns |= {name: rows[name] for name in ROW_COLUMNS.names}
-        if self.node.goes_by_clocks and not all(map(is_of_kafka, self.node.topics)):
+        if self.node.passes_causes and not all(map(is_of_kafka, self.node.topics)):
             columns[CAUSE] = (
                 rows[CAUSE] if CAUSE in rows.column_names else pa.nulls(rows.num_rows, pa.binary())
             )

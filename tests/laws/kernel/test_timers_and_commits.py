@@ -81,6 +81,15 @@ AGAIN = MERGED.lookup(V.select("key", "value AS more").table(), on="key", comple
 IN_TIME = acts(BOTH, order="time")
 VALUES = LOOKED_UP.select("key", "value")
 FIRST = acts(T.group_by("key"))
+PRIOR = W.join_prior(VALUES.select("key", "value AS before"), on="key", grace="3 ms").named("prior")
+PAIRS = VALUES.join(W.select("key", "value AS more"), on="key", within="4 ms", grace="2 ms").named("pairs")
+
+
+def timed(node: Any) -> Any:
+    """A processor of a node's rows in the order of time: their ties go by their causes."""
+    return acts(node.select("key", "value").group_by("key"), order="time", grace="2 ms")
+
+
 CHAINS: dict[str, tuple[list[Node], tuple[str, ...], int, bool]] = {
     "behind a flat map": ([FLAT, acts(FLAT.group_by("key"))], ("t",), 3, True),
     "behind a flat map, by time": (
@@ -138,6 +147,8 @@ CHAINS: dict[str, tuple[list[Node], tuple[str, ...], int, bool]] = {
         2,
         False,
     ),
+    "behind the earlier record, by time": ([LOOKED_UP, PRIOR, timed(PRIOR)], ("t", "u", "w"), 2, False),
+    "behind a join of streams, by time": ([LOOKED_UP, PAIRS, timed(PAIRS)], ("t", "u", "w"), 2, False),
     "behind two nodes, by time": (
         [MERGED, AGAIN, acts(AGAIN.select("key", "value").group_by("key"), order="time")],
         ("t", "u", "v"),

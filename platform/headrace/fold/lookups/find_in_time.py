@@ -16,6 +16,7 @@ from headrace.fold.contract import (
     HASH,
     INGESTED,
     KEY,
+    STREAM,
     Clock,
     Folded,
     Needs,
@@ -29,10 +30,12 @@ from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.answers import NOTHING, SEQUENCE, TIMESTAMP, Answers
 from headrace.fold.lookups.last_visible import last_visible
-from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
-from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION
-from headrace.fold.positions import POSITION, order_of, position_columns
+from headrace.fold.lookups.release_records import DUE, RELEASED, RELEASED_AT, Frontier
+from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, causes_of
+from headrace.fold.positions import POSITION, order_of_causes
 from headrace.fold.segments import LOWEST
+
+VISIBLE = "__visible_ms"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class FindInTime(Step):
     In:    rows of `ReleaseRecords`; state `versions`
     Out:   `results` (see `Answers.of`; CLOCK is the deadline) with `__released_at`, in order by SEQUENCE (the release),
            TIMESTAMP, `__ingested_at`, TOPIC, PARTITION and OFFSET
-    Law:   L22; a version that comes late changes no record that was released before.
+    Law:   L22; a record finds the versions whose stream time is not beyond its DUE. Those through the commit with which the
+           table became complete are there for all.
     """
 
     answers: Answers
@@ -57,7 +61,11 @@ class FindInTime(Step):
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`versions`: every row that the table had, deletes too; each is written once."""
         fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
-        fields += [self.rows.field(name) for name in (*self.answers.values, ABSENT, EVENT, *POSITION)]
+        fields += [
+            self.rows.field(name)
+            for name in (*self.answers.values, ABSENT, EVENT, *POSITION, *causes_of(self.rows))
+        ]
+        fields.append(pa.field(VISIBLE, pa.int64()))
         return {"versions": StateTable(pa.schema(fields), (HASH, EVENT), _as_they_are, EVENT, self._expired)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
@@ -73,7 +81,7 @@ class FindInTime(Step):
         """See the class."""
         schema = self.state["versions"].schema
         records = rows.filter(pc.equal(rows[SIDE], RECORD))
-        came = rows.filter(pc.equal(rows[SIDE], VERSION)).select(schema.names)
+        came = self._dated(rows.filter(pc.equal(rows[SIDE], VERSION)), times).select(schema.names)
         known = state.get("versions", self.state["versions"].empty()).select(schema.names)
         versions = pa.concat_tables([known, came])
         found = self._not_too_old(_valid(records, versions, itself=self.itself), records, versions)
@@ -81,6 +89,15 @@ class FindInTime(Step):
         results = with_column(results, CLOCK, self._clocks(results))
         results = results.append_column(RELEASED_AT, moments(int64(results[SEQUENCE])))
         return Folded(outputs={"results": results}, changes={"versions": came.cast(schema)})
+
+    def _dated(self, versions: pa.Table, times: Times) -> pa.Table:
+        """Versions with the stream time from which on records find them."""
+        visible_ms = int64(versions[STREAM], LOWEST)
+        if not times.before.complete.issuperset(self.frontier.complete):
+            completed_ms = self.frontier.completed_ms(times)
+            first = completed_ms is None or int64(versions[INGESTED]) <= completed_ms
+            visible_ms = np.where(first, LOWEST, visible_ms)
+        return versions.append_column(VISIBLE, pa.array(visible_ms))
 
     def _clocks(self, results: pa.Table) -> pa.Array:
         """The clock of each row: the deadline at which its record was released, or the record's own, if that is later."""
@@ -99,14 +116,15 @@ class FindInTime(Step):
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
         """Versions that are followed by another of their key, both at or before every record still to be released.
 
-        Also those that are too old for every such record.
+        Also those that are too old for every such record. Such a record is due at or beyond the frontier.
         """
         needed_ms = self._needed_ms(after)
         gone = np.zeros(rows.num_rows, bool)
         if needed_ms is None or not rows.num_rows:
             return pa.array(gone)
         # With `itself` a record of that very time may lie between two versions of it.
-        old = np.flatnonzero(rows[EVENT].to_numpy() <= needed_ms - self.itself)
+        is_seen = rows[VISIBLE].to_numpy() <= self.frontier.at(after)
+        old = np.flatnonzero(is_seen & (rows[EVENT].to_numpy() <= needed_ms - self.itself))
         codes = group(rows[KEY]).codes[old]
         order = _by_time(rows.take(pa.array(old)), codes)
         followed = codes[order][:-1] == codes[order][1:]
@@ -118,13 +136,13 @@ class FindInTime(Step):
     def _needed_ms(self, after: Clock) -> int | None:
         """No record that is still to be released has an event time below it; None: any may.
 
-        A record that waits is not below the frontier. One to come is at most `history` below the stream time of its
-        partition, which is not below the lowest of the stream's topics.
+        Such a record has a stream time at or beyond the frontier, and is at most `history` older; or it is due at or beyond
+        the frontier, and at most the grace older.
         """
-        frontier_ms, lowest = self.frontier.at(after), after.lowest_ms
-        if self.history_ms is None or frontier_ms == LOWEST or lowest is None:
+        frontier_ms = self.frontier.at(after)
+        if self.history_ms is None or frontier_ms == LOWEST:
             return None
-        return min(frontier_ms, lowest - self.history_ms)
+        return frontier_ms - max(self.frontier.grace_ms, self.history_ms)
 
 
 def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray:
@@ -132,7 +150,7 @@ def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray
     found = np.full(records.num_rows, NOTHING)
     if not versions.num_rows:
         return found
-    shared = [KEY, EVENT, *POSITION]
+    shared = [KEY, EVENT, *POSITION, *causes_of(versions.schema)]
     both = pa.concat_tables([versions.select(shared), records.select(shared)])
     codes = group(both[KEY]).codes
     asks = np.arange(both.num_rows) >= versions.num_rows
@@ -142,9 +160,8 @@ def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray
     record = sequence[asks[sequence]]
     last = before[asks[sequence]]
     first = np.searchsorted(codes[in_order], codes[record], "left")
-    committed = both[INGESTED].to_numpy()[in_order]
-    released = records[RELEASED].to_numpy()[record - versions.num_rows]
-    visible = last_visible(committed, first, last, released)
+    due = records[DUE].to_numpy()[record - versions.num_rows]
+    visible = last_visible(versions[VISIBLE].to_numpy()[in_order], first, last, due)
     there = visible >= 0
     found[record[there] - versions.num_rows] = in_order[visible[there]]
     return found
@@ -153,12 +170,12 @@ def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray
 def _by_time(
     rows: pa.Table, codes: np.ndarray, asks: np.ndarray | None = None, *, itself: bool = False
 ) -> np.ndarray:
-    """Rows by group, event time and place.
+    """Rows by group, event time and place of their cause.
 
     Those that ask come last among the rows of one event time; with `itself` they stand at their place, before the version
     there.
     """
-    place, event_ms = order_of(position_columns(rows)), rows[EVENT].to_numpy()
+    place, event_ms = order_of_causes(rows), rows[EVENT].to_numpy()
     if asks is None:
         by: tuple[np.ndarray, ...] = (place, event_ms)
     else:

@@ -58,7 +58,9 @@ class Sides:
         fields += [records.field(name) for name in node.stream.columns]
         fields += [versions.field(name) for name in table.values]
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
-        fields += [records.field(CAUSE)] if CAUSE in records.names else []
+        ordered = (records, versions) if node.as_of == AS_OF_EVENT else (records,)
+        caused = [side.field(CAUSE) for side in ordered if CAUSE in side.names]
+        fields += caused[:1]
         schema = pa.schema([field.with_nullable(True) for field in fields])
         is_prior = node.prior is not None
         by_timestamp = node.as_of == AS_OF_EVENT or table.order_by == TIMESTAMP
@@ -84,11 +86,12 @@ class Sides:
             else decide_records(versions, self.key, by_timestamp=self.by_timestamp)
         )
         asked = {name: records[name] for name in (*self.record, *ROW_COLUMNS.names)}
-        asked |= {CAUSE: records[CAUSE]} if CAUSE in self.rows.names else {}
+        asked |= {CAUSE: records[CAUSE]} if CAUSE in records.column_names else {}
         asked |= {key: records[name] for name, key in zip(self.on, self.keys, strict=True)}
         told = {name: versions[name] for name in (*self.values, *ROW_COLUMNS.names)}
         told |= {key: versions[name] for name, key in zip(self.key, self.keys, strict=True)}
         told[ABSENT] = versions[DELETED]
+        told |= {CAUSE: versions[CAUSE]} if CAUSE in versions.column_names else {}
         both = ((RECORD, asked, records.num_rows), (VERSION, told, versions.num_rows))
         return pa.concat_tables([self._table(*side) for side in both])
 
@@ -116,6 +119,11 @@ def _decide_partners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     has_key = reduce(pc.and_, (rows[name].is_valid() for name in key))
     fates = pc.if_else(undecided, pc.if_else(has_key, KEPT, FILTERED), rows[FATE])
     return with_column(with_column(rows, FATE, fates), DELETED, pa.array(np.zeros(rows.num_rows, bool)))
+
+
+def causes_of(rows: pa.Schema) -> list[str]:
+    """CAUSE, if rows have it."""
+    return [CAUSE] if CAUSE in rows.names else []
 
 
 def names(on: Sequence[str]) -> tuple[str, ...]:

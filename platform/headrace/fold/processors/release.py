@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import CAUSE, EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
-from headrace.fold.positions import order_of, position_columns
+from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
+from headrace.fold.positions import order_of_causes
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import lowest_ms
 from headrace.fold.segments import HIGHEST, LOWEST
@@ -50,20 +50,8 @@ class Released:
         return late
 
     def order(self, codes: np.ndarray) -> np.ndarray:
-        """The permutation that sorts them by group, then by time, then by place. In: the number of each one's group.
-
-        The place of a node's row is that of its cause: its offset depends on commits.
-        """
-        position = position_columns(self.records)
-        nothing = {"ingested_ms": pa.repeat(pa.scalar(0, pa.int64()), self.records.num_rows)}
-        place = order_of(position | nothing)
-        if CAUSE in self.records.column_names:
-            keyed = pa.table(
-                [position["topic"], self.records[CAUSE], pa.array(place)], ["topic", CAUSE, MOMENT]
-            )
-            order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keyed.column_names])
-            place[order.to_numpy()] = np.arange(len(place))
-        return np.lexsort((place, self.moment_ms, codes))
+        """The permutation that sorts them by group, then by time, then by cause. In: the number of each one's group."""
+        return np.lexsort((order_of_causes(self.records), self.moment_ms, codes))
 
     def ties(self, codes: np.ndarray, order: np.ndarray) -> np.ndarray:
         """The number of each record among those of its group and moment. In: codes and records as `order` sorts them."""

@@ -13,7 +13,7 @@ from headrace.description import StreamJoin
 from headrace.description.join import INNER
 from headrace.description.stream_join import OUTER
 from headrace.errors import DescriptionError
-from headrace.fold.contract import EVENT, FATE, ROW_COLUMNS, STREAM
+from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM
 from headrace.fold.fates import FILTERED, KEPT, LATE, with_column
 
 SIDE = "__side"
@@ -29,7 +29,7 @@ class BothSides:
     before_ms  how much earlier than a left record its right partner may be; after_ms: how much later
     open_ms    how long after its event time a record stays open, in stream time: a left record, and a right record
     alone      the sides whose records also leave without a partner
-    rows       columns of the rows that `decide` gives: SIDE, `on`, `left`, `right` and ROW_COLUMNS
+    rows       columns of the rows that `decide` gives: SIDE, `on`, `left`, `right`, ROW_COLUMNS, and CAUSE if a side has it
     shared     whether a topic is on both sides, so that its records are there twice
     """
 
@@ -61,7 +61,8 @@ class BothSides:
         fields = [pa.field(SIDE, pa.int8())]
         fields += [left.field(name) for name in (*node.on, *node.left_values)]
         fields += [right.field(name) for name in node.right_values]
-        schema = pa.schema([field.with_nullable(True) for field in (*fields, *ROW_COLUMNS)])
+        caused = [side.field(CAUSE) for side in (left, right) if CAUSE in side.names]
+        schema = pa.schema([field.with_nullable(True) for field in (*fields, *ROW_COLUMNS, *caused[:1])])
         alone = () if node.how == INNER else (LEFT, RIGHT) if node.how == OUTER else (LEFT,)
         return cls(
             node.on,
@@ -82,9 +83,11 @@ class BothSides:
         In:  rows of both streams, after their steps
         Law: row by row; no row is dropped. A record without a key is filtered, unless it leaves without a partner.
         """
-        names = (*ROW_COLUMNS.names,)
-        mine = {name: left[name] for name in (*self.on, *self.left, *names)}
-        theirs = {name: right[name] for name in (*self.right, *names)}
+        own, other = (
+            [*ROW_COLUMNS.names, *([CAUSE] if CAUSE in rows.column_names else [])] for rows in (left, right)
+        )
+        mine = {name: left[name] for name in (*self.on, *self.left, *own)}
+        theirs = {name: right[name] for name in (*self.right, *other)}
         theirs |= {name: right[own] for name, own in zip(self.on, self.right_on, strict=True)}
         rows = pa.concat_tables([self._table(LEFT, mine, len(left)), self._table(RIGHT, theirs, len(right))])
         return self._decided(rows)

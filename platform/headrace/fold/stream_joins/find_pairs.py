@@ -17,7 +17,7 @@ class Candidates:
     group      numbers from 0, the same for the same key
     is_left    which are of the left side; `has_key`: which have a key
     place      numbers that compare as places in the log
-    event_ms   event times; `stream_ms`: stream times, which are asked of those that have come
+    event_ms   event times; `stream_ms`: stream times
     closes_ms  the stream time at which each closes
     """
 
@@ -44,8 +44,7 @@ class Pairs:
 def find_pairs(of: Candidates, before_ms: int, after_ms: int) -> Pairs:
     """Each pair of which at least one record has come.
 
-    Law: of a key, the right one at most so much earlier and so much later than the left one, and the later one comes in time
-         for both.
+    Law: of a key, the right one at most so much earlier and so much later than the left one, and each in time for the other.
     """
     left, right = (np.flatnonzero(side & of.has_key) for side in (of.is_left, ~of.is_left))
     came_left, came_right = (side[side >= of.held] for side in (left, right))
@@ -56,7 +55,9 @@ def find_pairs(of: Candidates, before_ms: int, after_ms: int) -> Pairs:
     left, right = (np.concatenate(numbers) for numbers in zip(*some, strict=True))
     swap = of.place[left] > of.place[right]
     later, earlier = np.where(swap, left, right), np.where(swap, right, left)
-    in_time = np.minimum(of.closes_ms[left], of.closes_ms[right]) > of.stream_ms[later]
+    in_time = np.minimum(of.closes_ms[left], of.closes_ms[right]) > np.maximum(
+        of.stream_ms[left], of.stream_ms[right]
+    )
     return Pairs(left[in_time], right[in_time], later[in_time], earlier[in_time])
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    CAUSE,
     CLOCK,
     EVENT,
     HASH,
@@ -37,8 +38,9 @@ from headrace.fold.stream_joins.both_sides import LEFT, RIGHT, SIDE, BothSides, 
 from headrace.fold.stream_joins.find_pairs import Candidates, Pairs, find_pairs
 
 RELEASED_AT, TIMESTAMP, SEQUENCE = "__released_at", "__timestamp", "__sequence"
-CAUSE = (TOPIC, PARTITION, OFFSET)  # of a row: the record that completed it
+LATER = (TOPIC, PARTITION, OFFSET)  # of a row: the record that completed it
 PARTNER = ("__partner_topic", "__partner_partition", "__partner_offset")  # the earlier record of a pair
+PARTNER_CAUSE = "__partner_cause"  # and the place of its cause
 RECORDS, MATCHED = "records", "matched"
 
 
@@ -47,9 +49,9 @@ class JoinRecords(Step):
     """Join the records of both sides.
 
     In:    rows as `BothSides.decide` gives them; state `records`: those that are open; `matched`: which have had a partner
-    Out:   `results`: the columns of the key, of the left and of the right side; CAUSE and PARTNER; RELEASED_AT and
+    Out:   `results`: the columns of the key, of the left and of the right side; LATER and PARTNER; RELEASED_AT and
            SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair); CLOCK; SIDE of
-           CAUSE, if a topic is on both sides
+           LATER, if a topic is on both sides; CAUSE and PARTNER_CAUSE, if a node writes a topic
     Law:   L33.
     """
 
@@ -68,7 +70,8 @@ class JoinRecords(Step):
         key, hashed = pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())
         users = (*sides.on, *sides.left, *sides.right)
         place = [rows.field(name) for name in (EVENT, *POSITION)]
-        records = pa.schema([key, hashed, rows.field(SIDE), *(rows.field(n) for n in users), *place])
+        own = [rows.field(name) for name in (SIDE, *users, STREAM, *self._causes)]
+        records = pa.schema([key, hashed, *own, *place])
         found = {RECORDS: StateTable(records, (EVENT, HASH), _as_they_are, EVENT, self._is_closed)}
         if sides.alone:
             side = [rows.field(SIDE)] if sides.shared else []
@@ -94,7 +97,7 @@ class JoinRecords(Step):
         kept = rows.filter(pa.array(is_kept(rows)))
         held = state.get(RECORDS, self.state[RECORDS].empty()).select(names)
         both = pa.concat_tables([held, kept.select(names)]).combine_chunks()
-        told = self._candidates(both, held.num_rows, int64(kept[STREAM]))
+        told = self._candidates(both, held.num_rows)
         pairs = find_pairs(told, self.sides.before_ms, self.sides.after_ms)
         results = [self._paired(both, pairs, told.stream_ms)]
         changes = {RECORDS: self._still_open(kept, times)}
@@ -106,7 +109,7 @@ class JoinRecords(Step):
         tally = None if self.sides.shared else tally_of(rows)  # counted before
         return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally)
 
-    def _candidates(self, both: pa.Table, held: int, stream_ms: np.ndarray) -> Candidates:
+    def _candidates(self, both: pa.Table, held: int) -> Candidates:
         event_ms = values(both, EVENT)
         return Candidates(
             held=held,
@@ -115,21 +118,22 @@ class JoinRecords(Step):
             has_key=self.sides.has_key(both),
             place=order_of(position_columns(both)),
             event_ms=event_ms,
-            stream_ms=np.concatenate([np.full(held, LOWEST), stream_ms]),
+            stream_ms=int64(both[STREAM], LOWEST),
             closes_ms=event_ms + self.sides.open_of(both).to_numpy(),
         )
 
     def _paired(self, both: pa.Table, pairs: Pairs, stream_ms: np.ndarray) -> pa.Table:
-        """The result rows of pairs; their clock is that of the later record. In: the stream time of each new record."""
+        """The result rows of pairs; their clock is the later one of both records. In: the stream time of each record."""
         event_ms = values(both, EVENT)
         columns = taken(both, (*self.sides.on, *self.sides.left), pairs.left)
         columns |= taken(both, self.sides.right, pairs.right)
-        columns |= taken(both, CAUSE, pairs.later)
-        partner = taken(both, CAUSE, pairs.earlier)
-        columns |= {name: partner[of] for name, of in zip(PARTNER, CAUSE, strict=True)}
+        columns |= taken(both, (*LATER, *self._causes), pairs.later)
+        partner = taken(both, (*LATER, *self._causes), pairs.earlier)
+        columns |= {name: partner[of] for name, of in self._of_partner}
         columns |= self._side(both, pairs.later)
         latest_ms = np.maximum(event_ms[pairs.left], event_ms[pairs.right])
-        return _final(columns, (latest_ms, stream_ms[pairs.later]), values(both, INGESTED)[pairs.later])
+        clock_ms = np.maximum(stream_ms[pairs.left], stream_ms[pairs.right])
+        return _final(columns, (latest_ms, clock_ms), values(both, INGESTED)[pairs.later])
 
     def _alone(
         self, both: pa.Table, told: Candidates, matched: np.ndarray, marks: pa.Table | None, times: Times
@@ -144,12 +148,22 @@ class JoinRecords(Step):
             names = [name for name in (SIDE, *POSITION) if name in marks.column_names]
             place = _places(pa.concat_tables([both.select(names).take(pa.array(which)), marks.select(names)]))
             which = which[~np.isin(place[: len(which)], place[len(which) :])]
-        columns = taken(both, (*self.sides.on, *self.sides.left, *self.sides.right, *CAUSE), which)
-        for name, of in zip(PARTNER, CAUSE, strict=True):
+        shown = (*self.sides.on, *self.sides.left, *self.sides.right, *LATER, *self._causes)
+        columns = taken(both, shown, which)
+        for name, of in self._of_partner:
             columns[name] = pa.chunked_array([pa.nulls(len(which), both.schema.field(of).type)])
         columns |= self._side(both, which)
         at_ms = self._closed_at(told.closes_ms[which], times)
         return _final(columns, (told.event_ms[which], told.closes_ms[which]), at_ms)
+
+    @property
+    def _causes(self) -> list[str]:
+        return [CAUSE] if CAUSE in self.sides.rows.names else []
+
+    @property
+    def _of_partner(self) -> list[tuple[str, str]]:
+        """The columns of a pair's earlier record: in the results, and of the record."""
+        return [*zip(PARTNER, LATER, strict=True), *((PARTNER_CAUSE, name) for name in self._causes)]
 
     def _side(self, both: pa.Table, which: np.ndarray) -> dict[str, pa.ChunkedArray]:
         """On which side the records are that complete rows; only where one topic is on both sides."""

@@ -1,0 +1,57 @@
+"""Counterexamples: one log, committed in two ways with the same stream times, gives the same rows. Minutes of one day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.laws.kernel.test_several_topics import MINUTE, Row, T, U, folded, log
+
+pytestmark = pytest.mark.fast
+
+OTHER = U.select("key", "value AS other")
+PRIOR = T.join_prior(OTHER, on="key", grace=2 * MINUTE)
+DATED = T.lookup(OTHER.table(), on="key", as_of="event", complete_first=False)
+
+
+def values(described: Any, t: Sequence[Row], u: Sequence[Row]) -> list[tuple[int, int | None]]:
+    """The rows that leave: the values of T and of U."""
+    found, _ = folded(described, {"t": log("t", t), "u": log("u", u)})
+    return sorted((row["value"], row["other"]) for row in found.rows())
+
+
+@pytest.mark.parametrize("commits", [(3, 3), (3, 5)])
+def test_a_version_that_comes_late_counts_from_the_stream_time_at_which_it_came(
+    commits: tuple[int, int],
+) -> None:
+    stream = [(1, "a", 10, 10), (2, "a", 25, 25), (9, "b", 60, 60)]
+    table = [(commits[0], "a", 5, 5), (commits[0], "b", 20, 20), (commits[1], "a", 8, 20), (8, "b", 70, 70)]
+    # Before, one commit of the table gave (1, 3): the late row of minute 8 stood there when the first record left.
+    assert values(DATED, stream, table) == [(1, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("commits", [(3, 3), (3, 5)])
+def test_an_earlier_record_counts_that_comes_within_the_grace(commits: tuple[int, int]) -> None:
+    stream = [(1, "a", 10, 10), (2, "a", 25, 25), (9, "b", 60, 60)]
+    within = [(commits[0], "a", 5, 5), (commits[0], "b", 12, 12), (commits[1], "a", 8, 12), (8, "b", 70, 70)]
+    beyond = [(commits[0], "a", 5, 5), (commits[0], "b", 13, 13), (commits[1], "a", 8, 13), (8, "b", 70, 70)]
+    assert values(PRIOR, stream, within) == [(1, 3), (2, 3)]
+    assert values(PRIOR, stream, beyond) == [(1, 1), (2, 3)]
+
+
+def test_a_record_that_comes_late_finds_what_the_records_before_it_find() -> None:
+    table = [(1, "a", 5, 5), (1, "a", 7, 7), (1, "a", 20, 20), (9, "b", 40, 40)]
+    for at in (2, 3):
+        stream = [(2, "b", 20, 20), (at, "a", 8, 20), (8, "b", 30, 30)]
+        assert values(DATED, stream, table) == [(1, None), (2, 2)]
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_pair_does_not_depend_on_which_record_is_committed_first(order: tuple[int, int]) -> None:
+    joined = T.join(OTHER, on="key", within=10 * MINUTE, grace=2 * MINUTE)
+    left: list[Row] = [(order[0], "b", 70, 70), (order[0], "a", 60, 70)]  # behind by more than the grace
+    right: list[Row] = [(order[1], "a", 50, 50), (order[1], "a", 65, 65)]
+    # Before, the pair of minutes 60 and 50 was there if the left record was committed before the right one.
+    assert values(joined, left, right) == [(2, 2)]
