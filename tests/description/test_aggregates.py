@@ -196,3 +196,27 @@ def test_an_aggregate_says_how_it_was_written() -> None:
     assert [each.in_words for each in written] == [
         "count()", "sum(a)", "top(3, a, by=b)", "max_by(a, by=b)", "quantiles(a, at=[0.0, 0.5])",
     ]  # fmt: skip
+
+
+def test_a_column_that_is_made_of_an_expression_is_no_name_to_write() -> None:
+    """Before, a misspelt name was the column that another aggregate's expression had made."""
+    topic = hr.Topic("t", key="k STRING", value="st STRUCT<x: INT>, ok BOOLEAN, n BIGINT")
+    for other in (
+        hr.sum("st_x"),
+        hr.sum("n", where="st_x > 1"),
+        hr.max_by("n", "st_x"),
+        hr.sum("st_x", where="ok"),
+    ):
+        with refused("column 'st_x' does not exist", "Did you mean 'st'?"):
+            topic.group_by("k").aggregate(a=hr.sum("st.x"), b=other)
+
+
+@pytest.mark.parametrize(
+    "sql", ["map(k, n)", "str_to_map(k)", "map_filter(map(k, n), (a, b) -> b > 1)", "array(map(k, n))"]
+)
+def test_a_map_that_an_expression_makes_has_no_order(sql: str) -> None:
+    """Before, the stream failed."""
+    grouped = hr.Topic("t", key="k STRING", value="n BIGINT").group_by("k")
+    for made in (hr.min(sql), hr.count_distinct(sql), hr.max_by("n", sql)):
+        with refused("is ", "MAP<STRING, ", "maps have no order"):
+            grouped.aggregate(a=made)

@@ -187,3 +187,50 @@ def test_what_raises_on_purpose_is_refused(sql: str) -> None:
 @pytest.mark.parametrize("sql", ["try_to_number(s, '999')", "str_to_map(s)", "a RLIKE b", "to_date(s)"])
 def test_other_functions_are_accepted(sql: str) -> None:
     assert parse_expression(sql, "where").sql == sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "has", "takes"),
+    [
+        ("left(a)", "left in 'left(a)' has 1 argument at position 1", "left takes 2 arguments"),
+        ("1 + length(a, b)", "has 2 arguments at position 5", "length takes 1 argument"),
+        ("coalesce()", "has no arguments", "coalesce takes 1 or more arguments"),
+        ("IF(a > 1, 2)", "IF in 'IF(a > 1, 2)' has 2 arguments", "if takes 3 arguments"),
+        ("substring(concat(a, b))", "substring in", "substring takes 2 to 3 arguments"),
+        ("split_part(a, ',')", "split_part in", "split_part takes 3 arguments"),
+        ("map(a, b, c)", "map in", "pairs of arguments"),
+        ("greatest(a)", "greatest in", "2 or more arguments"),
+        ("transform(a)", "transform in", "2 arguments"),
+        ("date_add(DAY, 1, a, b)", "has 4 arguments", "date_add takes 2 arguments"),
+    ],
+)
+def test_a_call_with_too_few_or_too_many_arguments_says_what_the_function_takes(
+    sql: str, has: str, takes: str
+) -> None:
+    """Before, a stream of Spark found it, or sqlglot said that it cannot read ')'."""
+    with refused("where", has, takes):
+        parse_expression(sql, "where")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "substring(a FROM 2 FOR 3)",
+        "overlay(a PLACING b FROM 1)",
+        "trim(BOTH ' ' FROM a)",
+        "position('a' IN b)",
+        "extract(YEAR FROM a)",
+        "dateadd(DAY, 1, a)",
+        "date_diff(DAY, a, b)",
+        "CAST(a AS DECIMAL(10, 2))",
+        "a::DECIMAL(10, 2)",
+        "coalesce(a::MAP<STRING, INT>, b)",
+        "if(a IN (1, 2, 3), b, c[0])",
+        "concat_ws(',', a, b, c)",
+        "transform(a, (x, i) -> x + i)",
+        "`left`",
+        "aggregate(a, 0, (x, y) -> x + y, x -> x)",
+    ],
+)
+def test_calls_with_words_and_with_units_are_as_spark_reads_them(sql: str) -> None:
+    assert parse_expression(sql, "select").columns

@@ -36,7 +36,8 @@ def test_the_columns_stay_and_the_element_is_one_more_or_stands_for_its_array() 
         ("filter(split(text, ' '), w -> w <> '') AS word", "STRING"),
         ("array_distinct((tags)) AS word", "INT"),
         ("CAST(from_json(text, 'ARRAY<STRUCT<a: INT>>') AS ARRAY<STRUCT<a: INT>>) AS word", "STRUCT<a: INT>"),
-        ("map_keys(times) AS word", "computed"),
+        ("map_keys(times) AS word", "STRING"),
+        ("zip_with(tags, tags, (a, b) -> a + b) AS word", "computed"),
     ],
 )
 def test_the_type_of_an_element_is_known_where_that_of_the_array_is(array: str, element: str) -> None:

@@ -56,6 +56,8 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         names = [field.name for field in one] == [field.name for field in other]
         return names and all(_same_type(a.type, b.type) for a, b in zip(one, other, strict=True))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return _same_type(one.key_type, other.key_type) and _same_type(one.item_type, other.item_type)
     return bool(one == other)
 
 

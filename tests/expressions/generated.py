@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 # How tightly the operators of Spark's grammar bind: more is tighter.
 OR, AND, NOT, COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SUM, PRODUCT, UNARY, ATOM = range(11)
@@ -307,21 +306,3 @@ class Expressions:
             lambda: self._pick("day"),
         ]
         return rng.choice(forms)()
-
-
-TEXT_MAX = 400
-
-
-def texts(rng: random.Random, number: int, depth: int) -> list[str]:
-    """So many different expressions. In: depth  at most so many operators within one another."""
-    make, made = Expressions(rng), dict[str, None]()
-    while len(made) < number:
-        text = make.any(rng.randint(1, depth))
-        if len(text) <= TEXT_MAX:
-            made[text] = None
-    return [*made]
-
-
-def fixed() -> list[str]:
-    """Functions of which only the type is known, and forms that chance meets seldom: the lines of `fixed.txt`."""
-    return Path(__file__).with_name("fixed.txt").read_text(encoding="utf-8").splitlines()

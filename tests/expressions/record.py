@@ -12,7 +12,7 @@ import pyspark
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, spark_conf
 from tests.expressions.boundary_rows import boundary_rows
-from tests.expressions.generated import fixed, texts
+from tests.expressions.generated_wide import fixed, texts
 from tests.expressions.spark_answers import answers
 
 FOLDER = Path(__file__).parent

@@ -11,7 +11,7 @@ import pytest
 
 from tests.expressions.boundary_rows import boundary_rows
 from tests.expressions.compared import Difference, compared
-from tests.expressions.generated import texts
+from tests.expressions.generated_wide import texts
 from tests.expressions.spark_answers import answers
 
 if TYPE_CHECKING:

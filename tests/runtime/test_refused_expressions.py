@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.description.function_arguments import ARGUMENTS, MANY
 from headrace.description.spark_functions import SPARK_FUNCTIONS
 from headrace.spark.session import pipeline_session
 from tests.description.refusal import refused
@@ -29,10 +30,16 @@ REFUSED = [
     "notes <=> 3", "ts", "name", "d", "x", "page", "page.words", "ts + 1", "-ts", "5", "'a'", "uper(name) = 'A'",
     "CAST(ts AS STRING)",
 ]  # fmt: skip
+OF_NUMBERS = {
+    "WRONG_NUM_ARGS.WITHOUT_SUGGESTION",
+    "WRONG_NUM_ARGS.WITH_SUGGESTION",
+    "INVALID_PARAMETER_COUNT",
+}
+IGNORES_MORE = {"hour", "minute", "second"}  # Spark reads the first argument, and says nothing of others
 LEFT_TO_SPARK = {
     "ok AND upper(name)": "where('ok AND upper(name)')",
     "map_keys(name) IS NULL": "map_keys",
-    "length(name, 3) > 1": "length",
+    "array_join(name, ',') = 'a'": "array_join",
 }
 
 
@@ -43,6 +50,29 @@ def test_what_is_refused_spark_refuses(expression: str, spark: SparkSession) -> 
     frame = pipeline_session(spark).createDataFrame([], DDL)
     with pytest.raises(AnalysisException):
         frame.withColumn("refused", ~F.coalesce(F.expr(expression), F.lit(False)))
+
+
+def test_functions_take_as_many_arguments_as_with_spark(spark: SparkSession) -> None:
+    """The fewest and the most, one fewer and one more."""
+    differences = []
+    for name, (fewest, most) in ARGUMENTS.items():
+        numbers = {fewest - 1, fewest} | ({most, most + 1} if most != MANY else {fewest + 3})
+        for number in numbers - {-1}:
+            takes = fewest <= number <= most
+            if name in IGNORES_MORE and number > most:
+                continue
+            if takes != is_taken(spark, f"{name}({', '.join(['NULL'] * number)})"):
+                differences.append(f"{name}: {number}")
+    assert differences == []
+
+
+def is_taken(spark: SparkSession, call: str) -> bool:
+    """Whether Spark refuses a call for another reason than the number of its arguments, or not at all."""
+    try:
+        spark.sql(f"SELECT {call}")
+    except PySparkException as error:
+        return error.getCondition() not in OF_NUMBERS
+    return True
 
 
 def test_the_functions_are_those_of_spark(spark: SparkSession) -> None:
@@ -59,5 +89,5 @@ def test_what_spark_alone_can_tell_names_the_node_the_step_and_the_fix(expressio
 
 def test_a_condition_of_a_table_is_named_too(drive: Drive) -> None:
     topic = hr.Topic("people", key="id STRING", value="name STRING")
-    with refused("Node 'people_now': where('length(name, 3) > 1')", "Spark refuses it"):
-        drive(topic.table().where("length(name, 3) > 1").named("people_now"))
+    with refused("Node 'people_now': where('flatten(name) IS NULL')", "Spark refuses it"):
+        drive(topic.table().where("flatten(name) IS NULL").named("people_now"))

@@ -119,7 +119,7 @@ def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any
 def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -> None:
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):
         drive(QUIET)
-    twice = "transform(array(value), x -> x * 2)[0]"
+    twice = "zip_with(array(value), array(2), (x, y) -> x * y)[0]"
     looked_up = READINGS.with_column("twice", twice).lookup(SENSORS.table(), on="sensor")
     doubled = looked_up.named("doubled")
     with pytest.raises(hr.DescriptionError, match="only Spark knows the type of 'twice'"):

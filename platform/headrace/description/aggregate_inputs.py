@@ -40,7 +40,10 @@ def columns_read(
     columns: dict[str, str] = {}
     of_columns = []
     for name, aggregate in aggregates.items():
-        if isinstance(aggregate, Aggregate) and aggregate.own is None:
+        if isinstance(aggregate, Aggregate) and aggregate.own is not None:
+            for each in aggregate.inputs:
+                shape.resolve(each, f"aggregate: {name}={aggregate.own.named}")
+        elif isinstance(aggregate, Aggregate):
             aggregate = _of_columns(shape, name, aggregate, columns)
         of_columns.append((name, aggregate))
     return columns, tuple(of_columns)
@@ -52,15 +55,17 @@ def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str
     if where is not None:
         _check_condition(where, aggregate, shape, what)
 
-    def column_of(sql: str | None, condition: str | None) -> str | None:
+    def column_of(sql: str | None, condition: str | None, part: str = "") -> str | None:
+        is_column = sql is not None and _is_column(shape, sql)
+        if sql is not None and is_column:
+            # here, where no column is made of another aggregate's expression
+            shape.resolve(sql, f"aggregate: {name}={aggregate.kind}('{aggregate.column}'){part}")
         if condition is None:
-            return sql if sql is None or _is_column(shape, sql) else named(sql, sql)
-        if sql is not None and _is_column(shape, sql):
-            shape.resolve(sql, what)
-        elif sql is not None:
+            return sql if sql is None or is_column else named(sql, sql)
+        if sql is not None and not is_column:
             predicate(sql, what)  # alone: an alias, or a comment, would be part of something else
         shown = condition if sql is None else f"{sql} where {condition}"
-        value = "1" if sql is None else f"`{sql}`" if _is_column(shape, sql) else sql
+        value = "1" if sql is None else f"`{sql}`" if is_column else sql
         return named(shown, f"IF({condition}, {value}, NULL)")
 
     def named(shown: str, expression: str) -> str:
@@ -76,7 +81,10 @@ def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str
 
     if aggregate.kind in RANKED:
         return replace(
-            aggregate, column=column_of(aggregate.column, None), by=column_of(aggregate.by, where), where=None
+            aggregate,
+            column=column_of(aggregate.column, None),
+            by=column_of(aggregate.by, where, ": by"),
+            where=None,
         )
     return replace(aggregate, column=column_of(aggregate.column, where), where=None)
 

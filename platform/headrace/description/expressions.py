@@ -15,6 +15,7 @@ from sqlglot import Token, TokenType, exp, parse
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
+from headrace.description.function_arguments import refuse_numbers_of_arguments
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
 from headrace.description.record_metadata import TYPES, runnable
 from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
@@ -65,8 +66,10 @@ def parse_expression(sql: str, what: str) -> Expression:
 
 @lru_cache(maxsize=1024)
 def _read(sql: str, what: str) -> Expression:
+    tokens = _tokens(sql)
+    _refuse_functions(tokens, sql, what)  # sqlglot cannot read some of these
+    refuse_numbers_of_arguments(tokens, sql, what)
     tree = syntax_tree(sql, what)
-    _refuse_functions(sql, what)
     runnable(sql)
     _refuse_unknown_functions(tree, sql, what)
     _refuse_shapes(tree, sql, what)
@@ -184,9 +187,16 @@ def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
             raise DescriptionError(f"{what}: {sql!r} {problem}.", hint=hint)
 
 
-def _refuse_functions(sql: str, what: str) -> None:
+def _tokens(sql: str) -> list[Token]:
+    """The words of an expression; none if a quotation mark is not closed, which is told where it is parsed."""
+    try:
+        return Dialect.get_or_raise("spark").tokenize(sql)
+    except SqlglotError:
+        return []
+
+
+def _refuse_functions(tokens: list[Token], sql: str, what: str) -> None:
     """Refuse functions by the names that the user wrote: a word before a parenthesis is a call."""
-    tokens = Dialect.get_or_raise("spark").tokenize(sql)
     for index, token in enumerate(tokens):
         if token.token_type == TokenType.STRING:
             continue

@@ -16,10 +16,14 @@ from headrace.expressions.casts import cast, rescaled
 from headrace.expressions.term import Datum, SparkNeededError, Term, lifted, on_arrays
 from headrace.expressions.types import (
     BIGINT,
+    DATE,
     DIGITS_MAX,
     DOUBLE,
+    INT,
     NULL,
+    SMALLINT,
     STRING,
+    TINYINT,
     adjusted,
     decimal_of,
     is_decimal,
@@ -35,6 +39,8 @@ _PLAIN = {ADD: pc.add, SUBTRACT: pc.subtract, MULTIPLY: pc.multiply}
 
 def arithmetic(sign: str, left: Term, right: Term) -> Term | None:
     """`left sign right`; None: Spark refuses it, or what it does is not known."""
+    if left.type == DATE and sign in (ADD, SUBTRACT) and right.type in (TINYINT, SMALLINT, INT):
+        return Term(DATE)
     left, right = (Term(DOUBLE) if term.type == STRING else term for term in (left, right))
     if left.type == NULL and right.type == NULL:
         left = right = _cast(left, DOUBLE)

@@ -257,6 +257,7 @@ def _all(compute: Callable[[list[Term]], Term | None]) -> Binder:
 
 _BINDERS: Mapping[type[exp.Expr], Binder] = {
     exp.Column: _column,
+    exp.Identifier: lambda tree, columns: _path([tree.name], columns),  # a parameter of a lambda
     exp.Dot: _dot,
     exp.Paren: lambda tree, columns: bind(tree.this, columns),
     exp.Alias: lambda tree, columns: bind(tree.this, columns),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.types import is_list
 
 from headrace.expressions.casts import cast
 from headrace.expressions.term import Datum, SparkNeededError, Term, lifted, on_arrays
@@ -82,6 +83,8 @@ def trimmed(term: Term, side: str | None) -> Term | None:
 
 def substring(term: Term, start: Term, size: Term | None) -> Term | None:
     """`substring(text, start, size)`; positions count from 1, or from the end if they are negative."""
+    if term.type == BINARY:
+        return Term(BINARY)
     text = as_text(term)
     if text is None:
         return None
@@ -106,8 +109,10 @@ def concat(terms: Sequence[Term]) -> Term | None:
     """`concat(…)` and `||` of texts."""
     if not terms:
         return None
+    if all(term.type == terms[0].type and (term.type == BINARY or is_list(term.type)) for term in terms):
+        return Term(terms[0].type)
     texts = [as_text(term) for term in terms]
-    if any(text is None for text in texts) or all(term.type == BINARY for term in terms):
+    if any(text is None for text in texts):
         return None
     return lifted(
         STRING, lambda *values: pc.binary_join_element_wise(*values, ""), *(t for t in texts if t is not None)

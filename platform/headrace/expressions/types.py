@@ -120,6 +120,16 @@ def widest(types: Iterable[pa.DataType], *, texts: bool = True) -> pa.DataType |
     return common
 
 
+def list_of(element: pa.DataType) -> pa.ListType:
+    """An ARRAY."""
+    return pa.list_(pa.field("element", element))
+
+
+def map_of(key: pa.DataType, value: pa.DataType) -> pa.MapType:
+    """A MAP."""
+    return pa.map_(pa.field("key", key, nullable=False), pa.field("value", value))
+
+
 def ddl_of(of: pa.DataType) -> str:
     """A type as Spark's DDL in the normal form of descriptions."""
     if of in _PLAIN:
