@@ -11,6 +11,7 @@ import headrace as hr
 from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
 from headrace.local.dev import private_settings
+from headrace.local.dev_errors import last_words, run_part
 from headrace.local.dev_traffic import _records, record_key, value_bytes
 from headrace.local.samples import sample_records
 from headrace.local.settings_file import read_settings_file, write_settings
@@ -70,6 +71,21 @@ def test_sample_records_are_what_the_schema_says() -> None:
     assert set(first["page"]) == {"url", "words"}
     assert key_bytes(VIEWS, first, None) == first["user"].encode()
     assert json.loads(json.dumps(first)) == first
+
+
+def test_a_part_that_ends_by_an_error_is_shown_by_its_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def part(name: str) -> None:
+        raise TerminalError(f"Node '{name}' raises.", hint="Mend it.")
+
+    with pytest.raises(SystemExit, match="1"):
+        run_part(part, "cards")
+    log = tmp_path / "stream.log"
+    log.write_text("WARN noise\nerror: an earlier one\nWARN more\n" + capsys.readouterr().err)
+    assert last_words(log) == "Node 'cards' raises.\nMend it."
+    log.write_text("Traceback\nKeyError: 'x'\n")
+    assert last_words(log) == "Traceback\nKeyError: 'x'"
 
 
 @pytest.mark.parametrize(

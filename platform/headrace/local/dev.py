@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 from headrace.description.printed_sink import VARIABLE as PRINT_SINKS
 from headrace.local import lifeline
 from headrace.local.broker import Broker
-from headrace.local.dagster_ui import reload_code, require_free, tail_of, wait_for_ui
+from headrace.local.dagster_ui import reload_code, require_free, wait_for_ui
 from headrace.local.descendants import end_with_descendants
+from headrace.local.dev_errors import last_words
 from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.settings_file import read_settings_file, second_terminal, write_settings
 from headrace.settings import Settings
@@ -145,7 +146,7 @@ class _Parts:
             self._print_notices()
             for name in [name for name, each in self._running.items() if each.poll() is not None]:
                 del self._running[name]
-                words = tail_of(self._home / f"{name}.log")
+                words = last_words(self._home / f"{name}.log")
                 again = f"The {name} ended; save a file to start it again. Its log is {self._home / name}.log"
                 self._console.print(f"{words}\n{again}", markup=False, soft_wrap=True)
 
@@ -157,7 +158,9 @@ class _Parts:
 
     def _start(self, name: str, arguments: list[str]) -> None:
         command = [sys.executable, "-m", f"headrace.local.dev_{name}", *arguments]
-        self._running[name] = lifeline.spawn(command, log=self._home / f"{name}.log", cwd=Path.cwd())
+        log = self._home / f"{name}.log"
+        log.unlink(missing_ok=True)  # its last words are those of this process
+        self._running[name] = lifeline.spawn(command, log=log, cwd=Path.cwd())
 
     def _start_traffic(self) -> None:
         if "traffic" in self._running:

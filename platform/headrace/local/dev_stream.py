@@ -18,6 +18,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan_changes import plan_changes
 from headrace.lake.paths import Lake
 from headrace.local.demo_progress import ShownProgress, standing
+from headrace.local.dev_errors import run_part
 from headrace.local.dev_traffic import make_topics
 from headrace.settings import Settings, load_pipeline
 from headrace.spark.jars import spark_jars
@@ -77,4 +78,4 @@ def _run(nodes: Sequence[Node], console: Console) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_part(main, *sys.argv[1:])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from headrace.description import is_of_kafka
+from headrace.local.dev_errors import run_part
 from headrace.local.samples import sample_records
 from headrace.local.topics import create_topics
 from headrace.local.workbench import key_bytes
@@ -94,4 +95,4 @@ def _is_there(module: str) -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run_part(main, *sys.argv[1:])

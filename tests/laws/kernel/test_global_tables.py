@@ -197,6 +197,7 @@ def test_a_processor_does_not_write_it_and_asks_by_its_key(
         run_with(does, monkeypatch)
     assert said in str(error.value)
     assert "Converts.process raises for orders, partition 0, offset 0" in str(error.value)
+    assert "(test_global_tables.py, line " in str(error.value)
 
 
 def test_a_null_refers_to_no_row(monkeypatch: pytest.MonkeyPatch) -> None:

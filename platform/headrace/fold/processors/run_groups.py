@@ -19,6 +19,7 @@ from headrace.fold.processors.forwarded import (
     Cause,
     Forwarded,
 )
+from headrace.fold.processors.raised import place_in_code
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import BEGIN
 from headrace.fold.processors.tables_as_of import TablesAsOf
@@ -270,7 +271,7 @@ class Runner:
         except Exception as error:
             raise ProcessorError(
                 f"Node '{self._shape.node}': {self._name}.{what} raises for {where}, "
-                f"key {dict(group.key)!r}: {type(error).__name__}: {error}",
+                f"key {dict(group.key)!r}: {type(error).__name__}: {error}{place_in_code(self._processor, error)}",
                 hint="Mend the processor and run `headrace apply`; or filter such records before it.",
             ) from error
 
