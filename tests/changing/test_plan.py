@@ -106,8 +106,8 @@ def test_a_suppression_that_goes_or_comes_lets_the_node_go_on_and_its_readers_ar
 def test_a_sink_whose_rows_get_another_identity_is_corrected_or_nothing_is_applied(lake: Lake) -> None:
     """PostgreSQL's table has its key over the former identity: it takes no row, and the stream stops. Kafka takes all."""
     finals, _, totals = pipeline()
-    table, topic = hr.PostgresSink("totals"), hr.KafkaSink("totals")
-    hold(lake, finals.to(table), totals.to(table).to(topic))
+    table, topic, other = hr.PostgresSink("totals"), hr.KafkaSink("totals"), hr.PostgresSink("finals")
+    hold(lake, finals.to(other), totals.to(table).to(topic))
     after = totals.suppress(hr.until_time_limit("1 minute")).to(table).to(topic)
     node = after.to(hr.PostgresSink("new")).named("totals")
     (found,) = plan_changes(lake, [node]).nodes
@@ -117,7 +117,7 @@ def test_a_sink_whose_rows_get_another_identity_is_corrected_or_nothing_is_appli
         require_emittable(node, NOTHING, found.rekeyed)
     assert refused.value.hint == "Apply with --emit differences: it replaces the key and the rows."
     require_emittable(after.named("totals"), ALL, found.rekeyed)
-    (found,) = plan_changes(lake, [pipeline("5 minutes")[0].to(table)]).nodes
+    (found,) = plan_changes(lake, [pipeline("5 minutes")[0].to(other)]).nodes
     assert (found.outcome, found.rekeyed) == (REBUILT, ())
 
 
