@@ -10,14 +10,15 @@ import pytest
 import headrace as hr
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import held_node, plan_changes
+from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import REBUILT, REFUSED
 from headrace.nodes.node_tables import write_description
-from headrace.nodes.opening import BEFORE, balance_by
+from headrace.nodes.opening import BEFORE, balance_by, read_opening
 from headrace.nodes.progress import Progress
-from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_place
+from headrace.nodes.rebuild_from_balance import rebuild_place
 from tests.changing.held import NO_SPARK, hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
 
@@ -138,6 +139,36 @@ def test_a_record_that_a_removed_aggregate_may_have_refused_keeps_it(lake: Lake)
     assert outcomes(plan_changes(lake, [totals(stream, n=hr.count())])) == {"totals": REBUILT}
 
 
+def test_aggregates_of_expressions_follow_from_a_balance_too(lake: Lake) -> None:
+    every: dict[str, Any] = {
+        "n": hr.count(),
+        "high": hr.sum("value * 2", where="value > 1"),
+        "least": hr.min("value + 1"),
+    }
+    hold(lake, totals(**every))
+    cut(lake, "totals", kept=3)
+    for changed in (
+        {"least": hr.min("value + 1"), "n": hr.count()},
+        {"twice": hr.sum("value * 2", where="value > 1")},
+        {"n": hr.count()},
+    ):
+        (found,) = plan_changes(lake, [totals(**changed)]).nodes
+        assert (found.outcome, found.from_balance) == (REBUILT, True)
+    for other in ({"least": hr.min("value + 2")}, {"high": hr.sum("value * 2", where="value > 2")}):
+        assert outcomes(plan_changes(lake, [totals(**other)])) == {"totals": REFUSED}
+    cut(lake, "totals", kept=3, dead_letter=1)
+    (found,) = plan_changes(lake, [totals(n=hr.count())]).nodes
+    assert "without high, least some of them might count" in found.reason
+
+
+def test_a_column_that_hid_one_of_the_topic_is_not_taken_for_it(lake: Lake) -> None:
+    hiding = READINGS.with_column("value", "value * 2")
+    hold(lake, totals(hiding, n=hr.count(), total=hr.sum("value")))
+    cut(lake, "totals", kept=3)
+    assert outcomes(plan_changes(lake, [totals(n=hr.count(), total=hr.sum("value"))])) == {"totals": REFUSED}
+    assert outcomes(plan_changes(lake, [totals(hiding, n=hr.count())])) == {"totals": REBUILT}
+
+
 def test_what_a_node_gave_before_the_cut_cannot_be_told_anew(lake: Lake) -> None:
     windows = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="1 minute")
 
@@ -163,7 +194,7 @@ def test_a_swap_that_was_broken_off_goes_on_with_the_balance_that_it_has(lake: L
     write_description(NO_SPARK, lake, after)
     assert outcomes(plan_changes(lake, [after])) == {"totals": REFUSED}
     beside = rebuild_place(lake, after)
-    small_files.write_json(begun_from_balance(beside), {})
+    small_files.write_json(beside.opening("totals"), {})
     (found,) = plan_changes(lake, [after]).nodes
     assert (found.outcome, found.from_balance, found.interrupted) == (REBUILT, True, True)
 
@@ -244,3 +275,14 @@ def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(l
     assert outcomes(plan_changes(lake, [counts("2023-11-16")])) == {"counts": REBUILT}
     assert outcomes(plan_changes(lake, [counts("2023-11-14")])) == {"counts": REFUSED}
     assert outcomes(plan_changes(lake, [counts()])) == {"counts": REFUSED}
+
+
+def test_a_rebuild_from_a_day_on_reads_no_balance_of_the_description_before(lake: Lake) -> None:
+    """Its log for other nodes begins at the beginning, too."""
+    hourly = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="0 s").aggregate(n=hr.count())
+    before, changed = (hourly.named("counts", since=day) for day in (None, "2023-11-15"))
+    hold(lake, before)
+    cut(lake, "counts")
+    with pytest.raises(TerminalError, match="written by another description"):
+        read_opening(NO_SPARK, lake, changed)
+    assert read_opening(NO_SPARK, rebuild_place(lake, changed), changed).is_at_the_beginning

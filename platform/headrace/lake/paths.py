@@ -87,12 +87,17 @@ class Lake:
         return f"{self._nodes}/state/{node}/changes"
 
     def opening(self, node: str) -> str:
-        """The file that holds where the node stood at the cut of its logs."""
-        return f"{self.root}/state/{node}/opening.json"
+        """The file that holds where the node stood at the cut of its logs.
+
+        A node that is rebuilt begins with a balance of its own, or with none.
+        """
+        return (
+            f"{self.root}/state/{node}/opening.json" if self.nodes is None else f"{self.nodes}/opening.json"
+        )
 
     def openings(self, node: str) -> str:
         """The folder of the tables of that balance."""
-        return f"{self.root}/state/{node}/openings"
+        return f"{self.root}/state/{node}/openings" if self.nodes is None else f"{self.nodes}/openings"
 
     def description(self, node: str) -> str:
         """The file that holds the rules by which the node's state was written."""

@@ -40,7 +40,7 @@ from headrace.nodes.opening import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance
+from headrace.nodes.rebuild_from_balance import rebuild_from_balance
 from headrace.nodes.state_commits import state_record, state_written_by, writings_read
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read, spark_schema
@@ -64,11 +64,12 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     In:     beside  where its tables lie (see `rebuild_from_balance.rebuild_place`)
     Raises: TerminalError when the balance does not tell what the node needs
     """
-    if small_files.exists(begun_from_balance(beside)):
+    name = node.required_name
+    if small_files.exists(beside.opening(name)):
         return True
     if not cut_logs(lake, node):
         return False
-    name, rebuild = node.required_name, rebuild_from_balance(lake, node)
+    rebuild = rebuild_from_balance(lake, node)
     if rebuild.sources is None or not rebuild.suffices:
         raise TerminalError(
             f"Node '{name}': its opening balance does not tell what its changed description needs.",
@@ -83,13 +84,13 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
     columns = columns_from(_aggregates(of), rebuild.sources)
     source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
     folder = uuid.uuid4().hex
-    uri = f"{beside.nodes}/openings/{folder}/{STATE}"
+    uri = f"{beside.openings(name)}/{folder}/{STATE}"
     _state_table(of, uri).append([*_projected(source, of.operator.layout, uri, columns)], _signed(name))
     _settled_rows(spark, lake, beside, node, progress, rebuild.sources)
     copied = copy_state(StateSource.committed(lakes.open_table(uri)), beside.state(name))
     record = state_record(node, progress, writings_read(lake, node))
     _state_table(of, beside.state(name)).append(copied, record)
-    small_files.write_json(begun_from_balance(beside), opening_entry(node, folder, progress))
+    small_files.write_json(beside.opening(name), opening_entry(node, folder, progress))
     return True
 
 
@@ -100,12 +101,12 @@ def bring_balance(
 
     In: require_held  raises when the caller does not hold the node's leases any more
     """
-    mine = small_files.read_json(begun_from_balance(beside))
+    name = node.required_name
+    mine = small_files.read_json(beside.opening(name))
     if mine is None:
         return False
-    name = node.required_name
     uri = f"{lake.openings(name)}/{mine['folder']}/{STATE}"
-    table = lakes.open_table(f"{beside.nodes}/openings/{mine['folder']}/{STATE}")
+    table = lakes.open_table(f"{beside.openings(name)}/{mine['folder']}/{STATE}")
     made = _state_table(bound(spark, node), uri)
     if lakes.last_commit(lakes.open_table(uri), f"opening/{name}") is None:
         made.append(copy_state(StateSource.committed(table), uri), _signed(name))
@@ -124,7 +125,7 @@ def _balance_before(lake: Lake, name: str, mine: Mapping[str, Any]) -> dict[str,
 
 def settle_balance(lake: Lake, beside: Lake, name: str) -> None:
     """Forget the balance of the description before, once the node is the new one."""
-    mine = small_files.read_json(begun_from_balance(beside))
+    mine = small_files.read_json(beside.opening(name))
     if mine is not None:
         small_files.write_json(lake.opening(name), mine)
         forget_openings_but(lake, name, mine["folder"])

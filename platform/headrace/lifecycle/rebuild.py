@@ -50,7 +50,7 @@ from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
-from headrace.nodes.rebuild_from_balance import begun_from_balance, rebuild_from_balance, rebuild_place
+from headrace.nodes.rebuild_from_balance import rebuild_from_balance, rebuild_place
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, require_held, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -227,7 +227,7 @@ class Rebuild:
         spark, lake, name = self._spark, self._lake, self._node.required_name
         if small_files.read_json(lake.opening(name)) is not None:  # of the description before
             drop_former(lake, name)  # nobody can go back to it without its balance
-            if not small_files.exists(begun_from_balance(self._beside)):
+            if not small_files.exists(self._beside.opening(name)):
                 drop_opening(lake, name)
         UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
         signed = results_writer(self._node)

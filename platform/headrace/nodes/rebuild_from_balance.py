@@ -7,6 +7,7 @@ same, and so have the fates of the records that are gone: an aggregate that is r
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,14 @@ from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import last_state_commit, state_written_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
-AGGREGATES, BRANCHES, READ = "aggregates", "branches", "value"  # of the rules
+AGGREGATES, BRANCHES, READ, STEPS = "aggregates", "branches", "value", "steps"  # of the rules
+COMPUTES = "WithColumn"  # the step that computes a column
+INPUTS = ("column", "by")  # of an aggregate
 CHOOSY = (*ARITHMETIC, OWN)  # kinds that may refuse a value, so that its record is a dead letter
 
 
@@ -58,11 +61,6 @@ def rebuild_place(lake: Lake, node: Node) -> Lake:
     return replace(lake, nodes=f"{lake.rebuilds(node.required_name)}/{node.fingerprint()[:12]}")
 
 
-def begun_from_balance(beside: Lake) -> str:
-    """The file that says that a rebuild has begun with a balance, and with which. In: beside  see `rebuild_place`."""
-    return f"{beside.nodes}/opening.json"
-
-
 def rebuild_from_balance(lake: Lake, node: Node) -> RebuildFromBalance:
     """Look for a node's aggregates in its opening balance. Its description is another one than that of its tables."""
     name = node.required_name
@@ -70,19 +68,21 @@ def rebuild_from_balance(lake: Lake, node: Node) -> RebuildFromBalance:
     entry = balance_by(lake, name, state_written_by(lake, name))
     if entry is None or not isinstance(node, RunningAggregate | WindowedAggregate):
         return NO_REBUILD
-    if small_files.exists(begun_from_balance(rebuild_place(lake, node))):
+    if small_files.exists(rebuild_place(lake, node).opening(name)):
         return RebuildFromBalance({})  # what it needs of the balance is there already
     before = _rules_of_balance(lake, name, entry)
     after = _plain(node.rules())
-    if before is None or _others(before) != _others(after) or not _reads_less(before, after):
+    if before is None or not _is_part(before, after):
         return NO_REBUILD
     if isinstance(node, WindowedAggregate) and (node.since is not None or shuts_down(node)):
         return NO_REBUILD  # older rows are of yet another description; the bytes of open windows tell all their columns
     sources = sources_of(before[AGGREGATES], after[AGGREGATES])
     if sources is None:
         return NO_REBUILD
-    removed = [(name, rules) for name, rules in before[AGGREGATES] if name not in sources.values()]
-    return RebuildFromBalance(sources, _why_not(lake, node, entry, removed))
+    removed = [(column, of) for column, of in before[AGGREGATES] if column not in sources.values()]
+    has_steps = any(branch[STEPS] for branch in before.get(BRANCHES, ()))
+    refusing = [column for column, of in removed if has_steps or of["kind"] in CHOOSY]
+    return RebuildFromBalance(sources, _why_not(lake, name, entry, refusing))
 
 
 def _rules_of_balance(lake: Lake, name: str, entry: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -94,25 +94,17 @@ def _rules_of_balance(lake: Lake, name: str, entry: Mapping[str, Any]) -> dict[s
     return _plain(stored["rules"]) if len(written_by) == 1 and "suppressed" not in stored["rules"] else None
 
 
-def _why_not(
-    lake: Lake, node: Node, entry: Mapping[str, Any], removed: Sequence[tuple[str, Mapping[str, Any]]]
-) -> str:
-    name = node.required_name
+def _why_not(lake: Lake, name: str, entry: Mapping[str, Any], refusing: Sequence[str]) -> str:
+    """In: refusing  the aggregates that go and may have made records dead letters, by a value or by a step for a column."""
     if lakes.exists(lake.log(f"{name}@{entry['fingerprint'][:12]}")):
         return "other nodes read it, and what it gave before the cut cannot be told anew"
     dead = Progress.from_json(entry["progress"]).totals().get(DEAD_LETTER, 0)
-    if dead and (choosy := _choosy(node, removed)):
+    if dead and refusing:
         return (
-            f"{dead:,} dead letters are among the records that are gone, and without {', '.join(choosy)} some of them "
+            f"{dead:,} dead letters are among the records that are gone, and without {', '.join(refusing)} some of them "
             "might count"
         )
     return ""
-
-
-def _choosy(node: Node, removed: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """The aggregates that may have made records dead letters: by their own values, or by a step for their columns."""
-    plain = not any(branch["steps"] for branch in node.rules().get(BRANCHES, ()))
-    return [name for name, rules in removed if not plain or rules["kind"] in CHOOSY]
 
 
 def _plain(rules: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,16 +112,41 @@ def _plain(rules: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _others(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules without aggregates, and without the columns that are read for them."""
-    branches = [{**branch, READ: None} for branch in rules.get(BRANCHES, ())]
+def _is_part(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the rules differ in aggregates alone, and in columns that are read or computed for them and left out now."""
+    inputs = {of.get(part) for rules in (before, after) for _, of in rules[AGGREGATES] for part in INPUTS}
+    if _others(before, inputs) != _others(after, inputs):
+        return False
+    pairs = zip(before.get(BRANCHES, ()), after.get(BRANCHES, ()), strict=True)
+    return all(
+        _read(later) <= _read(earlier)
+        and _computes_part(_steps(earlier, inputs)[1], _steps(later, inputs)[1], after)
+        for earlier, later in pairs
+    )
+
+
+def _others(rules: Mapping[str, Any], inputs: Collection[str]) -> dict[str, Any]:
+    """The rules without aggregates, and without the columns that are read or computed for them."""
+    branches = [{**each, READ: None, STEPS: _steps(each, inputs)[0]} for each in rules.get(BRANCHES, ())]
     return {name: of for name, of in rules.items() if name != AGGREGATES} | {BRANCHES: branches}
 
 
-def _reads_less(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether each branch reads no column that it has not read before, with the same type."""
-    pairs = zip(before.get(BRANCHES, ()), after.get(BRANCHES, ()), strict=True)
-    return all(_read(later) <= _read(earlier) for earlier, later in pairs)
+def _steps(branch: Mapping[str, Any], inputs: Collection[str]) -> tuple[list[Any], dict[str, str]]:
+    """The steps of a branch but the last ones, which compute inputs of aggregates; and the SQL of these inputs."""
+    steps, computed = [*branch[STEPS]], dict[str, str]()
+    while steps and steps[-1]["step"] == COMPUTES and steps[-1]["name"] in inputs:
+        step = steps.pop()
+        computed[step["name"]] = step["expression"]
+    return steps, computed
+
+
+def _computes_part(before: Mapping[str, str], after: Mapping[str, str], rules: Mapping[str, Any]) -> bool:
+    """Whether some inputs are computed as before, and nothing reads another one: the topic may have a column of its name."""
+    if not after.items() <= before.items():
+        return False
+    text = json.dumps({**rules, BRANCHES: [{**each, READ: None} for each in rules.get(BRANCHES, ())]})
+    gone = before.keys() - after.keys()
+    return not any(re.search(rf"\W{re.escape(name)}\W", text) for name in gone)
 
 
 def _read(branch: Mapping[str, Any]) -> set[tuple[str, str]]:
