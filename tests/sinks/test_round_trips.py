@@ -113,6 +113,15 @@ def of_fields(**types: Any) -> hr.Avro:
     return hr.Avro(schema={"type": "record", "name": "R", "fields": fields})
 
 
+def of_map(of_values: int) -> Any:
+    """A message with a map `x` of texts."""
+    pair = message("XEntry", field("key", 1, Field.TYPE_STRING), field("value", 2, of_values))
+    pair.options.map_entry = True
+    entries = field("x", 1, "p.M.XEntry")
+    entries.label = Field.LABEL_REPEATED
+    return compiled(message("M", entries, nested_type=[pair]))["p.M"]
+
+
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 ROWS: dict[str, tuple[Any, pa.DataType, list[Any], list[bool]]] = {
     "2^31 into int": (of_fields(x="int"), pa.int64(), [5, 2**31], [True, False]),
@@ -124,6 +133,10 @@ ROWS: dict[str, tuple[Any, pa.DataType, list[Any], list[bool]]] = {
     ),
     "a decimal of another scale": (
         of_fields(x=decimal(10, 1)), pa.decimal128(10, 2), [Decimal("12.50"), Decimal("12.55")], [True, False],
+    ),
+    "a null map next to a map that does not come back": (
+        hr.Protobuf(of_map(Field.TYPE_DOUBLE)), pa.map_(pa.string(), pa.int64()),
+        [None, [("a", 1)], [("a", 2**63 - 1)], []], [False, True, False, True],
     ),
     "an integer into a decimal": (of_fields(x=decimal(9, 2)), pa.int64(), [5, 2**40], [True, False]),
     "a null where a field has no presence": (
