@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.description import parse_expression
+from headrace.errors import DescriptionError
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -234,3 +235,35 @@ def test_a_call_with_too_few_or_too_many_arguments_says_what_the_function_takes(
 )
 def test_calls_with_words_and_with_units_are_as_spark_reads_them(sql: str) -> None:
     assert parse_expression(sql, "select").columns
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("device NOT NULL", "Write device IS NOT NULL."),
+        ("n > 5 AND `a b` NOT NULL", "IS NOT NULL."),
+        ("device NOTNULL", "Write device IS NOT NULL."),
+        ("device isnull", "Write device IS NULL."),
+        ("n in 5", "Write n IN (5)."),
+    ],
+)
+def test_sql_of_other_databases_that_spark_cannot_read_is_refused(sql: str, hint: str) -> None:
+    with pytest.raises(DescriptionError, match="cannot read the expression") as error:
+        parse_expression(sql, "where")
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "device IS NOT NULL",
+        "NOT NULL",
+        "isnull(device) OR isnotnull(device)",
+        "n IN (5, 6)",
+        "NOT n IN (5)",
+        "from_json(x, 'a INT NOT NULL').a",
+        "cast(a AS STRUCT<b: INT NOT NULL, c: DECIMAL(9,2) NOT NULL>)",
+    ],
+)
+def test_nulls_and_lists_as_spark_writes_them_are_accepted(sql: str) -> None:
+    assert parse_expression(sql, "where").sql == sql
