@@ -60,6 +60,17 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     driver.close()
 
 
+def test_a_node_before_its_first_micro_batch_is_not_said_to_be_stopped(spark: SparkSession) -> None:
+    driver = TestDriver([counts], spark)
+    driver.pipe("readings", key="a", value={"value": 1.0}, timestamp_ms=MINUTE)
+    driver.cut([])
+    _, node = standings(driver._lake, [counts], SystemClock())
+    assert node.empty == (
+        "The node has committed nothing yet: its stream's first micro-batch does. Start the stream if it does not run."
+    )
+    driver.close()
+
+
 def test_what_a_step_without_a_name_refuses_is_counted_by_the_node_that_people_see(
     spark: SparkSession,
 ) -> None:

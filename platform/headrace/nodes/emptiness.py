@@ -25,13 +25,18 @@ _SAID = {
     ERASED: ("is erased", "are erased"),
 }
 
+NOTHING_COMMITTED = (
+    "The node has committed nothing yet: its stream's first micro-batch does. "
+    "Start the stream if it does not run."
+)
+
 
 def why_empty(node: Node, facts: LakeFacts) -> str:
     """Why a node that has no rows has none, in a sentence or two, with the command that shows the records."""
     name = node.required_name
     progress = facts.progress(name)
     if progress is None:
-        return _nothing_delivered(node, facts) or "The node has committed nothing yet: start its stream."
+        return _nothing_delivered(node, facts) or NOTHING_COMMITTED
     fates = {fate: n for fate, n in progress.totals().items() if fate not in NOT_RECORDS and n}
     kept, records = fates.pop(KEPT, 0), sum(fates.values())
     if kept:
