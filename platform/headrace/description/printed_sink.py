@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.description.ddl import quote
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -29,7 +31,7 @@ class PrintedSink:
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Append the first rows of a delivery as JSON, and how many there are."""
-        shown = rows.select(*delivery.columns, "__deleted")
+        shown = rows.select(*map(quote, delivery.columns), "__deleted")
         lines = [f"{self.name} <- {delivery.node}: {row}" for row in shown.limit(ROWS_MAX).toJSON().collect()]
         if len(lines) == ROWS_MAX and (more := shown.count() - ROWS_MAX) > 0:
             lines.append(f"{self.name} <- {delivery.node}: and {more:,} rows more")
