@@ -4,8 +4,8 @@ Law: afterwards the chain of commits is whole (see `headrace.log.chain`), no exi
 equal a fold of the log.
 
 The repair first undoes changes of rows by other programs, such as a `RESTORE`: in the log, then in each node's tables (see
-`headrace.lake.undo`). If files that are needed for this are deleted, a node's tables are computed again, and the repair of a
-log is refused. Then a lost commit of the log comes back
+`headrace.lake.undo`). If files that are needed for this are deleted, a node's tables are computed again. The repair of a log
+is refused then, and that of a node with rows from before a cut. Then a lost commit of the log comes back
 
 1. from files, if they are still in the table's folder although no version names them: as it was, row by row;
 2. else from Kafka: its records are sequenced again, from where the commit before left the log to where the next one began.
@@ -35,6 +35,7 @@ from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.fill_columns import fill_commits
 from headrace.lifecycle.guard_at_gap import GuardAtGap
+from headrace.lifecycle.irreplaceable_rows import require_replaceable, require_whole_past
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
@@ -165,7 +166,8 @@ class Repair:
         ):
             try:
                 yield from _undone(uri, writer, name)
-            except FilesGoneError:
+            except FilesGoneError as error:
+                require_replaceable(self._spark, self._lake, node, uri, error.detail)
                 lost = True
                 small_files.write_json(mark, {"table": uri})
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
@@ -173,6 +175,7 @@ class Repair:
                     lakes.forget(uri)
         if not lost and not reads_anew and not self._is_concerned(node, since_ms):
             return
+        require_whole_past(self._spark, self._lake, node)
         if not lost:
             settled(self._spark, self._lake, node)
         take_over(self._lake, name)
@@ -289,9 +292,8 @@ class Repair:
 
     def _decided(self, after: LogState, entries: Mapping[LastRow, str | None]) -> NewFile:
         rows = [Decision(row.partition, row.stream_ms, entry) for row, entry in entries.items()]
-        return write_decisions(
-            self._path, self._schema, self._topic.name, CONTROL, after.ingested_at_ms, rows
-        )
+        name, at_ms = self._topic.name, after.ingested_at_ms
+        return write_decisions(self._path, self._schema, name, CONTROL, at_ms, rows)
 
     def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
         raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
