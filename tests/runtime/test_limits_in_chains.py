@@ -15,7 +15,7 @@ from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
 from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.contract import CLOCK
-from headrace.fold.time_limits.names import EMITTED_AT
+from headrace.fold.time_limits.names import EMITTED_AT, OPENED
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
@@ -53,6 +53,7 @@ RESULTS = pa.schema(
         (TIMESTAMP, pa.int64()),
         (CLOCK, pa.int64()),
         (EMITTED_AT, pa.timestamp("us", "UTC")),
+        (OPENED, pa.int64()),
     ]
 )
 # Of each log commit its time, the stream time after it, and the limit that is set there, in seconds.

@@ -21,9 +21,8 @@ class NodeOutput(Topic):
     In:  written_by  a node whose columns have known types; its name may follow from its description
     Out: the record key is the node's key, the value all its other `record_columns`
     Law: the log follows from the node's rows and from the logs of its topics alone. A row's commit time is that of the log
-         commit that made it final. Its stream time is the node's lowest stream time before that commit, less how long the
-         node waits (`lag_ms`), so no row is late downstream only because its node waited for it. Its clock is that of what
-         caused it (L32).
+         commit that made it final. Its clock is that of what caused it, and its stream time is so much earlier as the node
+         waits (`behind_clock_ms`). So no row is late downstream only because its node waited for it (L32).
     """
 
     written_by: Node | None = None
@@ -57,6 +56,12 @@ class NodeOutput(Topic):
     def has_one_partition(self) -> bool:
         """It has one alone."""
         return True
+
+    @property
+    def behind_clock_ms(self) -> int:
+        """As its node says."""
+        assert self.written_by is not None
+        return self.written_by.behind_clock_ms
 
     @property
     def tells_changes(self) -> bool:

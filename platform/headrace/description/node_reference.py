@@ -32,11 +32,18 @@ class NodeReference(Topic):
 
     In:  node     its name. The topic's name is `<node>@<generation>`; the generation is found in the lake (`found`)
          changes  whether they are the changes of a table; found there, too
+         behind_ms  its `behind_clock_ms`; found there, too
     Law: once found, it is the topic that a reader in the node's own pipeline has (`NodeOutput`), record by record.
     """
 
     node: str = ""
     changes: bool = False
+    behind_ms: int = 0
+
+    @property
+    def behind_clock_ms(self) -> int:
+        """As its node says."""
+        return self.behind_ms
 
     @property
     def tells_changes(self) -> bool:
@@ -82,8 +89,8 @@ class NodeReference(Topic):
                 hint=f"Write hr.node('{self.node}', …, key={its!r}).",
             )
         name = f"{self.node}@{fingerprint[:12]}"
-        changes = output.get("changes", False)
-        return replace(self, name=name, key=output["key"], value=output["value"], changes=changes)
+        own = {"changes": output.get("changes", False), "behind_ms": output.get("behind_ms", 0)}
+        return replace(self, name=name, key=output["key"], value=output["value"], **own)
 
     def _check_columns(self, given: Mapping[str, str]) -> None:
         mine = {name: column.type for name, column in self.types.items()}
@@ -173,7 +180,8 @@ def output_of(node: Node) -> dict[str, Any]:
         topic = NodeOutput.of(under_a_name(node))
     except DescriptionError as error:
         return {"refusal": str(error)}
-    return {"key": topic.key, "value": topic.value, "changes": topic.tells_changes}
+    behind_ms = topic.behind_clock_ms
+    return {"key": topic.key, "value": topic.value, "changes": topic.tells_changes, "behind_ms": behind_ms}
 
 
 def is_of_kafka(topic: Topic) -> bool:

@@ -172,8 +172,8 @@ class Processed(Emitting):
         return self.grace_ms + max(self.stream_wait_ms or 0, int(self.order == TIME))
 
     @property
-    def lag_ms(self) -> int:
-        """The grace alone: timers that are not called yet are due beyond the lowest stream time."""
+    def clock_lag_ms(self) -> int:
+        """The grace of the order of time: timers that are not called yet are due beyond the lowest stream time."""
         return self.grace_ms
 
     @property

@@ -162,6 +162,11 @@ class Topic(StreamOperators):
         return False
 
     @property
+    def behind_clock_ms(self) -> int:
+        """How far stream time in its log is behind the clocks of its rows (L32); of Kafka's topics they are one."""
+        return 0
+
+    @property
     def tells_changes(self) -> bool:
         """True if its records are changes of a table: they follow from a whole log commit, and stand after its records."""
         return False

@@ -14,7 +14,7 @@ from __future__ import annotations
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 
-FORMAT = 4
+FORMAT = 5
 NAME = "format.json"
 
 

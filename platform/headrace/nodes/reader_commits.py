@@ -38,6 +38,7 @@ class LogCommit:
     event_ms   the highest event time of the topic's records through it
     record_ms  the commit time of the last record through it
     idle       whether the topic is idle after it
+    behind_ms  how far stream time is behind the clock, of a node's log
     """
 
     at_ms: int
@@ -45,6 +46,7 @@ class LogCommit:
     event_ms: int | None = None
     record_ms: int | None = None
     idle: bool | None = None
+    behind_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,10 @@ class ReaderTime:
         """The highest event time of the driving topics; None: no record has one."""
         known = (self.topics[name].event_ms for name in driving if name in self.topics)
         return max((ms for ms in known if ms is not None), default=None)
+
+    def behind_ms(self, driving: Collection[str]) -> int:
+        """How far stream time is behind the clock, at most, in the logs of the driving topics."""
+        return max((self.topics[name].behind_ms for name in driving if name in self.topics), default=0)
 
     def last_record_ms(self, driving: Collection[str]) -> int | None:
         """The commit time of the last record of the driving topics; None: there is none."""
@@ -189,8 +195,10 @@ def _by(rows: pa.Table, entries: Sequence[tuple[int, str]], moved: str, *times: 
         commits[at_ms] = replace(
             commits[at_ms], event_ms=max(known, default=None), record_ms=at_ms, idle=False
         )
-    for at_ms, ms in zip(_ms(ticks, "ingested_at"), _moments_ms(ticks, moved), strict=True):
-        commits[at_ms] = replace(commits[at_ms], stream_ms=ms)
+    both_ms = zip(_moments_ms(ticks, moved), _moments_ms(ticks, "stream_time"), strict=True)
+    for at_ms, (ms, stream_ms) in zip(_ms(ticks, "ingested_at"), both_ms, strict=True):
+        behind_ms = 0 if ms is None or stream_ms is None else ms - stream_ms
+        commits[at_ms] = replace(commits[at_ms], stream_ms=ms, behind_ms=behind_ms)
     for at_ms, entry in entries:
         if (action := _action(entry)) in (IDLE, BUSY):
             commits[at_ms] = replace(commits[at_ms], idle=action == IDLE)
@@ -206,6 +214,7 @@ def _joined(before: LogCommit, after: LogCommit) -> LogCommit:
         event_ms,
         after.record_ms or before.record_ms,
         before.idle if after.idle is None else after.idle,
+        max(before.behind_ms, after.behind_ms),
     )
 
 

@@ -161,8 +161,13 @@ def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, in
             behind = NodeOutput.of(node) if is_read(node, nodes) else None
             waits = longest_wait_ms(behind, nodes, beyond) if behind else 0
             waits = max(waits, (beyond or {}).get(node.required_name, 0))
-            found = max(found, operator_for(node).waits.stream_ms + waits)
+            found = max(found, operator_for(node).waits.stream_ms + _further_behind(node, topic) + waits)
     return found
+
+
+def _further_behind(node: Node, topic: Topic) -> int:
+    """How much further stream time is behind the clock in the log of a node that goes by clocks than in its topic's."""
+    return node.behind_clock_ms - topic.behind_clock_ms if node.goes_by_clocks else 0
 
 
 def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:

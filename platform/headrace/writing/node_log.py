@@ -2,15 +2,15 @@
 
 Law (L32): the log follows from the node's table and from the logs of its topics alone, however these were cut.
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
-- After the records of each log commit stands a tick with the stream time after it: the node's lowest stream time L (L3),
-  less how long the node waits, or has waited under a longer limit that was set. A record has the stream time after the
-  commit before its own.
+- A row has the clock of what caused it: that of a record, or a deadline (see `RowClock`); if commits decide when it leaves,
+  the log's clock before. After the records of each log commit stands a tick with the clock after it: the node's lowest time
+  L (L3), by clocks if the node goes by them.
+- Stream time is the clock, less how long the node waits, or has waited under a longer limit that was set; of a node that
+  goes by clocks, less how far the logs of its topics are behind their clocks. No row is below the tick before its commit.
 - A control row says where the log becomes idle: all driving topics are, and L has reached their highest event time and how
   long the node waits; of a node that goes by clocks their highest clock, too. Another one says where this is over, though
   no row may have left yet.
-- A row has the clock of what caused it: that of a record, or a deadline (see `RowClock`); if commits decide when it leaves,
-  the log's clock before. A tick has L before the wait is subtracted, or L by the clocks of the topics if the node goes by
-  clocks. Readers that go by clocks take these in place of stream times.
+- Readers that go by clocks take clocks in place of stream times.
 - A row has the place of what caused it, which does not depend on commits as its offset does (see `causes`).
 - Before the table of a node is complete that has to be so first, there is no stream time.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
@@ -60,17 +60,18 @@ from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema
-from headrace.writing.causes import clocks_of, places_of
+from headrace.writing.causes import clocks_of, opened_of, places_of
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_cut import cut_part
 from headrace.writing.node_log_times import (
     LogTimes,
     Reached,
-    after_each,
-    both_times,
+    behind_clock,
     closings,
     idle_after,
     idle_changes,
+    node_times,
+    times_after,
 )
 
 if TYPE_CHECKING:
@@ -178,20 +179,16 @@ class NodeLog:
             each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
             for each in self._node.topics
         }
-        by_stream, by_clock = both_times(self._node, before, read)
+        times = node_times(self._node, before, read)
         complete_ms = self._completed(before, read)
-        commits, clocks = (closings(self._node, of, complete_ms) for of in (by_stream, by_clock))
+        commits = closings(self._node, times, complete_ms)
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
-        spare_ms = self._node.longest_wait_ms - self._node.lag_ms
-        behind_ms = [self._node.lag_ms if self._node.goes_by_clocks else 0] * len(clocks)
-        moved = LogTimes(
-            np.array([at_ms for at_ms, _ in commits], np.int64),
-            after_each(before.stream_ms, commits, [ms - spare_ms for ms in waits_ms]),
-            after_each(before.clock_ms, clocks, behind_ms),
+        moved = times_after(
+            before, commits, self._node.clock_lag_ms, behind_clock(self._node, times, waits_ms)
         )
-        idle = idle_after(self._node, by_clock, clocks, waits_ms)
+        idle = idle_after(self._node, times, commits, waits_ms)
         made = (
             self._records(rows, before, moved),
             self._ticks(moved),
@@ -202,7 +199,7 @@ class NodeLog:
             upto_ms,
             before.next_offset + rows.num_rows,
             *moved.last_ms,
-            *(by_stream[-1][1], by_clock[-1][1]) if commits else (before.reader, before.clocks),
+            times[-1][1] if times else before.reader,
             idle[-1] if idle else before.is_idle,
             longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms,
             complete_ms,
@@ -240,8 +237,9 @@ class NodeLog:
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
         own = (*self._operator.order, *self._operator.cause, CAUSE, PARTNER_CAUSE, CHAIN)
         internal = [name for name in own if name in schema.names]
-        clock = [] if self._operator.clock is None else [self._operator.clock.column]
-        names = dict.fromkeys([*self._node.columns, *internal, *clock, SEQUENCE, TIMESTAMP])
+        clock = self._operator.clock
+        times = [] if clock is None else [name for name in (clock.column, clock.opened) if name]
+        names = dict.fromkeys([*self._node.columns, *internal, *times, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
     def _records(self, rows: pa.Table, before: Reached, times: LogTimes) -> NewFile | None:
@@ -249,12 +247,14 @@ class NodeLog:
             return None
         commit = int64(rows[SEQUENCE])
         number, values = rows.num_rows, self._struct(rows, "value")
+        clock = clocks_of(rows, self._operator.clock, times.before(commit, times.clock))
+        opened = opened_of(rows, self._operator.clock, clock, times.after(commit, times.behind))
         columns = self._shared(number) | {
             "ingested_at": moments(commit),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
-            "stream_time": _moments(times.before(commit, times.stream)),
-            "clock": _moments(clocks_of(rows, self._operator.clock, times.before(commit, times.clock))),
+            "stream_time": _moments(times.of_rows(commit, opened)),
+            "clock": _moments(clock),
             "cause": places_of(rows, self._operator.cause),
             "tombstone": self._tombstones(rows),
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),

@@ -62,30 +62,22 @@ def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPa
     read = {each.name: read_commits(each, lake.log(each.name), 0, through_ms) for each in node.topics}
     limits = sorted({entry for log in read.values() for entry in log.limits})
     (wait_ms,) = longest_waits(node, 0, [through_ms], limits)
-    by_stream, as_read = (
-        {
-            each.name: together(
-                [*_cut_of(lake, each, through_ms), *read[each.name].seen(clocks=clocks).commits]
-            )
-            for each in node.topics
-        }
-        for clocks in (False, node.goes_by_clocks)
-    )
-    lowest_ms = opening.lowest_ms
-    if node.goes_by_clocks:  # the node's own L is by clocks
-        lowest_ms = None if stream[-1] is None else stream[-1] + node.lag_ms
+    seen = {name: log.seen(clocks=node.goes_by_clocks).commits for name, log in read.items()}
+    as_read = {
+        each.name: together([*_cut_of(lake, each, through_ms), *seen[each.name]]) for each in node.topics
+    }
     reached = Reached(
         ingested_at_ms=through_ms,
         stream_ms=stream[-1],
         clock_ms=clock[-1],
-        reader=ReaderTime({name: of for name, of in by_stream.items() if of}, lowest_ms),
-        clocks=ReaderTime({name: of for name, of in as_read.items() if of}, opening.lowest_ms),
+        reader=ReaderTime({name: of for name, of in as_read.items() if of}, opening.lowest_ms),
         is_idle=idle[-1:] == [IDLE],
         waits_ms=wait_ms if wait_ms > node.longest_wait_ms else 0,
         complete_ms={name: ms for name, ms in now.complete_ms.items() if ms <= through_ms},
     )
     at_ms = np.array([of.at_ms for of in own.commits], np.int64)
-    times = LogTimes(at_ms, np.array(stream, object), np.array(clock, object))
+    behind = [node.behind_clock_ms, *(of.behind_ms or node.behind_clock_ms for of in by_clock)]
+    times = LogTimes(at_ms, np.array(clock, object), np.array(stream, object), np.array(behind, np.int64))
     return CutPart(times, entries, reached)
 
 

@@ -29,8 +29,7 @@ class Reached:
     next_offset     of the next record
     stream_ms       the stream time; None: none yet
     clock_ms        the clock; None: none yet
-    reader          where the node's topics stand
-    clocks          the same by their clocks, of a node that goes by them
+    reader          where the node's topics stand, as the node reads them
     is_idle         whether the log is idle
     waits_ms        the longest limit that was set for the node; 0: none was longer than the one described
     complete_ms     of each topic that is complete the commit with which it became so, where the node waits for that
@@ -41,7 +40,6 @@ class Reached:
     stream_ms: int | None = None
     clock_ms: int | None = None
     reader: ReaderTime = field(default_factory=ReaderTime)
-    clocks: ReaderTime = field(default_factory=ReaderTime)
     is_idle: bool = False
     waits_ms: int = 0
     complete_ms: Mapping[str, int] = field(default_factory=dict)
@@ -49,13 +47,12 @@ class Reached:
     def to_json(self) -> dict[str, Any]:
         """As its record has it."""
         found = {name: of for name, of in vars(self).items() if name not in ("waits_ms", "complete_ms") or of}
-        return {**found, "reader": self.reader.to_json(), "clocks": self.clocks.to_json()}
+        return {**found, "reader": self.reader.to_json()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Reached:
         """The place that `to_json` wrote."""
-        times = {name: ReaderTime.from_json(document[name]) for name in ("reader", "clocks")}
-        return cls(**{**document, **times})
+        return cls(**{**document, "reader": ReaderTime.from_json(document["reader"])})
 
 
 @dataclass(frozen=True)
@@ -63,19 +60,26 @@ class LogTimes:
     """The times of the commits of a node's log.
 
     at_ms   of each commit
-    stream  the stream time before the first commit, and after each: numbers, or None
-    clock   the same of the clock: L before a wait is subtracted; of a node that goes by clocks L by those of its topics
+    clock   before the first commit and after each L of the node, less `clock_lag_ms`: numbers, or None
+    stream  the same of the stream time: the highest clock so far, less how far it was behind then
+    behind  the same of how far stream time is behind the clock
     """
 
     at_ms: np.ndarray
-    stream: np.ndarray
     clock: np.ndarray
+    stream: np.ndarray
+    behind: np.ndarray
 
     @property
     def last_ms(self) -> tuple[int | None, int | None]:
         """Stream time and clock at the end."""
         stream, clock = (None if of[-1] is None else int(of[-1]) for of in (self.stream, self.clock))
         return stream, clock
+
+    def of_rows(self, commit_ms: np.ndarray, opened_ms: np.ndarray) -> np.ndarray:
+        """The stream times of rows: not below that of the log before their commit. In: when they began to wait, or None."""
+        before = self.before(commit_ms, self.stream)
+        return np.array([*map(_later, before.tolist(), opened_ms.tolist())], object)
 
     def before(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
         """The stream time, or the clock, before each of some commits."""
@@ -119,24 +123,44 @@ def idle_after(
     return found
 
 
-def after_each(before_ms: int | None, commits: Closings, waits_ms: Sequence[int]) -> np.ndarray:
-    """The time before the first commit and after each: numbers, or None. In: waits_ms  how far each is behind."""
-    times: list[int | None] = [before_ms]
-    for (_, closing_ms), lag_ms in zip(commits, waits_ms, strict=True):
-        behind = None if closing_ms is None else closing_ms - lag_ms
-        known = [ms for ms in (times[-1], behind) if ms is not None]
-        times.append(max(known, default=None))
-    return np.array(times, object)
+def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequence[int]) -> LogTimes:
+    """The times of a node's log before the first commit and after each.
+
+    In: lag_ms     how far the clock is behind the node's own time
+        behind_ms  how far stream time is behind the clock after each commit
+    """
+    clock, stream = [before.clock_ms], [before.stream_ms]
+    for (_, closing_ms), wait_ms in zip(commits, behind_ms, strict=True):
+        reached_ms = None if closing_ms is None else closing_ms - lag_ms
+        clock.append(_later(clock[-1], reached_ms))
+        stream.append(_later(stream[-1], None if reached_ms is None else reached_ms - wait_ms))
+    return LogTimes(
+        np.array([at_ms for at_ms, _ in commits], np.int64),
+        np.array(clock, object),
+        np.array(stream, object),
+        np.array([*(behind_ms[:1] or [0]), *behind_ms], np.int64),
+    )
 
 
-def both_times(node: Node, before: Reached, read: Mapping[str, LogCommits]) -> tuple[Times, Times]:
-    """Where the node's topics stand after each commit: by their stream time; and as the node reads them."""
-    driving = operator_for(node).driving
-    by_stream = reader_times(before.reader, read, driving)
+def _later(*times_ms: int | None) -> int | None:
+    return max((ms for ms in times_ms if ms is not None), default=None)
+
+
+def node_times(node: Node, before: Reached, read: Mapping[str, LogCommits]) -> Times:
+    """Where the node's topics stand after each commit, as the node reads them."""
+    seen = {name: log.seen(clocks=node.goes_by_clocks) for name, log in read.items()}
+    return reader_times(before.reader, seen, operator_for(node).driving)
+
+
+def behind_clock(node: Node, times: Times, waits_ms: Sequence[int]) -> list[int]:
+    """How far stream time is behind the clock after each commit; it does not fall.
+
+    A node that goes by clocks is as far behind as the logs of its topics. In: waits_ms  how long the node waits as of each
+    """
     if not node.goes_by_clocks:
-        return by_stream, by_stream
-    by_clock = {name: log.seen(clocks=True) for name, log in read.items()}
-    return by_stream, reader_times(before.clocks, by_clock, driving)
+        return [*waits_ms]
+    driving = operator_for(node).driving
+    return [max(node.behind_clock_ms, of.behind_ms(driving)) for _, of in times]
 
 
 def idle_changes(at_ms: np.ndarray, was_idle: bool, idle: Sequence[bool]) -> list[tuple[int, str]]:

@@ -186,16 +186,14 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     """What a node gave, as a log. In: read  the logs of its topics"""
     node = operator.node
     output = NodeOutput.of(node)
-    moved = _stream_times(node, read)
-    if node.goes_by_clocks:
-        clock = _stream_times(node, {name: log.going_by_clock() for name, log in read.items()})
-        moved = [(at, ms, idle) for (at, ms, _), (_, _, idle) in zip(moved, clock, strict=True)]
-    else:
-        clock = _stream_times(node, read, 0)
-    stream = [(at, ms) for at, ms, _ in moved]
+    clock = _clocks(
+        node, {name: log.going_by_clock() if node.goes_by_clocks else log for name, log in read.items()}
+    )
+    moved = [(at, None if ms is None else ms - node.behind_clock_ms, idle) for at, ms, idle in clock]
     rows = _in_order(operator, found)
     causes = places_of(rows, operator_for(node).cause)
-    before = [ms for at in rows[SEQUENCE].to_pylist() for ms in [_before(stream, at)]]
+    own_clocks = _row_clocks(operator, rows, clock)
+    stream = _row_times(operator, rows, own_clocks, moved)
     event = rows["closed_at"] if isinstance(node, Batches) else rows[TIMESTAMP]
     if pa.types.is_timestamp(event.type):
         event = pc.floor_temporal(event, unit="millisecond").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
@@ -208,14 +206,14 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         "__partition": pa.array([0] * number, pa.int32()),
         "__offset": pa.array(range(number), pa.int64()),
         "__event_ms": event,
-        "__stream_ms": pa.array(before, pa.int64()),
+        "__stream_ms": pa.array(stream, pa.int64()),
         "__size_bytes": pa.array([8] * number, pa.int64()),
         "__fate": pa.array(["tombstone" if each else None for each in gone], pa.string()),
         "__reason": pa.nulls(number, pa.string()),
         CAUSE: causes,
     }
     log = _log(output, pa.table(columns), moved)
-    own = {**columns, "__stream_ms": pa.array(_row_clocks(operator, rows, clock), pa.int64())}
+    own = {**columns, "__stream_ms": pa.array(own_clocks, pa.int64())}
     by_clock = _log(output, pa.table(own), clock)
     return replace(log, clocked=(by_clock.rows, by_clock.clocks))
 
@@ -245,11 +243,21 @@ def _row_clocks(operator: NodeOperator, rows: pa.Table, moved: Moved) -> list[in
     return [other if ms is None else ms + of.later_ms for ms, other in zip(own_ms, before, strict=True)]
 
 
-def _stream_times(node: Node, read: Mapping[str, TopicLog], lag_ms: int | None = None) -> Moved:
-    """After each commit of the node's topics the stream time of its log, and whether that is idle.
+def _row_times(
+    operator: NodeOperator, rows: pa.Table, clocks: Sequence[int | None], moved: Moved
+) -> list[int | None]:
+    """The stream time of each row: when it began to wait, and not below that of the log before its commit."""
+    of, times = operator_for(operator.node).clock, [(at, ms) for at, ms, _ in moved]
+    opened = [None if ms is None else ms - operator.node.behind_clock_ms for ms in clocks]
+    if of is not None and of.opened is not None:
+        opened = rows[of.opened].to_pylist()
+    before = (_before(times, at) for at in rows[SEQUENCE].to_pylist())
+    both = ([ms for ms in pair if ms is not None] for pair in zip(opened, before, strict=True))
+    return [max(known, default=None) for known in both]
 
-    In: lag_ms  how far it is behind that of the topics; None: as far as the node is
-    """
+
+def _clocks(node: Node, read: Mapping[str, TopicLog]) -> Moved:
+    """After each commit of the node's topics the clock of its log, and whether that is idle."""
     topics = [topic.name for topic in node.topics]
     of, driving = operator_for(node), frozenset(operator_for(node).driving)
     history = commits_of([read[name].rows.to_pylist() for name in topics])
@@ -267,7 +275,7 @@ def _stream_times(node: Node, read: Mapping[str, TopicLog], lag_ms: int | None =
         complete = {name for name in topics if (ms := read[name].complete_ms) is not None and ms <= at}
         closing = times.lowest_ms if complete.issuperset(of.waits.complete) else None
         if closing is not None:
-            behind = closing - (node.lag_ms if lag_ms is None else lag_ms)
+            behind = closing - node.clock_lag_ms
             stream = behind if stream is None else max(stream, behind)
         last = [ms for name in driving for time, ms in highest[name] if time <= at]
         nothing_waits = not last or (closing is not None and closing >= max(last) + of.waits.stream_ms)

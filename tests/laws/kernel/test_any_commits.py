@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.kernel.test_several_topics import MINUTE, Row, T, U, folded, log
+from tests.laws.kernel.test_several_topics import MINUTE, Row, T, U, counts, folded, log, windows
 
 pytestmark = pytest.mark.fast
 
@@ -55,3 +55,25 @@ def test_a_pair_does_not_depend_on_which_record_is_committed_first(order: tuple[
     right: list[Row] = [(order[1], "a", 50, 50), (order[1], "a", 65, 65)]
     # Before, the pair of minutes 60 and 50 was there if the left record was committed before the right one.
     assert values(joined, left, right) == [(2, 2)]
+
+
+LOOKED_UP = T.lookup(OTHER.table(), on="key", complete_first=False).select("key", "value")
+LATE = [
+    (1, "a", 10, 10),
+    (2, "a", 0, 10),
+    (3, "a", 30, 30),
+]  # the second record is late for windows of five minutes
+TOGETHER = [(2, "a", 10, 10), (2, "a", 0, 10), (3, "a", 30, 30)]
+
+
+@pytest.mark.parametrize("stream", [LATE, TOGETHER])
+def test_behind_a_node_a_record_is_late_as_it_is_without_the_node(stream: list[Row]) -> None:
+    logs = {"t": log("t", stream), "u": log("u", [(1, "a", 0, 0)])}
+    # Before, the record of minute 0 had a window behind the lookup if one commit held it and the record of minute 10.
+    assert counts(windows(T, 5), logs) == counts(windows(LOOKED_UP, 5), logs) == {10: 1}
+
+
+@pytest.mark.parametrize("stream", [LATE, TOGETHER])
+def test_windows_of_one_commit_are_not_late_for_larger_windows(stream: list[Row]) -> None:
+    small = windows(T, 5).select("key", "n AS value")
+    assert counts(windows(small, 10), {"t": log("t", [*stream, (4, "a", 90, 90)])}) == {10: 1, 30: 1}

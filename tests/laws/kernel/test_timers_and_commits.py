@@ -79,9 +79,11 @@ MERGED = (
 )
 AGAIN = MERGED.lookup(V.select("key", "value AS more").table(), on="key", complete_first=False).named("again")
 IN_TIME = acts(BOTH, order="time")
+DATED = MERGED.lookup(V.select("key", "value AS more").table(), on="key", as_of="event", complete_first=False)
+DATED = DATED.named("dated")
 VALUES = LOOKED_UP.select("key", "value")
 FIRST = acts(T.group_by("key"))
-PRIOR = W.join_prior(VALUES.select("key", "value AS before"), on="key", grace="3 ms").named("prior")
+PRIOR = VALUES.join_prior(W.select("key", "value AS before"), on="key", grace="3 ms").named("prior")
 PAIRS = VALUES.join(W.select("key", "value AS more"), on="key", within="4 ms", grace="2 ms").named("pairs")
 
 
@@ -147,6 +149,7 @@ CHAINS: dict[str, tuple[list[Node], tuple[str, ...], int, bool]] = {
         2,
         False,
     ),
+    "behind a lookup as of event time, by time": ([MERGED, DATED, timed(DATED)], ("t", "u", "v"), 2, False),
     "behind the earlier record, by time": ([LOOKED_UP, PRIOR, timed(PRIOR)], ("t", "u", "w"), 2, False),
     "behind a join of streams, by time": ([LOOKED_UP, PAIRS, timed(PAIRS)], ("t", "u", "w"), 2, False),
     "behind two nodes, by time": (

@@ -5,7 +5,9 @@ without any it begins a session, or, when it is old, it is late.
 
 The fold begins anew where nothing of the group is open any more: there a *stretch* begins. In most stretches each item
 touches the latest session alone; these are numbered for all groups at once. In the others an item reaches back to an
-earlier session, or lies before all that it could join. These few are folded one by one.
+earlier session, or lies before all that it could join. These few are folded one by one. So are groups in which stream time
+falls, as it may along the rows of a node (L32): each of them is one stretch, and a session that is closed to one item may be
+open to the next.
 """
 
 from __future__ import annotations
@@ -32,16 +34,24 @@ def join_runs(items: Items, *, gap_ms: int, wait_ms: int) -> np.ndarray:
         return np.empty(0, np.int64)
     first = begins(items.group)
     reached = before(first, running_max(first, items.end_ms), NO_TIME)
-    closed = reached + wait_ms <= items.before_ms
+    falls = in_falling_groups(first, items.before_ms)
+    closed = (reached + wait_ms <= items.before_ms) & ~falls
     stretch = numbered(first | closed)
     boundary = first | closed | (items.start_ms > reached + gap_ms)
     session = numbered(boundary)
-    at_once = _touches_latest_alone(items, boundary, session, reached, gap_ms, wait_ms)
+    at_once = ~falls & _touches_latest_alone(items, boundary, session, reached, gap_ms, wait_ms)
     found = np.where(boundary & items.old, NO_SESSION, np.flatnonzero(boundary)[session])
     odd = distinct(stretch[~at_once])
     if len(odd):
         _fold_odd_stretches(items, stretch, odd, found, gap_ms, wait_ms)
     return found
+
+
+def in_falling_groups(first: np.ndarray, before_ms: np.ndarray) -> np.ndarray:
+    """The items of groups along which stream time falls. In: first  marks where a group begins."""
+    falls = before_ms < before(first, before_ms, NO_TIME)
+    group = numbered(first)
+    return np.isin(group, group[falls])
 
 
 def _touches_latest_alone(
@@ -87,9 +97,8 @@ def _fold(
         near: list[_Open] = []
         rest: list[_Open] = []
         for session in known:
-            if session.end_ms + wait_ms <= before_ms:
-                yield session  # no later item meets it
-            elif session.start_ms <= end_ms + gap_ms and session.end_ms >= start_ms - gap_ms:
+            is_open = session.end_ms + wait_ms > before_ms
+            if is_open and session.start_ms <= end_ms + gap_ms and session.end_ms >= start_ms - gap_ms:
                 near.append(session)
             else:
                 rest.append(session)

@@ -3,7 +3,7 @@
 Law: folding a run as one interval, at the stream time of its first record, equals folding its records one by one. Each
 record of a run is on time and at or after the one before it, at most `gap` later, while that one's session is open. So
 it joins this session. Another session within `gap` of it is within `gap` of the run's first record too, or ends later
-and is open.
+and is open. Stream time does not fall along a run.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def make_runs(
     last_ms = before(first, event_ms, 0)
     follows = ~first & ~old & ~before(first, old, 1).astype(bool)
     follows &= (last_ms <= event_ms) & (event_ms <= last_ms + gap_ms) & (last_ms + wait_ms > before_ms)
+    follows &= before_ms >= before(first, before_ms, 0)
     run = np.cumsum(~follows) - 1
     at = np.flatnonzero(~follows)
     ends = np.append(at[1:], len(group)) - 1 if len(at) else at

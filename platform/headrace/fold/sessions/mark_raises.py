@@ -66,4 +66,5 @@ def stream_before(rows: pa.Table, times: Times) -> np.ndarray:
     known = stream_times(times.before, places)[partition[order]]
     found = np.empty(len(order), np.int64)
     found[order] = np.maximum(known, before(first, through, NO_TIME))
-    return found
+    lowest: np.ndarray = np.minimum(found, int64(rows[STREAM], HIGHEST))  # rows of nodes may fall (L32)
+    return lowest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.description import Suppressed
 from headrace.description.clocks import WALL
 from headrace.fold.contract import KEY, OFFSET, PARTITION
-from headrace.fold.time_limits.names import EMITTED_AT
+from headrace.fold.time_limits.names import EMITTED_AT, OPENED
 from headrace.operators.contract import Appended, RowClock
 
 
@@ -25,4 +25,4 @@ class TimeLimits(Appended[Suppressed]):
     @property
     def clock(self) -> RowClock | None:
         """The stream time at which the wait is over; by the wall clock there is none."""
-        return None if self.node.clock == WALL else RowClock(EMITTED_AT)
+        return None if self.node.clock == WALL else RowClock(EMITTED_AT, opened=OPENED)
