@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from headrace.local.broker import Broker, create_topics
+from headrace.settings.kafka import KafkaSettings
 from headrace.sinks import producing
 from headrace.sinks.producing import Destination, sender
+from headrace.spark.kafka import KafkaTopic
 from headrace.spark.topic_limits import BEHIND_MS_MAX, TopicLimits
 from tests.broker.harness import set_topic
 from tests.sinks.consumer import HEADER, arrived
@@ -45,9 +47,15 @@ def topic(kafka: Broker) -> str:
     return name
 
 
-def sent(kafka: Broker, topic: str, records: Sequence[tuple[int, bytes | None, bytes, int]]) -> list[Any]:
-    """The outcomes. In: partition, key, value and timestamp of each record"""
-    options = {"bootstrap.servers": kafka.bootstrap_servers}
+def sent(
+    kafka: Broker,
+    topic: str,
+    records: Sequence[tuple[int, bytes | None, bytes, int]],
+    limits: TopicLimits = UNKNOWN,
+    **more: str,
+) -> list[Any]:
+    """The outcomes. In: partition, key, value and timestamp of each record; more settings of the client"""
+    options = {"bootstrap.servers": kafka.bootstrap_servers, **more}
     rows = [
         (partition, key, value, f'[["node",{partition},1,{number}]]', at_ms, 1, number, None)
         for number, (partition, key, value, at_ms) in enumerate(records)
@@ -58,7 +66,7 @@ def sent(kafka: Broker, topic: str, records: Sequence[tuple[int, bytes | None, b
     batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     return [
         outcome
-        for outcomes in sender(Destination(topic, options, HEADER, UNKNOWN))(
+        for outcomes in sender(Destination(topic, options, HEADER, limits))(
             [batch.slice(0, 3), batch.slice(3)]
         )
         for outcome in outcomes.to_pylist()
@@ -111,6 +119,37 @@ def test_a_record_without_a_key_that_a_compacted_topic_refuses_stops_no_other(
     )
     assert (outcome["ordinal"], "INVALID_RECORD" in outcome["reason"]) == (1, True)
     assert [record.key for record in arrived(kafka, topic)] == [b"a", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("of_topic", "of_client", "takes"),
+    [
+        ("producer", "zstd", True),
+        ("uncompressed", "none", True),
+        ("uncompressed", "gzip", False),
+        ("zstd", "zstd", True),
+        ("zstd", "none", False),
+        ("lz4", "gzip", False),
+    ],
+)
+def test_a_time_before_1970_is_refused_where_the_broker_compresses_records_again(
+    kafka: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, of_topic: str, of_client: str, takes: bool
+) -> None:
+    """Before, the broker answered with an unknown error to the whole batch, and the delivery was tried again without end."""
+    monkeypatch.setattr(producing, "PATIENCE_S", 2.0)
+    set_topic(kafka, topic, {"compression.type": of_topic})
+    settings = KafkaTopic(topic, KafkaSettings(bootstrap_servers=kafka.bootstrap_servers))
+    now_ms = int(time.time() * 1000)
+    records = [(0, b"a", b"1", now_ms), (0, b"old", b"2", -5_000), (0, b"c", b"3", now_ms)]
+    more = {"compression.type": of_client}
+    if not takes:  # the broker's own answer, so that this rule goes when the broker's goes
+        (away,) = sent(kafka, topic, records, UNKNOWN, **more)
+        assert away["away"] is not None
+    outcomes = sent(kafka, topic, records, settings.limits(), **more)
+    assert [(outcome["ordinal"], outcome["away"]) for outcome in outcomes] == ([] if takes else [(1, None)])
+    assert [record.key for record in arrived(kafka, topic)] == (
+        [b"a", b"old", b"c"] if takes else [b"a", b"c"]
+    )
 
 
 def test_any_other_error_still_stops_the_delivery(

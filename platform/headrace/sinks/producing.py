@@ -59,6 +59,9 @@ OF_ANOTHER = frozenset(
 Outcome = tuple[int | None, int | None, str | None, str | None, int | None]  # see `refusals.OUTCOMES`
 
 
+CODECS = ("compression.type", "compression.codec")  # the client's setting has two names
+
+
 class AwayError(Exception):
     """The broker takes nothing more."""
 
@@ -80,7 +83,8 @@ class Destination:
         size = len(key or b"") + len(value or b"") + len(chain)
         if size > longest - RECORD_OVERHEAD_BYTES - len(self.header):
             return f"the record has {size:,} bytes, and topic '{self.topic}' takes {longest:,}"
-        return self.limits.refusal(key, timestamp_ms, int(time.time() * 1000))
+        codec = next((self.options[name] for name in CODECS if name in self.options), "none")
+        return self.limits.refusal(key, timestamp_ms, int(time.time() * 1000), codec)
 
 
 def sender(destination: Destination) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
