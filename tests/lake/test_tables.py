@@ -57,6 +57,14 @@ def test_other_columns_are_refused_and_named(uri: str) -> None:
     assert open_table(uri).version == 0
 
 
+def test_a_column_of_a_type_that_delta_lacks_is_named(uri: str) -> None:
+    schema = pa.schema([("id", pa.string()), ("waited", pa.duration("us"))])
+    with pytest.raises(TerminalError, match=r"column 'waited' is duration\[us\]") as error:
+        create(uri, schema)
+    assert "timestampdiff(SECOND, earlier, later)" in str(error.value)
+    assert "unknown" not in str(error.value)
+
+
 def test_a_struct_grows_and_the_writers_of_before_go_on(uri: str) -> None:
     table = create(uri, SCHEMA)
     writer = TableWriter(table, APPENDER)

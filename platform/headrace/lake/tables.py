@@ -43,6 +43,20 @@ def forget(below: str = "") -> None:
             del _OPEN[uri]
 
 
+def _delta_field(uri: str, field: pa.Field) -> str:
+    """A column as Delta's JSON. Raises: TerminalError for a type that Delta lacks, such as an INTERVAL."""
+    from deltalake import Field
+
+    try:
+        return str(Field.from_arrow(field).to_json())
+    except Exception as error:  # deltalake raises a bare Exception
+        raise TerminalError(
+            f"Table '{uri}': column '{field.name}' is {field.type}, and a Delta table has no such type.",
+            detail=str(error).partition("\n")[0],
+            hint="Of the time between two moments make a number: timestampdiff(SECOND, earlier, later).",
+        ) from None
+
+
 def create(
     uri: str,
     schema: pa.Schema,
@@ -58,10 +72,8 @@ def create(
             adds      columns that the description may have added, in the same way, or have no more
     Raises: TerminalError when columns, types or pinned properties differ
     """
-    from deltalake import Schema
-
     table = open_table(uri)
-    wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
+    wanted = [json.loads(_delta_field(uri, field)) for field in schema]
     if not table.exists:
         _make(uri, schema, {**PINNED, **(settings or {})})
     found = _fields(table)
