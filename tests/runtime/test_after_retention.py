@@ -10,12 +10,14 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.description import output_name
 from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.retention import Retention
+from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
 from headrace.log.sequencer import Sequencer
-from headrace.nodes.beginning import beginning
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
+from headrace.writing.lease import take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from headrace.description import Aggregate, Node
     from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
@@ -61,7 +64,9 @@ def test_a_node_that_is_new_after_a_cut_knows_partitions_that_are_silent_since(
     assert cut.rows == 1
     line = Line(line.spark, lake, TOTALS)
     line.clock.set(at("2024-06-01 01:00:00"))
-    assert beginning(lake, WINDOWS).stream_ms == {"readings": {"1": at("2024-05-01 12:01:00")}}
+    assert Retention(spark, lake, [TOTALS], READINGS).run(line.clock.now_ms()).at_ms is None, (
+        "nothing is left to cut"
+    )
     for number in (3, 9, 20):
         minute(line, number)
     new = NodeRunner(spark, WINDOWS, lake)
@@ -135,3 +140,46 @@ def test_a_nodes_log_that_a_crash_left_behind_is_written_before_rows_go(
     ]
     starts = [at("2024-05-01 12:00:00"), at("2024-05-01 12:04:00")]
     assert times == starts, "two minutes before its clock: so long a window waits"
+
+
+def test_windows_are_rebuilt_from_another_day_on_while_others_read_them(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """The balance is of the description before, and the rebuild begins without one."""
+
+    def windows(since: str | None = None, **more: Aggregate) -> Node:
+        hourly = GROUPED.window(hr.tumbling("1 hour"), grace="0 seconds").aggregate(n=hr.count(), **more)
+        return hourly.suppress(hr.until_window_closes()).named("hours", since=since)
+
+    line = Line(spark, lake, windows())
+    line.runner = NodeRunner(spark, line.node, lake, is_read=True)
+    for day in (1, 2, 3):
+        for hour in (1, 5):
+            line.clock.set(line.clock.now_ms() + 60_000)
+            line.pipe(f"2024-05-0{day} 0{hour}:00:00", value=2.0)
+            line.commit()
+            line.fold()
+        if day == 1:
+            cut_ms = line.clock.now_ms() + 1
+    assert Retention(spark, lake, [line.node], READINGS).run(cut_ms).rows
+    changed = windows("2024-05-02", total=hr.sum("value"))
+    rebuild = Rebuild(spark, changed, lake, SystemClock(), is_read=True)
+    try:
+        while rebuild.advance():
+            pass
+        lease = take_lease(spark, lake.lease("node/hours"), "Node 'hours'", SystemClock())
+        rebuild.swap(lease)
+        lease.release()
+    finally:
+        rebuild.close()
+    Line(spark, lake, changed).fold()
+    rows = {
+        (row["window_start"].day, row["window_start"].hour): row["total"]
+        for row in Views(spark, lake).read(changed).collect()
+    }
+    assert rows == {(1, 1): None, (1, 5): None, (2, 1): 2.0, (2, 5): 2.0, (3, 1): 2.0}
+    told = (
+        read(spark, lake.log(output_name(changed))).where("kind = 'record'").select("value.total").collect()
+    )
+    assert [row["total"] for row in told] == [2.0, 2.0, 2.0]
+    assert all(day.equal for day in verify(spark, lake, changed))

@@ -4,8 +4,9 @@ Law: no table changes. Each node that reads the topic first writes its opening b
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
-Control rows of the older part stay: they say what people did. The balance holds all that is open at the cut, such as the
-events of an open batch. The last log commit always stays: the sequencer goes on from it.
+Control rows of the older part stay: they say what people did. So does where the log stood (see `log.cut_commits`). The
+balance holds all that is open at the cut, such as the events of an open batch. The last log commit always stays: the
+sequencer goes on from it.
 
 Streams may run: what a balance stands for was read long ago, and the log's writer only adds rows. No backfill or rebuild
 runs meanwhile, for it might have read a part of what goes. Current results have to be in their table as far as the cut; a
@@ -31,7 +32,7 @@ from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, is_commit_row
-from headrace.log.cut_commits import CutCommits, note_commits
+from headrace.log.cut_commits import CutCommits, note_commits, write_standing
 from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.recovery import commits_during
 from headrace.nodes.cuts import day_after, note_cut
@@ -41,8 +42,9 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import wall_waits
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.sequence.log_columns import CONTROL, IDLE, RECORD
+from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.nodes.opening import Standing
+    from headrace.sequence.log_state import LogState
 
 PATIENCE_SECONDS = 60.0
 
@@ -135,24 +138,30 @@ class Retention:
                 self._balance(node, at_ms)
             on_stage("Cuts off the rows.")
             highest_ms = note_cut(self._lake, self._topic, at_ms, self._highest_event_ms(at_ms))
-            note_commits(self._lake.log(self._topic.name), self._cut_commits(at_ms))
+            after = self._standing(at_ms)
+            note_commits(self._lake.log(self._topic.name), self._cut_commits(after))
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
-            rows = self._delete(at_ms)
+            rows = self._delete(after)
             self._forget_unusable(at_ms)
             return Cut(self._topic.name, at_ms, rows, names, unknown, day_after(highest_ms))
 
     def _last_commit_before(self, before_ms: int) -> int | None:
-        """The last commit to be cut; never the log's last."""
+        """The last commit to be cut, never the log's last; None: there is none, or the log is cut there already."""
         path = self._lake.log(self._topic.name)
         if not lakes.exists(path):
             return None
         last_ms = min(before_ms, frontier_ms(self._spark, self._lake, self._topic))
-        older = (F.col("ingested_at") < F.timestamp_millis(F.lit(last_ms))) & (F.col("kind") != CONTROL)
-        row = (
-            read(self._spark, path).where(older).agg(F.unix_millis(F.max("ingested_at")).alias("ms"))
+        at = F.unix_millis("ingested_at")
+        older = read(self._spark, path).where((at < last_ms) & ((F.col("kind") != CONTROL) | is_commit_row()))
+        row = older.agg(
+            F.max(F.when(F.col("kind") != CONTROL, at)).alias("last_ms"),
+            F.min(at).alias("first_ms"),
+            F.count("offset").alias("records"),
         ).first()
-        return None if row is None else row["ms"]
+        assert row is not None
+        is_cut_there = not row["records"] and row["first_ms"] == row["last_ms"]
+        return None if is_cut_there else row["last_ms"]
 
     def _require_unneeded(self, at_ms: int) -> None:
         reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
@@ -217,17 +226,17 @@ class Retention:
             if runner.unfolded:
                 runner.settle()
 
-    def _delete(self, through_ms: int) -> int:
+    def _delete(self, after: LogState) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
-        gone, table = self._gone(through_ms), lakes.open_table(path)
-        if read(self._spark, path).where(gone).isEmpty():
-            return 0
+        gone, table = self._gone(after.ingested_at_ms), lakes.open_table(path)
         rows = read(self._spark, path).where(gone & ~is_commit_row()).count()
+        schema = arrow_schema(log_schema(self._topic))
 
         def delete(maintainer: lakes.TableWriter) -> None:
+            left = write_standing(path, schema, self._topic.name, after)
             record = {"writer": f"retention/{writer}", **lakes.carried(table, [writer])}
             with rewritable(maintainer, record):
-                rewrite(self._spark, maintainer, gone, record)
+                rewrite(self._spark, maintainer, gone, record, more=left)
 
         lakes.as_maintainer(table, delete, carries=[writer])  # the upkeep of a stream may come between
         return rows
@@ -240,16 +249,19 @@ class Retention:
         )
         return None if row is None else row["ms"]
 
-    def _cut_commits(self, at_ms: int) -> CutCommits:
-        """Where the log stands at the cut, and the commits that go from which somebody may still wait for the wall clock."""
+    def _standing(self, at_ms: int) -> LogState:
+        """Where the log stands at the cut."""
         log = read(self._spark, self._lake.log(self._topic.name))
         row = log.where(is_commit_row() & (F.unix_millis("ingested_at") == at_ms)).select("control").first()
         assert row is not None
-        after = CommitRow.from_json(row["control"]).after
+        return CommitRow.from_json(row["control"]).after
+
+    def _cut_commits(self, after: LogState) -> CutCommits:
+        """The commits that go from which somebody may still wait for the wall clock."""
         asked = asked_in(self._lake, self._topic.name).wall_waits
         waits = waits_now([*wall_waits(self._topic, self._all), *asked], after.limits_ms)
         path, longest_ms = self._lake.log(self._topic.name), Deadlines(waits).longest_ms
-        return CutCommits(after, commits_during(self._spark, path, after, longest_ms))
+        return CutCommits(after.ingested_at_ms, commits_during(self._spark, path, after, longest_ms))
 
     def _forget_unusable(self, through_ms: int) -> None:
         """Forget the rows that the nodes could not use: they are in their balances, and nobody folds them again."""
@@ -259,9 +271,9 @@ class Retention:
 
     @staticmethod
     def _gone(through_ms: int) -> Expr:
-        """Rows that say what people did stay; the chain of commits begins after the cut."""
+        """Rows that say what people did stay; the chain of commits begins with the last one that is cut."""
         older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
-        is_idle = F.get_json_object("control", "$.action") == IDLE  # the note says which is so after the cut
+        is_idle = F.get_json_object("control", "$.action") == IDLE  # the cut leaves one if that is still so
         return older & ((F.col("kind") != CONTROL) | is_commit_row() | F.coalesce(is_idle, F.lit(False)))
 
 

@@ -1,19 +1,30 @@
-"""The note of commits whose rows were cut off a log: where the log stood after the last one, and the deadlines of others.
+"""The cut of a log: what it leaves where the log stood, and the note of the deadlines of commits that went.
 
-Law: a cut changes no stream time and no deadline. A node that is new after a cut begins with the stream times and idle
-topics that the commit row of the cut said, not with those of the rows that are left. A commit with records that was cut
-keeps its deadlines of wall-clock time.
+Law: a cut changes no stream time and no deadline. At the last commit that is cut the log keeps the commit row, a tick of
+each partition and, if the topic is idle, the control row that says so. So a reader that is new, or that sequences the log
+again, knows the stream times of partitions that have been silent since. It knows them from that commit on.
 
-The note is written before rows go, so it holds the cuts before, too: the newest of which the rows are gone counts.
+A commit with records that was cut keeps its deadlines of wall-clock time. The note is written before rows go, so it holds
+the cuts before, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
-from headrace.sequence.log_state import LogState
+from headrace.log.commit_row import CommitRow, write_commit_row
+from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.moves import idleness
+from headrace.sequence.log_columns import CONTROL, TICK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.lake import NewFile
+    from headrace.sequence.log_state import LogState
 
 NAME = "_cut.json"  # below the log's table; Delta leaves alone what begins with an underscore
 CUTS_KEPT = 50  # more than a job leaves behind that fails between its note and the deletion of the rows
@@ -23,24 +34,36 @@ CUTS_KEPT = 50  # more than a job leaves behind that fails between its note and 
 class CutCommits:
     """The commits of a log through one that were cut off.
 
-    after       the log after the last of them
+    through_ms  the commit time of the last one
     records_ms  rising commit times of those with records from which readers might wait for the wall clock
     """
 
-    after: LogState
+    through_ms: int
     records_ms: Sequence[int] = ()
 
-    @property
-    def through_ms(self) -> int:
-        """The commit time of the last one."""
-        return self.after.ingested_at_ms
+
+def write_standing(uri: str, schema: pa.Schema, topic: str, after: LogState) -> list[NewFile]:
+    """Write what a cut leaves: where the log stands after its last commit.
+
+    In: uri, schema  of the log's table
+    """
+    at_ms = after.ingested_at_ms
+    ticks = [
+        Decision(partition, of.stream_ms)
+        for partition, of in sorted(after.partitions.items())
+        if of.stream_ms is not None
+    ]
+    idle = [Decision(row.partition, row.stream_ms, entry) for row, entry in idleness(after).items()]
+    decided = [(TICK, ticks), (CONTROL, idle if after.idle else [])]
+    files = [write_decisions(uri, schema, topic, kind, at_ms, rows) for kind, rows in decided if rows]
+    return [*files, write_commit_row(uri, schema, topic, CommitRow(after, after.next_offsets))]
 
 
 def note_commits(log_path: str, cut: CutCommits) -> None:
     """Note a cut before its rows go."""
     before = [each for each in cuts_noted(log_path) if each.through_ms < cut.through_ms]
     cuts = [
-        {"after": each.after.to_json(), "records_ms": [*each.records_ms]}
+        {"through_ms": each.through_ms, "records_ms": [*each.records_ms]}
         for each in [*before, cut][-CUTS_KEPT:]
     ]
     small_files.write_json(f"{log_path}/{NAME}", {"cuts": cuts})
@@ -49,7 +72,7 @@ def note_commits(log_path: str, cut: CutCommits) -> None:
 def cuts_noted(log_path: str) -> list[CutCommits]:
     """The last cuts of a log, in their order; of the newest the rows may still be there."""
     note = small_files.read_json(f"{log_path}/{NAME}") or {"cuts": []}
-    return [CutCommits(LogState.from_json(each["after"]), each["records_ms"]) for each in note["cuts"]]
+    return [CutCommits(**each) for each in note["cuts"]]
 
 
 def cut_records_ms(log_path: str, after_ms: int) -> list[int]:

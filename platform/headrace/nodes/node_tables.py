@@ -18,7 +18,6 @@ from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.log.raw_records import is_read_otherwise
-from headrace.nodes.beginning import beginning
 from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
@@ -100,7 +99,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     name = node.required_name
     commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
-        return beginning(lake, node)
+        return Progress()
     written_by, stored, described = commit.record["fingerprint"], _stored_rules(lake, node), _entry(node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:

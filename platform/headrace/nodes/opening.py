@@ -29,7 +29,6 @@ from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.snapshot import stats_json
-from headrace.nodes.beginning import beginning
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.cuts import holds_since
 from headrace.nodes.fold_usable import KnownUnusable
@@ -107,7 +106,7 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
     name = node.required_name
     found = small_files.read_json(lake.opening(name))
     if found is None:
-        return Opening(beginning(lake, node))
+        return Opening()
     entry = next((each for each in entries_of(found) if each["fingerprint"] == node.fingerprint()), None)
     if entry is None:
         raise TerminalError(

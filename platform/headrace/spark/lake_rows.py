@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,12 +104,14 @@ def rewrite(
     concerned: Column,
     record: Mapping[str, Any],
     changed: Mapping[str, Column] | None = None,
+    more: Sequence[NewFile] = (),
 ) -> int:
     """Delete the rows that a condition concerns, or change columns of theirs, in one commit.
 
     Files without such rows stay; a file that has only such rows goes unread.
 
     In:  changed  new values of columns; None: the rows are deleted
+         more     files with rows that the commit adds, if the condition concerns any
     Out: how many rows the condition concerned
     """
     table = lake.open_table(writer.uri)
@@ -130,7 +132,7 @@ def rewrite(
             kept = rows_of_files(spark, writer.uri, partly, rows.schema)
             added = write_rows(_changed(kept, hits, changed), writer.uri)
         try:
-            writer.replace(gone, added, record, changes_data=True)
+            writer.replace(gone, [*added, *more], record, changes_data=True)
         except lake.ConflictError:
             continue  # a compaction came first
         return sum(found.values())

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.description import NodeOutput, is_of_kafka
+from headrace.description import NodeOutput
 from headrace.engine.log_slices import LogSlice
-from headrace.log.cut_commits import cuts_noted
 from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import LogCommit, ReaderTime, commit_of, read_commits, together
+from headrace.nodes.reader_commits import ReaderTime, read_commits, together
 from headrace.sequence.log_columns import BUSY, IDLE
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_times import LogTimes, Reached
@@ -26,7 +25,7 @@ from headrace.writing.node_log_times import LogTimes, Reached
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node
     from headrace.lake.paths import Lake
 
 
@@ -62,10 +61,7 @@ def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPa
     read = {each.name: read_commits(each, lake.log(each.name), 0, through_ms) for each in node.topics}
     limits = sorted({entry for log in read.values() for entry in log.limits})
     (wait_ms,) = longest_waits(node, 0, [through_ms], limits)
-    seen = {name: log.seen(clocks=node.goes_by_clocks).commits for name, log in read.items()}
-    as_read = {
-        each.name: together([*_cut_of(lake, each, through_ms), *seen[each.name]]) for each in node.topics
-    }
+    as_read = {name: together(log.seen(clocks=node.goes_by_clocks).commits) for name, log in read.items()}
     reached = Reached(
         ingested_at_ms=through_ms,
         stream_ms=stream[-1],
@@ -79,11 +75,3 @@ def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPa
     behind = [node.behind_clock_ms, *(of.behind_ms or node.behind_clock_ms for of in by_clock)]
     times = LogTimes(at_ms, np.array(clock, object), np.array(stream, object), np.array(behind, np.int64))
     return CutPart(times, entries, reached)
-
-
-def _cut_of(lake: Lake, topic: Topic | NodeOutput, through_ms: int) -> list[LogCommit]:
-    """Where a topic stood at the last cut through a commit time, if there was one."""
-    if not is_of_kafka(topic):
-        return []
-    noted = [cut for cut in cuts_noted(lake.log(topic.name)) if cut.through_ms <= through_ms]
-    return [commit_of(noted[-1].after)] if noted else []
