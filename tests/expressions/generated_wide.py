@@ -169,9 +169,11 @@ class WideExpressions(Expressions):
 TEXT_MAX = 400
 
 
-def texts(rng: random.Random, number: int, depth: int) -> list[str]:
+def texts(
+    rng: random.Random, number: int, depth: int, kinds: type[Expressions] = WideExpressions
+) -> list[str]:
     """So many different expressions. In: depth  at most so many operators within one another."""
-    make, made = WideExpressions(rng), dict[str, None]()
+    make, made = kinds(rng), dict[str, None]()
     while len(made) < number:
         text = make.any(rng.randint(1, depth))
         if len(text) <= TEXT_MAX:

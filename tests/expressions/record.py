@@ -12,6 +12,7 @@ import pyspark
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, spark_conf
 from tests.expressions.boundary_rows import boundary_rows
+from tests.expressions.generated import Expressions
 from tests.expressions.generated_wide import fixed, texts
 from tests.expressions.spark_answers import answers
 
@@ -37,7 +38,7 @@ def main() -> None:
     """Write the fixture: one column for each expression, named by its text."""
     spark = build_session(spark_conf(spark_jars(), master="local[1]"), "headrace-expressions")
     rows = boundary_rows()
-    asked = [*fixed(), *texts(random.Random(SEED), NUMBER, DEPTH)]
+    asked = [*fixed(), *texts(random.Random(SEED), NUMBER, DEPTH, Expressions)]
     columns = {text: column for text, column in answers(spark, rows, asked) if _is_whole(column)}
     pq.write_table(pa.table(columns), recorded(), compression="zstd", compression_level=19)
     print(f"{len(columns)} of {len(asked)} expressions are recorded in {recorded().name}")
