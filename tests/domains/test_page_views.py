@@ -64,7 +64,7 @@ def test_views_count_for_the_country_of_their_user(spark: SparkSession) -> None:
     driver.crash("after outputs")
     view(7, "ann")
     driver.cut()
-    view(4, "ann")  # late: rows of one commit of a step's log are judged by the stream time before it
+    view(4, "ann")  # late, as it is without the lookup
     driver.cut()
 
     rows = {row.country: row for row in driver.read("views_per_country").collect()}

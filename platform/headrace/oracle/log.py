@@ -199,9 +199,6 @@ def _rows(plain: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def _row(row: Mapping[str, Any], before_ms: int | None) -> Row:
-    own_ms = row["__stream_ms"]
-    if before_ms is not None and own_ms is not None:
-        before_ms = min(before_ms, own_ms)  # rows of nodes may be below those before them (L32)
     return Row(
         row["__ingested_ms"],
         row["__topic"],

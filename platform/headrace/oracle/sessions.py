@@ -1,6 +1,7 @@
 """Sessions, record by record. A session is [start, end], its first and last event; those of each partition stand alone.
 
-Law: each record makes one session of itself and of those of its group within the gap that are open when it comes. It is late
+Law: each record makes one session of itself and of those of its group within the gap that are open when it comes; of
+a node's row, at its own stream time, since such rows need not be in the order of their stream times. It is late
 when that session closes at or before its own stream time. A session closes at end + gap + grace.
 """
 
@@ -10,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.description import SessionWindows
+from headrace.description import SessionWindows, is_of_kafka
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Partition, Results, Row, Values, reached
@@ -34,15 +35,16 @@ def sessions(node: WindowedAggregate, log: Log) -> Results:
     assert isinstance(node.window, SessionWindows)
     found, gap, grace = Results(), node.window.gap_ms, node.grace_ms
     known: dict[tuple[Identity, Partition], list[Session]] = defaultdict(list)
+    nodes = {topic.name for topic in node.topics if not is_of_kafka(topic)}
     for row in log.rows:
         fate = refused(row, node.aggregates)
         if fate is None:
-            at = row.time_ms
+            at, before_ms = row.time_ms, row.stream_ms if row.topic in nodes else row.before_ms
             mine = known[identity(row.values[name] for name in node.by), (row.topic, row.partition)]
             near = [
                 s
                 for s in mine
-                if s.start - gap <= at <= s.end + gap and s.end + gap + grace > (row.before_ms or 0)
+                if s.start - gap <= at <= s.end + gap and s.end + gap + grace > (before_ms or 0)
             ]
             start, end = min([at, *(s.start for s in near)]), max([at, *(s.end for s in near)])
             if end + gap + grace <= (row.stream_ms or 0):

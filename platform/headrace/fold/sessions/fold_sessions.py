@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import SessionWindows
+from headrace.description import SessionWindows, is_of_kafka
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import (
     BATCH,
@@ -70,7 +70,8 @@ class Sessions:
         assert isinstance(node.window, SessionWindows)
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
-        shape = Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs)
+        nodes = tuple(topic.name for topic in node.topics if not is_of_kafka(topic))
+        shape = Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs, nodes)
         return cls(shape, shuts_down(node))
 
     @property

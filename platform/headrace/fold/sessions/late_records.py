@@ -23,7 +23,7 @@ def late_records(decided: pa.Table, shape: Shape, times: Times) -> pa.Table:
     Out:    as `late_view`; one row per late record
     """
     if shape.graceless:
-        decided = decided.append_column(BEFORE, pa.array(stream_before(decided, times)))
+        decided = decided.append_column(BEFORE, pa.array(stream_before(decided, times, shape.nodes)))
     kept = decided.filter(pa.array(is_kept(decided)))
     nothing = shape.state.empty_table()
     in_row, _ = assign(kept, group(kept[KEY]).codes, nothing, np.empty(0, np.int64), shape)

@@ -5,10 +5,11 @@ It matters to a session that ends exactly `gap` before a record which raises str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
@@ -16,6 +17,7 @@ from headrace.fold.contract import (
     OFFSET,
     ROW_COLUMNS,
     STREAM,
+    TOPIC,
     Folded,
     Needs,
     Scope,
@@ -49,14 +51,17 @@ class MarkRaises(Step):
         decided = decide_inputs(rows, self.shape.aggregates)
         kept = is_kept(decided)
         named = dict.fromkeys((*self.shape.by.names, *self.shape.aggregates.columns, *ROW_COLUMNS.names))
-        ahead = decided.select([*named]).append_column(BEFORE, pa.array(stream_before(decided, times)))
+        ahead = decided.select([*named]).append_column(
+            BEFORE, pa.array(stream_before(decided, times, self.shape.nodes))
+        )
         return Folded(rows=ahead.filter(pa.array(kept)), tally=tally_of(decided.filter(pa.array(~kept))))
 
 
-def stream_before(rows: pa.Table, times: Times) -> np.ndarray:
+def stream_before(rows: pa.Table, times: Times, nodes: Sequence[str]) -> np.ndarray:
     """The stream time of each row's partition before the row; NO_TIME: it had none.
 
-    In:  rows  of whole partitions, in any order; a tick has no offset and stands after the records of its commit
+    In:  rows   of whole partitions, in any order; a tick has no offset and stands after the records of its commit
+         nodes  topics whose rows need not be in the order of their stream times (L32): there it is the row's own
     """
     partition, places = places_of(rows)
     offset = int64(rows[OFFSET], HIGHEST)
@@ -66,5 +71,5 @@ def stream_before(rows: pa.Table, times: Times) -> np.ndarray:
     known = stream_times(times.before, places)[partition[order]]
     found = np.empty(len(order), np.int64)
     found[order] = np.maximum(known, before(first, through, NO_TIME))
-    lowest: np.ndarray = np.minimum(found, int64(rows[STREAM], HIGHEST))  # rows of nodes may fall (L32)
-    return lowest
+    of_node = pc.is_in(rows[TOPIC], pa.array(nodes, pa.string())).to_numpy()
+    return np.where(of_node, int64(rows[STREAM], NO_TIME), found)

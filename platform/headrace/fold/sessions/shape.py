@@ -29,6 +29,7 @@ class Shape:
     gap_ms   the longest time between neighbours
     wait_ms  gap plus grace: a session closes when stream time reaches its last event plus this
     inputs   schema of the decided rows
+    nodes    the topics that nodes write
     """
 
     by: pa.Schema
@@ -36,6 +37,7 @@ class Shape:
     wait_ms: int
     aggregates: Aggregates
     inputs: pa.Schema
+    nodes: tuple[str, ...] = ()
 
     @property
     def graceless(self) -> bool:
