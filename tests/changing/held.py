@@ -70,8 +70,11 @@ def hold_records(lake: Lake, topic: Topic, offsets: Mapping[int, range], topic_i
     rows: list[Any] = [(*place, b"a", b'{"value": 1}', 1_700_000_000_000, [], []) for place in places]
     raw = pa.table([*zip(*rows, strict=True)], schema=RECORDS)
     state = keeping_raw(LogState(topic_id=topic_id), topic)
-    report = RecordTask(of, state, None, 1_700_000_000_000, table.schema, uri).report(raw.to_batches())
+    report, file = RecordTask(of, state, None, 1_700_000_000_000, table.schema, uri).sequence(
+        raw.to_batches()
+    )
     after = state.after(1_700_000_000_000, [LastRow(*end) for end in report["ends"]])
     record = {"writer": f"log/{topic.name}", "after": after.to_json()}
-    row = write_commit_row(uri, table.schema, topic.name, CommitRow(after, {}, len(places)))
-    lakes.TableWriter(table, lakes.APPENDER).append([NewFile(**report["file"]), row], record)
+    row = CommitRow(after, {}, len(places))
+    files = [write_commit_row(uri, table.schema, topic.name, row, file)]
+    lakes.TableWriter(table, lakes.APPENDER).append(files, record)

@@ -13,14 +13,14 @@ import pytest
 import headrace as hr
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
-from headrace.lake import small_files
+from headrace.lake import notices, small_files
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.meeting_point import standing
 from headrace.lifecycle.retention import Retention
 from headrace.nodes.node_tables import frontier_ms
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams import stream_runtime, supervised, swappable_loop
+from headrace.streams import supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing import handover
 from tests.changing.living import Living
@@ -111,7 +111,7 @@ def running(living: Living, nodes: list[Node]) -> Iterator[Running]:
 
 @pytest.fixture
 def living(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Living:
-    monkeypatch.setattr(stream_runtime, "PAUSES_READ_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(notices, "LOCAL_SECONDS", 0.05)
     monkeypatch.setattr(supervised, "LEASE_RETRY_SECONDS", 0.1)
     monkeypatch.setattr(swappable_loop, "DESCRIPTION_READ_EVERY_SECONDS", 0.1)
     monkeypatch.setattr(handover, "RETRY_SECONDS", 0.1)

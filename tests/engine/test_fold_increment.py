@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.engine import state_groups
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
-from headrace.engine.byte_cache import ByteCache
 from headrace.engine.fold_increment import Compute, Distribution, fold_increment
 from headrace.engine.log_pieces import pieces_of
 from headrace.engine.operators import operator_of
@@ -30,6 +29,7 @@ from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs,
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
+from headrace.lake.byte_cache import ByteCache
 from tests.laws.kernel import harness
 from tests.laws.kernel.harness import fates_of
 from tests.laws.kernel.logs import Sequenced, World, worlds

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace.engine import state_groups, state_parquet
-from headrace.engine.byte_cache import ByteCache
 from headrace.engine.state_files import StateSource, read_state, write_merged, write_state
 from headrace.engine.state_groups import GROUPS, forget_state
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_parquet import FOOTERS, Footers
 from headrace.fold.contract import HASH, KEY, Needs, StateTable
 from headrace.lake import NewFile
+from headrace.lake.byte_cache import ByteCache
 from headrace.lake.snapshot import data_file
 
 pytestmark = pytest.mark.fast

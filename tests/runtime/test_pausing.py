@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli import app
+from headrace.lake import notices
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.observe.stall import StallWatch
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams import stream_runtime
 from headrace.streams.pausing import pause, resume, wishes
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.streams.stream_status import StreamStatus
@@ -63,7 +63,7 @@ def test_what_rests_is_not_stalled() -> None:
 def test_one_node_rests_over_a_restart_and_then_catches_up(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_runtime, "PAUSES_READ_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(notices, "LOCAL_SECONDS", 0.05)
     line = Line(spark, lake, TOTALS)
 
     def start() -> StreamRuntime:

@@ -40,7 +40,7 @@ class StateSource:
     @classmethod
     def committed(cls, table: LakeTable) -> StateSource:
         """The files that the newest version of a node's state names."""
-        return cls(table.uri, table.snapshot().files)
+        return cls(table.uri, table.recent_snapshot().files)
 
     def of(self, table: str, hashes: Bounds = ALL_HASHES) -> StateSource:
         """The files that may have rows of a state table whose hash is within bounds."""

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.byte_cache import ByteCache
 from headrace.engine.state_layout import NO_TIME, TABLE, TIME, StateLayout
 from headrace.engine.state_parquet import FOOTERS, Footer, read_groups
 from headrace.fold.contract import HASH
+from headrace.lake.byte_cache import ByteCache
 
 # In each process. A million rows, or the state that four pipelines of 5,000 records a second touch: a task that reads
 # as much without it needs about as much memory for a moment.

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.engine.byte_cache import ByteCache
+from headrace.lake.byte_cache import ByteCache
 from headrace.lake.storage import is_local, local_path
 from headrace.lake.stored_file import StoredFile
 

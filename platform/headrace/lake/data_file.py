@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from headrace.lake import small_files
 from headrace.lake.local_files import flush
 from headrace.lake.storage import is_local, local_path, store_of
+from headrace.lake.stored_file import OWN_FILES, SMALL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -194,6 +195,7 @@ class Sink:
         self.uri = uri
         self.closed, self._size = False, 0
         self._file: Any = None
+        self._small: list[bytes] | None = None if is_local(uri) else []
 
     def writable(self) -> bool:
         """It is written to."""
@@ -205,6 +207,8 @@ class Sink:
             self._file = self._open()
         self._file.write(data)
         self._size += len(data)
+        if self._small is not None:
+            self._small = [*self._small, bytes(data)] if self._size <= SMALL_BYTES else None
         return len(data)
 
     def tell(self) -> int:
@@ -223,6 +227,8 @@ class Sink:
             self._file.close()
             if is_local(self.uri):
                 flush(local_path(self.uri))
+            if self._small is not None:
+                OWN_FILES.put(self.uri, b"".join(self._small), self._size)
         return self._size
 
     def _open(self) -> Any:

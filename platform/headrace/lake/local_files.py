@@ -65,6 +65,12 @@ def names(folder: Path) -> list[str]:
         return []
 
 
+def names_below(folder: Path) -> list[str]:
+    """The paths of all files below a folder, from it on."""
+    above = len(str(folder)) + 1
+    return [os.path.join(path, name)[above:] for path, _, names in os.walk(folder) for name in names]
+
+
 def usage(folder: Path) -> tuple[int, int]:
     """The number of files below a folder, and their bytes. A file that goes meanwhile does not count."""
     files, size = 0, 0

@@ -112,6 +112,13 @@ def names(uri: str) -> list[str]:
     return [path.rpartition("/")[2] for path in paths]
 
 
+def names_below(uri: str) -> list[str]:
+    """The paths of all objects below a prefix, from it on."""
+    above = len(store_of(uri)[1]) + 1
+    with reaching(uri):
+        return [each["path"][above:] for some in _below(uri) for each in some]
+
+
 def usage(uri: str) -> tuple[int, int]:
     """The number of objects below a prefix, and their bytes."""
     with reaching(uri):

@@ -15,12 +15,14 @@ class Lake:
     `cuts/<topic>.json` what was cut off a log ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt · `erasing/<topic>` of the nodes of an erasure ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
-    `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
+    `refused/<node>/<sink>` what a sink's store refused ·
+    `notices/requests/<topic>` what a log's writer is asked to record ·
     `erasures/<topic>/<node>.json` the nodes that an erasure waits for ·
     `topics/<topic>.json` the description of a topic ·
-    `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
+    `notices/readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
-    `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
+    `notices/paused/<node>.json` the nodes that a person lets rest ·
+    `notices/paused/<node>.handover` those that a stream is asked for ·
     `last_errors/<log or stream>/<name>.json` why a query failed that has not committed since ·
     `renamed/<node>.json` the name that a node has now ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
@@ -117,7 +119,7 @@ class Lake:
 
     def requests(self, topic: str) -> str:
         """The folder of what people ask a topic's sequencer to record."""
-        return f"{self.root}/requests/{topic}"
+        return f"{self.root}/notices/requests/{topic}"
 
     def topic(self, name: str) -> str:
         """The file that holds the description of a topic by which its log is written."""
@@ -128,7 +130,7 @@ class Lake:
         generation. Without a name (`@`): the folder of these folders.
         """
         node, at, _ = topic.partition("@")
-        return f"{self.root}/readers/{'node' if at else 'log'}/{node}".removesuffix("/")
+        return f"{self.root}/notices/readers/{'node' if at else 'log'}/{node}".removesuffix("/")
 
     @property
     def erasures(self) -> str:
@@ -137,7 +139,7 @@ class Lake:
 
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
-        return f"{self.root}/paused/{node}.json"
+        return f"{self.root}/notices/paused/{node}.json"
 
     def last_error(self, asset: str) -> str:
         """The file that holds the last error of a query: `log/<topic>` or `stream/<node>_stream`."""
@@ -149,7 +151,7 @@ class Lake:
 
     def handover(self, node: str) -> str:
         """The file by which somebody asks a running stream for a node; beside the pauses, so one listing finds both."""
-        return f"{self.root}/paused/{node}.handover"
+        return f"{self.root}/notices/paused/{node}.handover"
 
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""

@@ -90,6 +90,12 @@ def names(uri: str) -> list[str]:
     return sorted({name for name in found if not name.startswith(".")})
 
 
+def names_below(uri: str) -> list[str]:
+    """The paths of all files below a folder, however deep, from the folder on; without those that are hidden."""
+    paths = local_files.names_below(local_path(uri)) if is_local(uri) else object_files.names_below(uri)
+    return [path for path in paths if not path.rpartition("/")[2].startswith(".")]
+
+
 def usage(uri: str) -> tuple[int, int]:
     """The number of files below a folder, however deep, and their bytes."""
     return local_files.usage(local_path(uri)) if is_local(uri) else object_files.usage(uri)

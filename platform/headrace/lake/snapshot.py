@@ -7,6 +7,7 @@ new commit costs the reading of its commit file: nothing grows with the table's 
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,6 +25,7 @@ from headrace.lake.data_file import time_text
 REMEMBERED = 8  # versions before the newest whose files and commits are still known
 ACTIONS_MAX = 1_000  # of a commit that is remembered; a large compaction has many, each a kilobyte in memory
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
+OWN_SECONDS = 2.0  # for which the newest version is known after a commit of this process
 Bound = int | float | str
 
 
@@ -96,7 +98,7 @@ class IncrementalSnapshot:
         """
         self._uri, self._load, self._times = uri, load, times
         self._snapshot: Snapshot | None = None
-        self._look_at = 0.0
+        self._look_at, self._own_at = 0.0, -math.inf
         self._recent: dict[int, Snapshot] = {}
         self._commits: dict[int, CommitFile] = {}
         self._lock = threading.RLock()
@@ -114,11 +116,21 @@ class IncrementalSnapshot:
             self._snapshot = now
             return now
 
+    def recent(self, seconds: float = OWN_SECONDS) -> Snapshot:
+        """The newest version as of the last commit of this process, if that was so many seconds ago; else the newest.
+
+        While a process commits to a table, others seldom do. What it then misses it meets when it commits again.
+        """
+        known = self._snapshot
+        is_own = time.monotonic() - self._own_at < seconds
+        return known if known is not None and is_own else self.now()
+
     def take(self, commit: CommitFile) -> None:
         """Follow a commit that was just made in this process, without a request."""
         with self._lock:
             if self._snapshot is not None and self._snapshot.version == commit.version - 1:
                 self._snapshot = self._followed(self._snapshot, commit)
+                self._own_at = time.monotonic()
 
     def _followed(self, before: Snapshot, found: CommitFile) -> Snapshot:
         """The version after a commit. In: before  the version that it follows."""

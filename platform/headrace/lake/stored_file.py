@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import io
 
+from headrace.lake.byte_cache import ByteCache
 from headrace.lake.storage import store_of
+
+# Small files that this process has written to object stores, by URI: nearly always it is the one that reads them next. Names
+# of data files are never used again.
+SMALL_BYTES = 256 << 10
+OWN_FILES: ByteCache[str, bytes] = ByteCache(16 << 20)
 
 
 class StoredFile(io.RawIOBase):
-    """A file in an object store. Each read is one request for a range of bytes.
+    """A file in an object store. Each read is one request for a range of bytes, if it is none of `OWN_FILES`.
 
     In: uri   of the file
         size  in bytes; None: asked for, by one more request
@@ -19,7 +25,9 @@ class StoredFile(io.RawIOBase):
         import obstore
 
         self._store, self._path = store_of(uri)
-        self._size = obstore.head(self._store, self._path)["size"] if size is None else size
+        self._own = OWN_FILES.get(uri)
+        known = size if self._own is None else len(self._own)
+        self._size = obstore.head(self._store, self._path)["size"] if known is None else known
         self._at = 0
 
     def readable(self) -> bool:
@@ -46,6 +54,7 @@ class StoredFile(io.RawIOBase):
         end = self._size if size < 0 else min(self._size, self._at + size)
         if end <= self._at:
             return b""
-        found = bytes(obstore.get_range(self._store, self._path, start=self._at, end=end))
-        self._at = end
-        return found
+        at, self._at = self._at, end
+        if self._own is not None:
+            return self._own[at:end]
+        return bytes(obstore.get_range(self._store, self._path, start=at, end=end))

@@ -28,7 +28,7 @@ from headrace.lake.commit_file import (
 )
 from headrace.lake.features import is_plain, require_readable
 from headrace.lake.fence import MENDS
-from headrace.lake.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
+from headrace.lake.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 T = TypeVar("T")
+UPKEEP_SECONDS = 60.0  # after its last commit a process knows well enough what upkeep is due
 AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
-STANDS_SECONDS = 1.0  # between looks whether the version stands that a commit follows
+STANDS_SECONDS = 10.0  # between looks whether the version stands that a commit follows
 AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
-# Commits between two checkpoints. Each commit after the newest checkpoint makes the next ones dearer; a checkpoint costs
-# more the more files it names.
-CHECKPOINT_EVERY, FILES_A_COMMIT = 20, 1_000
+# Commits between two checkpoints. Who opens the table reads each commit after the newest one; a checkpoint costs more the
+# more files it names.
+CHECKPOINT_EVERY, FILES_A_COMMIT = 60, 1_000
 
 
 class VersionTakenError(Exception):
@@ -73,13 +74,17 @@ class LakeTable:
         from deltalake import DeltaTable
 
         # No lock: a merge holds it for as long as it takes.
-        return self._handle is not None or DeltaTable.is_deltatable(
+        return self.known_version >= 0 or DeltaTable.is_deltatable(
             delta_uri(self.uri), storage_options(self.uri)
         )
 
     def snapshot(self) -> Snapshot:
         """The newest version and its files."""
         return self._snapshot.now()
+
+    def recent_snapshot(self, seconds: float = OWN_SECONDS) -> Snapshot:
+        """The same without a request, if this process has just committed (see `IncrementalSnapshot.recent`)."""
+        return self._snapshot.recent(seconds)
 
     def snapshot_through(self, column: str, value: Bound) -> Snapshot:
         """A version that has every row up to a value of a column that grows from commit to commit, as a log's commit time.
@@ -108,8 +113,8 @@ class LakeTable:
 
     @property
     def version(self) -> int:
-        """The newest version; -1: there is no table."""
-        return self.snapshot().version if self.exists else -1
+        """The newest version, as `recent_snapshot` has it; -1: there is no table."""
+        return self.recent_snapshot().version if self.exists else -1
 
     @property
     def known_version(self) -> int:
@@ -252,28 +257,27 @@ class LakeTable:
             return work(self._handle_at(version))
 
     def checkpoint(self) -> int:
-        """Write Delta's checkpoint of the newest version and open the handle anew from it; others may commit meanwhile.
+        """Write Delta's checkpoint of the newest version; others may commit meanwhile.
 
         Out: the version of the checkpoint
         """
         fresh = self._open()
         fresh.create_checkpoint()
         version = int(fresh.version())
-        again = self._open()
-        with self._lock:
-            self._handle, self._checkpointed = again, version
+        with self._lock:  # a handle that is needed is opened anew, from the checkpoint
+            self._handle, self._checkpointed = None, version
         return version
 
     @property
     def wants_checkpoint(self) -> bool:
         """True if so many commits came after the newest checkpoint that looking at them costs more than writing one."""
-        if self._checkpointed < 0:
-            self._checkpointed = last_checkpoint(self.uri)
         if not self.exists:
             return False
-        now = self.snapshot()
+        if self._checkpointed < 0:
+            self._checkpointed = max(last_checkpoint(self.uri), 0)
+        now = self.recent_snapshot(UPKEEP_SECONDS)
         few = CHECKPOINT_EVERY + len(now.files) // FILES_A_COMMIT
-        return now.version - max(self._checkpointed, 0) >= few
+        return now.version - self._checkpointed >= few
 
     def forget(self) -> None:
         """Forget all that was read."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.lake.data_file import NewFile
+from headrace.lake.data_file import DataFileWriter, NewFile
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.sequence.log_columns import COMMIT, CONTROL
 from headrace.sequence.log_state import LogState
@@ -65,13 +65,15 @@ class CommitRow:
         return cls(LogState.from_json(entry["after"]), previous, entry["records"])
 
 
-def write_commit_row(uri: str, schema: pa.Schema, topic: str, row: CommitRow) -> NewFile:
-    """Write the row of a commit to a file of its own in the log's folder."""
+def write_commit_row(
+    uri: str, schema: pa.Schema, topic: str, row: CommitRow, file: DataFileWriter | None = None
+) -> NewFile:
+    """Write the row of a commit to a file in the log's folder. In: file  see `write_decisions`."""
     after = row.after
     partition = min(after.partitions, default=0)
     stream_ms = after.partitions[partition].stream_ms if after.partitions else None
     decision = Decision(partition, stream_ms, row.to_json())
-    return write_decisions(uri, schema, topic, CONTROL, after.ingested_at_ms, [decision])
+    return write_decisions(uri, schema, topic, CONTROL, after.ingested_at_ms, [decision], file)
 
 
 def is_commit_row() -> Expr:

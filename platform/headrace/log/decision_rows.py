@@ -21,13 +21,20 @@ class Decision:
 
 
 def write_decisions(
-    uri: str, schema: pa.Schema, topic: str, kind: str, at_ms: int, rows: Sequence[Decision]
+    uri: str,
+    schema: pa.Schema,
+    topic: str,
+    kind: str,
+    at_ms: int,
+    rows: Sequence[Decision],
+    file: DataFileWriter | None = None,
 ) -> NewFile:
     """Write rows of one kind to a file in the log's folder, which no commit names yet.
 
     In: uri, schema  of the log's table
         at_ms        the commit's `ingested_at`
         rows         one at least
+        file         of the same folder, to which they are added; None: one of their own
     """
     moment, number = schema.field("ingested_at").type, len(rows)
     columns = {
@@ -39,7 +46,7 @@ def write_decisions(
         "replay": pa.array([False] * number),
         "control": pa.array([row.control for row in rows], pa.string()),
     }
-    return write_rows(uri, schema, kind, columns, number)
+    return write_rows(uri, schema, kind, columns, number, file=file)
 
 
 def write_rows(
@@ -49,9 +56,14 @@ def write_rows(
     columns: Mapping[str, pa.Array | pa.ChunkedArray],
     number: int,
     group_rows: int | None = None,
+    *,
+    file: DataFileWriter | None = None,
 ) -> NewFile:
-    """Write rows of one kind, one at least, to a file in the folder of a log; columns that are not given are null."""
-    file = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
+    """Write rows of one kind, one at least, to a file in the folder of a log; columns that are not given are null.
+
+    In: file  see `write_decisions`; it is closed
+    """
+    file = file or DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
     try:
         file.write(columns, number, group_rows)
         file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})

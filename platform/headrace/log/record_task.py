@@ -64,18 +64,22 @@ class RecordTask:
              if there are any, nothing was written, and the rest does not count
         """
         workers.settle()
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.report(batches))]})
+        report, file = self.sequence(batches)
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps({**report, "file": file.close()})]})
 
-    def report(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-        """The same report, in the process that calls this. In: batches  as for `__call__`."""
+    def sequence(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, Any], DataFileWriter]:
+        """The same in the process that calls this: the report, and the file, which is still open.
+
+        In: batches  as for `__call__`
+        """
         work = _Work(self)
         try:
             for records in in_chunks(batches):
                 for piece in in_pieces(records, self.of.compressed, UNPACKED_BYTES_MAX):
                     work.take(piece)
-            return work.finish()
+            return work.report(), work.file
         except BaseException:
-            work.give_up()
+            work.file.remove()
             raise
 
 
@@ -96,7 +100,7 @@ class _Work:
 
     def __init__(self, task: RecordTask) -> None:
         self._task, self._sequencer = task, Sequencer(task.of)
-        self._file = DataFileWriter(task.folder, task.schema, ENCODING)
+        self.file = DataFileWriter(task.folder, task.schema, ENCODING)
         self._state, self._guard = task.state, task.guard
         if isinstance(self._guard, ExactGuard):
             self._guard = self._guard.unbounded()
@@ -118,10 +122,10 @@ class _Work:
             return
         read, replay, self._guard = judge(read, self._guard)
         columns, ends = self._sequencer.finish(read, replay, self._state, at_ms, self._lowest_ms)
-        self._file.write(columns, rows)
-        self._file.bound_numbers({name: columns[name] for name in SKIPPING})
+        self.file.write(columns, rows)
+        self.file.bound_numbers({name: columns[name] for name in SKIPPING})
         dead = ~read.alive
-        self._file.bound_by(
+        self.file.bound_by(
             "kind", DEAD_LETTER if dead.any() else RECORD, DEAD_LETTER if dead.all() else RECORD
         )
         self._state = self._state.after(at_ms, ends)
@@ -142,13 +146,9 @@ class _Work:
                 f"Topic '{self._task.of.topic}': records of a partition did not come in the order of offsets."
             )
 
-    def finish(self) -> dict[str, Any]:
-        if self._asked:
-            self._file.remove()
-            return {"asked": sorted(self._asked)}
+    def report(self) -> dict[str, Any]:
         return {
-            "asked": [],
-            "file": self._file.close(),
+            "asked": sorted(self._asked),
             "records": self._records,
             "dead_letters": self._dead_letters,
             "replays": self._replays,
@@ -156,10 +156,6 @@ class _Work:
             "ends": [[partition, *end] for partition, end in self._ends.items()],
             "guard": self._learnt(),
         }
-
-    def give_up(self) -> None:
-        """Leave no file behind."""
-        self._file.remove()
 
     def _learnt(self) -> Mapping[str, Any] | None:
         """The guard's report: of a monotone guard the paths that moved, of an exact guard its whole state."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.lake import NewFile, small_files
+from headrace.lake import DataFileWriter, NewFile, small_files
 from headrace.log.record_task import COLUMNS, RecordTask, merge_guards
 from headrace.log.schema_store import SchemaStore
 from headrace.sequence.formats import RecordFormat
@@ -48,6 +48,7 @@ Records = DataFrame | Iterable[pa.RecordBatch]
 class WrittenRecords:
     """The rows of a commit, in files that no commit names yet.
 
+    open   a file that takes more rows, and has to be closed or removed; None: all are closed
     ends   the last row of each partition
     guard  after the commit; None: the topic has none
     """
@@ -58,18 +59,28 @@ class WrittenRecords:
     replays: int
     ends: Sequence[LastRow]
     guard: Guard | None
+    open: DataFileWriter | None = None
+
+
+NOTHING = WrittenRecords([], 0, 0, 0, [], None)
 
 
 class RecordWriter:
     """Writes the records of one topic."""
 
-    def __init__(self, topic: Topic, path: str, schema: pa.Schema) -> None:
-        """Needs a running Spark. In: path, schema  of the log's table."""
+    def __init__(self, topic: Topic, path: str, schema: pa.Schema, *, keeps_open: bool = False) -> None:
+        """Needs a running Spark.
+
+        In: path, schema  of the log's table
+            keeps_open    the file that this process writes is left open, for the commit row
+        """
+        self._keeps_open = keeps_open
         self._topic, self._path, self._schema = topic, path, schema
         self._store = SchemaStore(path, topic)
         self._columns = Selection(*columns_delivered())
         self._is_small = False
         self._batches: Mapping[str, str] = {}
+        self._open: DataFileWriter | None = None
 
     def write(
         self,
@@ -88,6 +99,7 @@ class RecordWriter:
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
+        self._open = None
         if isinstance(raw, DataFrame):
             self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
             rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
@@ -95,17 +107,25 @@ class RecordWriter:
             self._require_whole_partitions(reports)
         else:
             batches = [*raw] if self._store.asks else raw  # they may be read twice
-            reports = self._reports(state, guard, at_ms, lambda task: [task.report(batches)])
+            reports = self._reports(state, guard, at_ms, lambda task: [self._here(task, batches)])
         if any(each["records"] for each in reports):
             self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
+        closed = [each["file"] for each in reports if each.get("file") is not None]
+        if self._open is not None and not self._keeps_open:
+            closed, self._open = [file for file in [self._open.close()] if file is not None], None
         return WrittenRecords(
-            [NewFile(**each["file"]) for each in reports if each["file"] is not None],
+            [NewFile(**file) for file in closed],
             sum(each["records"] for each in reports),
             sum(each["dead_letters"] for each in reports),
             sum(each["replays"] for each in reports),
             [LastRow(*end) for each in reports for end in each["ends"]],
             merge_guards(guard, (each["guard"] for each in reports)),
+            self._open,
         )
+
+    def _here(self, task: RecordTask, batches: Iterable[pa.RecordBatch]) -> Mapping[str, Any]:
+        report, self._open = task.sequence(batches)
+        return report
 
     def _reports(
         self,
@@ -125,6 +145,8 @@ class RecordWriter:
             self._store.learn(asked)
 
     def _remove_files(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        if self._open is not None:
+            self._open.remove()
         for each in reports:
             if each.get("file") is not None:
                 small_files.delete(f"{self._path}/{each['file']['path']}")

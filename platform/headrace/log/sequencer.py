@@ -24,7 +24,7 @@ from headrace.log.limits import limits_entry
 from headrace.log.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import keeping_raw
-from headrace.log.record_writer import Records, RecordWriter
+from headrace.log.record_writer import NOTHING, Records, RecordWriter, WrittenRecords
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import Due, due_now
@@ -82,7 +82,7 @@ class Sequencer:
         self._longest_wait_ms = longest_wait_ms
         self._writer = f"log/{topic.name}"
         self._schema = arrow_schema(log_schema(topic))
-        self._records = RecordWriter(topic, path, self._schema)
+        self._records = RecordWriter(topic, path, self._schema, keeps_open=True)
         self._lock = threading.Lock()
         table = log_table(path, topic, self._schema)
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
@@ -129,7 +129,7 @@ class Sequencer:
             )
             after = passed_over(self.state.after(at_ms, written.ends), ends or {})
             if written.records:
-                self._commit(written.files, after, written.guard, written.records)
+                self._commit(written.files, after, written.guard, written)
                 self._deadlines.committed(at_ms)
             elif after.next_offsets != self.state.next_offsets:
                 self._commit(self._decided(TICK, {anywhere(self.state): None}, at_ms), after, self._guard)
@@ -182,7 +182,7 @@ class Sequencer:
             if self.state.partitions:
                 at_ms = self._next_commit_ms()
                 entry = {anywhere(self.state): json.dumps({"action": DRAIN})}
-                self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
+                self._control(entry, at_ms, self.state.after(at_ms, []))
 
     def set_limits(self, node: str, limits: Mapping[str, int | None], request: str = "") -> None:
         """Record other limits of a suppressed node, in force from here on; `request` tells the change from others."""
@@ -190,7 +190,7 @@ class Sequencer:
             at_ms, entry = self._next_commit_ms(), limits_entry(node, limits, request)
             partitions = self.state.partitions or {0: PartitionState(0)}
             rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
-            self._write_decisions(CONTROL, rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
+            self._control(rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
             self._deadlines = self._open_deadlines()
 
     def _open_deadlines(self) -> Deadlines:
@@ -220,7 +220,7 @@ class Sequencer:
                 return
             at_ms = self._next_commit_ms()
             after = replace(self.state, first_ends=dict(ends)).after(at_ms, [])
-            self._write_decisions(CONTROL, {anywhere(self.state): ends_entry(ends)}, at_ms, after)
+            self._control({anywhere(self.state): ends_entry(ends)}, at_ms, after)
 
     def reads_from(self, topic_id: str | None) -> None:
         """Note Kafka's id of the topic; the next commit records it.
@@ -260,7 +260,7 @@ class Sequencer:
             at_ms = self._next_commit_ms()
             control = {anywhere(self.state): control_entry(root_topic, root_partition)}
             after = self.state.after(at_ms, [])
-            self._write_decisions(CONTROL, control, at_ms, after, guard.without(roots))
+            self._control(control, at_ms, after, guard.without(roots))
             return sorted(partition for _, partition in roots)
 
     def _guarding(self) -> Guard:
@@ -311,18 +311,14 @@ class Sequencer:
         with self._alone():
             at_ms = self._next_commit_ms()
             rows, after = moved(self.state, offsets, action, at_ms, seed)
-            self._write_decisions(CONTROL, rows, at_ms, after)
+            self._control(rows, at_ms, after)
 
-    def _write_decisions(
-        self,
-        kind: str,
-        rows: Mapping[LastRow, str | None],
-        at_ms: int,
-        after: LogState,
-        guard: Guard | None = None,
+    def _control(
+        self, rows: Mapping[LastRow, str | None], at_ms: int, after: LogState, guard: Guard | None = None
     ) -> None:
+        """Commit control rows alone."""
         self._on_step("before log commit")
-        self._commit(self._decided(kind, rows, at_ms), after, guard or self._guard)
+        self._commit(self._decided(CONTROL, rows, at_ms), after, guard or self._guard)
 
     def _decided(self, kind: str, rows: Mapping[LastRow, str | None], at_ms: int) -> list[NewFile]:
         decisions = [Decision(row.partition, row.stream_ms, control) for row, control in rows.items()]
@@ -331,15 +327,19 @@ class Sequencer:
         return [write_decisions(self._path, self._schema, self.topic.name, kind, at_ms, decisions)]
 
     def _commit(
-        self, files: Sequence[NewFile], after: LogState, guard: Guard | None, records: int = 0
+        self,
+        files: Sequence[NewFile],
+        after: LogState,
+        guard: Guard | None,
+        records: WrittenRecords = NOTHING,
     ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
         if after.is_newly_complete:
             files = [*files, *self._decided(CONTROL, completion(after), after.ingested_at_ms)]
             after = after.completed()
         previous = self.state.next_offsets
-        said = CommitRow(after, previous, records)
-        row = write_commit_row(self._path, self._schema, self.topic.name, said)
+        said = CommitRow(after, previous, records.records)
+        row = write_commit_row(self._path, self._schema, self.topic.name, said, records.open)
         entry = self._guard_store.entry(guard)
         record = {"writer": self._writer, "ingested_at_ms": after.ingested_at_ms, "after": after.to_json()}
         self.sound = False

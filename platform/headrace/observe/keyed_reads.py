@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.description.wording import a_value
-from headrace.engine.byte_cache import ByteCache
 from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import StateLayout
@@ -29,6 +28,7 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.fold.keys import with_keys
 from headrace.lake import open_table
+from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.references import found_in
 

@@ -73,24 +73,31 @@ class KafkaTopic:
         """A described topic, reached by its own settings before the others."""
         return cls(topic.name, settings.of(topic.options))
 
-    @patiently
     def partitions(self) -> list[int]:
         """Its partitions.
 
-        Raises: BrokerUnreachableError; TerminalError when the broker has no such topic.
+        Raises: BrokerUnreachableError; TerminalError when the broker has no such topic, and has none a few seconds later:
+                a broker that has just started, or a topic that has just been created, takes a moment.
         """
+        for _ in range(TIMEOUT_SECONDS):
+            if known := self._partitions():
+                return known
+            time.sleep(1)
+        raise TerminalError(
+            f"Topic '{self.name}' does not exist on {self.settings.bootstrap_servers}.",
+            hint="Create it, or correct the topic's name or the broker's address.",
+        )
+
+    @patiently
+    def _partitions(self) -> list[int]:
+        """Empty: the broker knows no such topic now."""
         try:
-            found = self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
+            topic = self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
         except KafkaException as error:
             raise self._unreachable(error) from error
-        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise self._unreachable(KafkaException(found.error))  # such as a leader that is not elected yet
-        if found.error is not None or not found.partitions:
-            raise TerminalError(
-                f"Topic '{self.name}' does not exist on {self.settings.bootstrap_servers}.",
-                hint="Create it, or correct the topic's name or the broker's address.",
-            )
-        return sorted(found.partitions)
+        if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise self._unreachable(KafkaException(topic.error))  # such as a leader that is not elected yet
+        return [] if topic.error is not None else sorted(topic.partitions)
 
     @patiently
     def topic_id(self) -> str | None:

@@ -13,6 +13,7 @@ import structlog
 
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
+from headrace.lake.notices import recent_names
 from headrace.log.raw_records import require_same_reading
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.evolution import OtherDescriptionError
@@ -238,7 +239,7 @@ class LogStream(SharedLog):
     def _before_commit(self, lease: Lease, step: str) -> None:
         """Each step is bound to the lease under which its sequencer was opened: one left over commits nothing."""
         if step == "before log commit":
-            lease.check()
+            lease.check_now_and_then()
         self._on_step(step)
         if step == "after log commit":
             self._wake_readers()
@@ -291,14 +292,14 @@ class LogStream(SharedLog):
         with self._tick_under_way:
             if not stop.is_set():
                 try:
-                    carry_out(self._spark, self._lake, sequencer)
+                    carry_out(self._spark, self._lake, sequencer, recent_names)
                 except OSError as error:
                     logger.warning("requests not carried out", topic=self.name, error=str(error))
 
     def _record(self, record: Callable[[], object], stop: threading.Event) -> None:
         with self._tick_under_way:  # `close` waits here before it gives the lease back
             if not stop.is_set() and self._lease is not None:
-                self._lease.check()
+                self._lease.check_now_and_then()
                 record()
 
     def _caught_up(self, sequencer: Sequencer) -> frozenset[int] | None:

@@ -341,7 +341,7 @@ class NodeStream(SwappableLoop):
     def _before_commit(self, lease: Lease, step: str) -> None:
         """Each step is bound to the lease under which its runner was opened: one left over writes no outputs."""
         if step in ("before outputs", "before swap"):  # the fence guards the commit of the state
-            lease.check()
+            lease.check_now_and_then()
         self._on_step(step)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
+from headrace.lake.notices import Names
 
 if TYPE_CHECKING:
     from headrace.lake.paths import Lake
@@ -44,11 +45,11 @@ class Wishes:
     asked: frozenset[str]
 
 
-def wishes(lake: Lake) -> Wishes:
-    """The newest, by one listing."""
-    names = small_files.names(lake.paused("").rpartition("/")[0])
+def wishes(lake: Lake, names: Names = small_files.names) -> Wishes:
+    """Those that the lake has."""
+    files = names(lake.paused("").rpartition("/")[0])
     paused, asked = (
-        frozenset(name.removesuffix(suffix) for name in names if name.endswith(suffix))
+        frozenset(name.removesuffix(suffix) for name in files if name.endswith(suffix))
         for suffix in (SUFFIX, HANDOVER)
     )
     return Wishes(paused, asked)

@@ -10,6 +10,7 @@ import structlog
 
 from headrace.description import written_by
 from headrace.lake.format import require_format
+from headrace.lake.notices import recent_names
 from headrace.writing.readers import Asked, asked_by, asked_in, asked_through, read_by_name, register
 from headrace.writing.topic_descriptions import others_reading
 
@@ -70,7 +71,7 @@ class ReaderMeeting:
         by_name = read_by_name(self._lake)
         for stream in self._streams:
             if stream.name in by_name:
-                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
+                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@", names=recent_names)
                 is_read = bool(of_nodes[stream.name].readers)
                 _tried(partial(stream.look_at_readers, is_read_by_name=is_read))
             _tried(stream.look_at_generations)
@@ -78,8 +79,8 @@ class ReaderMeeting:
     def _serve(self, log: LogStream, of_nodes: Mapping[str, Asked]) -> None:
         own = {node.required_name for node in self._nodes}
         through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
-        log.serve(asked_in(self._lake, log.name, but=own) | through)
-        log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))
+        log.serve(asked_in(self._lake, log.name, own, recent_names) | through)
+        log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock, recent_names))
 
 
 def _tried(work: Callable[[], object]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description import is_unnamed
 from headrace.errors import DescriptionError, TransientError
+from headrace.lake.notices import recent_names
 from headrace.log.clock import SystemClock
 from headrace.nodes.asset_names import stream_name
 from headrace.nodes.node_tables import frontier_ms
@@ -38,7 +39,6 @@ from headrace.streams.pausing import wishes
 from headrace.streams.reader_meeting import ReaderMeeting
 from headrace.streams.statuses import log_status, node_status
 from headrace.streams.stream_status import measured
-from headrace.writing.rate_limited import RateLimited
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from headrace.spark.kafka import KafkaSettings
     from headrace.streams.stream_status import StreamStatus
 
-PAUSES_READ_EVERY_SECONDS = 2.0
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
 
 
@@ -140,7 +139,7 @@ class StreamRuntime:
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._draining = self._drained = False
-        self._wishes = RateLimited(partial(wishes, lake), PAUSES_READ_EVERY_SECONDS)
+        self._wishes = partial(wishes, lake, recent_names)
         self._last_errors = LastErrors(lake, clock)
         self._trouble: Exception | None = None  # why it is not known which nodes rest
 

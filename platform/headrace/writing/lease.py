@@ -11,6 +11,7 @@ of it passes between renewals.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -24,6 +25,7 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.clocks import APART_MS, holder_is_ahead, require_clocks
 from headrace.lake.format import require_format
+from headrace.log.clock import STEADY
 from headrace.settings.streams import StreamSettings
 from headrace.spark.jvm import java_class
 from headrace.writing.processes import born, is_gone, process_space, runs
@@ -94,8 +96,20 @@ class Lease:
     clock: Clock
     renewed_ms: int
     renewed_every_ms: int = RENEWED_EVERY_MS
+    _asked_at: float = -math.inf
     _released: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def check_now_and_then(self) -> None:
+        """The same for commits, by a look that may be a fifth of the time between renewals old: a lease lives much longer.
+
+        Raises: as `check`
+        """
+        if (
+            self._released.is_set()
+            or time.clock_gettime(STEADY) - self._asked_at > self.renewed_every_ms / 5_000
+        ):
+            self.check()
 
     def check(self) -> None:
         """Renew the lease when it is time.
@@ -105,7 +119,7 @@ class Lease:
         with self._writing:
             # Most checks ask for one file, the claim of the next epoch. Two epochs later that file is deleted again, so each
             # renewal lists the folder. The time is read first: a process that is paused after that lists the folder again.
-            now_ms = self.clock.now_ms()
+            asked_at, now_ms = time.clock_gettime(STEADY), self.clock.now_ms()
             is_due = now_ms - self.renewed_ms >= self.renewed_every_ms
             newest = _newest_epoch(self.folder) if is_due else self._next_epoch()
             if newest != self.epoch or self._released.is_set():
@@ -117,6 +131,7 @@ class Lease:
             if is_due:
                 small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
                 self.renewed_ms = now_ms
+            self._asked_at = asked_at
 
     def _next_epoch(self) -> int:
         """The epoch after this one, if it is taken; else this one."""

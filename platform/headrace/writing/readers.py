@@ -19,6 +19,7 @@ from headrace import lake as lakes
 from headrace.description import output_name, output_of
 from headrace.description.clocks import WallWait
 from headrace.lake import small_files
+from headrace.lake.notices import Names, recent_names
 from headrace.nodes.opening import read_opening
 from headrace.nodes.topics import longest_wait_ms, nodes_below, ordered_topics, wall_waits
 
@@ -81,22 +82,20 @@ def register(lake: Lake, topic: Topic, reader: str, asked: Asked) -> None:
         small_files.write_json(path, said)
 
 
-def readers_of(lake: Lake, topic: str) -> list[str]:
+def readers_of(lake: Lake, topic: str, names: Names = small_files.names) -> list[str]:
     """The nodes that read a log, as the lake says: that of a topic, or `<node>@` for what a node gives."""
-    return [
-        name.removesuffix(SUFFIX) for name in small_files.names(lake.readers(topic)) if name.endswith(SUFFIX)
-    ]
+    return [name.removesuffix(SUFFIX) for name in names(lake.readers(topic)) if name.endswith(SUFFIX)]
 
 
 def read_by_name(lake: Lake) -> frozenset[str]:
     """The nodes that others read by name, as the lake says."""
-    return frozenset(small_files.names(lake.readers("@")))
+    return frozenset(recent_names(lake.readers("@")))
 
 
-def asked_in(lake: Lake, topic: str, but: Iterable[str] = ()) -> Asked:
+def asked_in(lake: Lake, topic: str, but: Iterable[str] = (), names: Names = small_files.names) -> Asked:
     """The requests of a log's readers, as the lake has them. In: but  nodes that are left out: the caller runs them."""
     asked, left_out = Asked(), set(but)
-    for reader in readers_of(lake, topic):
+    for reader in readers_of(lake, topic, names):
         said = small_files.read_json(f"{lake.readers(topic)}/{reader}{SUFFIX}")
         if reader not in left_out and said is not None:
             asked |= _asked(said, reader)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from headrace.lake import small_files
+from headrace.lake.notices import Names
 from headrace.log.limits import limits_in
 from headrace.spark.lake_rows import read
 
@@ -41,10 +42,10 @@ def ask(lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
     return name
 
 
-def pending(lake: Lake, topic: str) -> list[str]:
+def pending(lake: Lake, topic: str, names: Names = small_files.names) -> list[str]:
     """The names of the requests that wait, oldest first."""
-    found = small_files.names(lake.requests(topic))
-    return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) and name[0] != "."]
+    files = names(lake.requests(topic))
+    return [name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX) and name[0] != "."]
 
 
 def withdraw(lake: Lake, topic: str, name: str) -> None:
@@ -52,10 +53,10 @@ def withdraw(lake: Lake, topic: str, name: str) -> None:
     small_files.delete(_file(lake, topic, name))
 
 
-def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
+def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer, names: Names = small_files.names) -> int:
     """Record what is asked for; how much that was. The caller holds the log's lease."""
     topic = sequencer.topic.name
-    waiting = pending(lake, topic)
+    waiting = pending(lake, topic, names)
     if not waiting:
         return 0
     known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}

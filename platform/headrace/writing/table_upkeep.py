@@ -15,6 +15,7 @@ import structlog
 
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
+from headrace.lake.table import UPKEEP_SECONDS
 from headrace.lake.upkeep import UPKEEP, Upkeep, choose, choose_any, compact, small
 from headrace.writing.background import BackgroundTask
 
@@ -74,7 +75,7 @@ class TableUpkeep:
             try:
                 if table.exists:
                     self._keep_one(table)
-                    if len(table.snapshot().files) > FILES_MAX:
+                    if len(table.recent_snapshot(UPKEEP_SECONDS).files) > FILES_MAX:
                         _pack(table, is_log=path in logs, is_appended=path in appended)
             except FencedError:
                 self._upkeeps.pop(path, None)  # maintenance of another process came between

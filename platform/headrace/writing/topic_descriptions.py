@@ -16,6 +16,7 @@ from headrace.description.fingerprint import differences
 from headrace.description.wording import listed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
+from headrace.lake.notices import Names
 from headrace.writing.lease import held_since_ms
 from headrace.writing.readers import readers_of
 
@@ -47,9 +48,11 @@ def description_of(topic: Topic) -> dict[str, Any]:
     }
 
 
-def others_reading(lake: Lake, topic: str, own: Collection[str], clock: Clock) -> list[str]:
+def others_reading(
+    lake: Lake, topic: str, own: Collection[str], clock: Clock, names: Names = small_files.names
+) -> list[str]:
     """The nodes of other pipelines that run and read a topic. In: own  the nodes of this one."""
-    readers = [name for name in readers_of(lake, topic) if name not in own]
+    readers = [name for name in readers_of(lake, topic, names) if name not in own]
     return [name for name in readers if held_since_ms(lake.lease(f"node/{name}"), clock) is not None]
 
 
