@@ -119,7 +119,7 @@ class IncrementalSnapshot:
     def recent(self, seconds: float = OWN_SECONDS) -> Snapshot:
         """The newest version as of the last commit of this process, if that was so many seconds ago; else the newest.
 
-        While a process commits to a table, others seldom do. What it then misses it meets when it commits again.
+        While a process commits to a table, others seldom do. The fence judges at the next commit what came in between.
         """
         known = self._snapshot
         is_own = time.monotonic() - self._own_at < seconds
