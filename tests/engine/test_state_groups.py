@@ -24,6 +24,7 @@ from headrace.fold.contract import HASH, KEY, Needs, StateTable
 from headrace.lake import NewFile
 from headrace.lake.byte_cache import ByteCache
 from headrace.lake.snapshot import data_file
+from headrace.lake.stored_file import OWN_FILES
 
 pytestmark = pytest.mark.fast
 
@@ -145,6 +146,7 @@ def test_a_file_that_was_just_written_is_not_read_from_the_store(monkeypatch: py
     assert read_state(source, LAYOUT, "by_hash", Needs()).rows.num_rows == 135
     assert not asked
     GROUPS.clear()
+    OWN_FILES.clear()
     some = read_state(source, LAYOUT, "by_hash", Needs(np.array([7])))
     assert some.rows.num_rows == 3
     assert some.bytes > 0

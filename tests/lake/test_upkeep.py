@@ -32,6 +32,7 @@ from headrace.lake import (
     upkeep,
 )
 from headrace.lake.history import last_commit
+from headrace.lake.table import CHECKPOINT_EVERY
 from headrace.writing import table_upkeep
 from headrace.writing.scheduling import Turns
 
@@ -332,7 +333,7 @@ def test_appended_results_are_packed_beside_a_maintainer_that_is_at_work(
 def test_a_table_with_many_files_gets_a_checkpoint_less_often(table: LakeTable) -> None:
     appender, random = TableWriter(table, APPENDER), Random(8)
     appender.append([written(table, rows_of(random, 1)) for _ in range(1000)], {"writer": "appender"})
-    while table.version < 20:
+    while table.version < CHECKPOINT_EVERY:
         appender.append([], {"writer": "appender"})
     assert not table.wants_checkpoint
     appender.append([], {"writer": "appender"})

@@ -131,7 +131,7 @@ def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit was raised to a minute, and a reader's windows wait for 10 seconds beyond it."""
-    monkeypatch.setattr("headrace.log.sequencer.RecordWriter", lambda *_: None)  # no record comes
+    monkeypatch.setattr("headrace.log.sequencer.RecordWriter", lambda *_, **__: None)  # no record comes
     sequencer = Sequencer(
         NO_SPARK, VISITS, f"file:{tmp_path}/visits", ManualClock(10**9), longest_wait_ms=15_000
     )

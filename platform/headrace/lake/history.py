@@ -36,11 +36,16 @@ class LostHistoryError(TerminalError):
         )
 
 
-def last_commit(table: LakeTable, writer: str, *, through: int | None = None) -> Commit | None:
+def last_commit(
+    table: LakeTable, writer: str, *, through: int | None = None, recent: bool = False
+) -> Commit | None:
     """The newest commit, through a version, whose record names this writer; None: there is none.
 
+    In:     recent  as of the last commit of this process, if that was just now (see `LakeTable.recent_snapshot`)
     Raises: LostHistoryError
     """
+    if recent and table.exists:
+        through = table.recent_version
     if through is not None:
         return _last_commit(table, writer, through)
     return looking_back(table, lambda newest: _last_commit(table, writer, newest)) if table.exists else None

@@ -113,7 +113,12 @@ class LakeTable:
 
     @property
     def version(self) -> int:
-        """The newest version, as `recent_snapshot` has it; -1: there is no table."""
+        """The newest version; -1: there is no table."""
+        return self.snapshot().version if self.exists else -1
+
+    @property
+    def recent_version(self) -> int:
+        """The same, as `recent_snapshot` has it."""
         return self.recent_snapshot().version if self.exists else -1
 
     @property

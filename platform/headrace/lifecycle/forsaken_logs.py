@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def drop_registrations(lake: Lake, clock: Clock) -> list[str]:
     """Remove the registrations of readers that read a log no more; in words, which."""
-    logs = [*small_files.names(f"{lake.root}/readers/log")]
+    logs = [*small_files.names(lake.readers(""))]
     logs += [f"{node}@" for node in small_files.names(lake.readers("@"))]
     found = []
     for log in logs:

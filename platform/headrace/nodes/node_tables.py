@@ -149,9 +149,9 @@ def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: 
     return f"stored -> described: {'; '.join(differences(stored['rules'], described['rules']))}"
 
 
-def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
-    """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none."""
-    commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}")
+def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic, *, recent: bool = False) -> int:
+    """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none. In: recent  see `last_commit`."""
+    commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}", recent=recent)
     return 0 if commit is None else int(commit.record["ingested_at_ms"])
 
 

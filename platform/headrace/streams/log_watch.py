@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def log_version(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """The newest version of a topic's log; -1 if there is no log yet."""
-    return lakes.open_table(lake.log(topic.name)).version
+    return lakes.open_table(lake.log(topic.name)).recent_version
 
 
 def waiting_records(

@@ -315,7 +315,7 @@ class NodeRunner:
         topics, progress = self.node.topics, self.progress
         bounds = self._bounds()
         done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
-        ends = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in topics}
+        ends = {topic.name: frontier_ms(self._spark, self._lake, topic, recent=True) for topic in topics}
         frontiers = {name: max(done_ms[name], min(ms, bounds.get(name, ms))) for name, ms in ends.items()}
         if all(frontiers[name] <= ms for name, ms in done_ms.items()):
             return None
