@@ -72,7 +72,7 @@ def test_rows_that_are_revised_have_no_log_to_be_read() -> None:
     assert "Its rows are revised" in output_of(READINGS.table().named("latest"))["refusal"]
     with pytest.raises(OtherNodeError, match="cannot be read by its name"):
         BY_NAME.found(SITES.fingerprint(), output_of(SITES))
-    assert output_of(ENRICHED).keys() == {"key", "value", "changes"}
+    assert output_of(ENRICHED).keys() == {"key", "value", "changes", "behind_ms"}
 
 
 def test_the_changes_of_a_table_are_a_table_to_whoever_reads_them_by_name() -> None:
