@@ -48,7 +48,7 @@ def hold(lake: Lake, *nodes: Node, rows: int = 1_000, progress: Progress = FOLDE
         lakes.TableWriter(state, lakes.APPENDER).append(
             [], state_record(node, progress, writings_read(lake, node))
         )
-        write_description(NO_SPARK, lake, node)
+        write_description(lake, node)
 
 
 def hold_log(lake: Lake, topic: Topic, rows: int) -> None:

@@ -23,7 +23,7 @@ from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import state_record, writings_read
 from headrace.writing.lease import LeaseHeldError, LeaseLostError
-from tests.changing.held import NO_SPARK, hold, hold_log
+from tests.changing.held import hold, hold_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,7 +236,7 @@ def test_a_swap_that_was_broken_off_is_not_undone_without_the_former_tables(lake
     assert _required(lake, act) == ["totals"]
     drop_former(lake, "totals")
     assert _required(lake, act) == [], "it was never swapped in"
-    write_description(NO_SPARK, lake, AFTER)
+    write_description(lake, AFTER)
     with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
         _required(lake, act)
     assert "its former tables were deleted" in str(refused.value.detail)

@@ -19,7 +19,7 @@ from headrace.nodes.node_tables import write_description
 from headrace.nodes.opening import BEFORE, balance_by, read_opening
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import rebuild_place
-from tests.changing.held import NO_SPARK, hold
+from tests.changing.held import hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def test_a_swap_that_was_broken_off_goes_on_with_the_balance_that_it_has(lake: L
     before, after = totals(**ALL), totals(n=hr.count())
     hold(lake, before)
     cut(lake, "totals")
-    write_description(NO_SPARK, lake, after)
+    write_description(lake, after)
     assert outcomes(plan_changes(lake, [after])) == {"totals": REFUSED}
     beside = rebuild_place(lake, after)
     small_files.write_json(beside.opening("totals"), {})
@@ -284,5 +284,5 @@ def test_a_rebuild_from_a_day_on_reads_no_balance_of_the_description_before(lake
     hold(lake, before)
     cut(lake, "counts")
     with pytest.raises(TerminalError, match="written by another description"):
-        read_opening(NO_SPARK, lake, changed)
-    assert read_opening(NO_SPARK, rebuild_place(lake, changed), changed).is_at_the_beginning
+        read_opening(lake, changed)
+    assert read_opening(rebuild_place(lake, changed), changed).is_at_the_beginning

@@ -71,7 +71,7 @@ def test_a_delivery_that_was_broken_off_goes_on_under_its_name_before_the_node_h
     assert "Run the code of before" in obstacle.way_out
     with pytest.raises(TerminalError, match="'sums' cannot go on from the tables of 'totals'"):
         require_renamable(lake, sums.to(sink))
-    write_description(cast("Any", None), lake, TOTALS.to(sink))
+    write_description(lake, TOTALS.to(sink))
     assert why_not_renamed(lake, sums) is not None, "the sink was taken out with the same change"
     small_files.write_json(lake.plan("totals"), {"batch": 7, "after_ms": {}, "upto_ms": {"readings": 5}})
     assert why_not_renamed(lake, sums) is None, "the delivery is whole"

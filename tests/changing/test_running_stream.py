@@ -90,7 +90,7 @@ class Running:
 
     def read_all(self, *names: str) -> None:
         """Wait until some nodes have folded all that the log holds now."""
-        target = {"readings": frontier_ms(self._living.spark, self._living.lake, READINGS)}
+        target = {"readings": frontier_ms(self._living.lake, READINGS)}
         streams = [each for each in self.runtime._streams if each.name in names]
         self.until(lambda _: all(each.has_folded(target) for each in streams))
 

@@ -258,8 +258,8 @@ def judge_node(verdict: Verdict, spark: SparkSession, lake: Lake, node: Node) ->
         verdict.doubled += 0 if mine else checked.rows_differing
         verdict.words.append(f"{name} is not the oracle's: {checked.first_differences}")
     books = open_books(spark, lake, node)
-    progress = read_progress(spark, lake, node)
-    again = stand(spark, lake, node, progress.upto_ms, read_opening(spark, lake, node))
+    progress = read_progress(lake, node)
+    again = stand(spark, lake, node, progress.upto_ms, read_opening(lake, node))
     try:
         in_one_go = fates_of(node, Held(again.results, again.state), again.progress)
         ledger = {(a.topic, a.partition): dict(a.fates) for a in books.accounts}

@@ -168,14 +168,14 @@ def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
     for version in newest:
         overwrite(log, version)
     with pytest.raises(TerminalError, match="the log has lost commits") as refused:
-        require_log_reaches(session, lake, "counts", READINGS, progress)
+        require_log_reaches(lake, "counts", READINGS, progress)
     assert "headrace repair readings" in str(refused.value)
     assert repaired(session, lake) == [
         "counts: its tables were computed again from the log.",
         "totals: its tables were computed again from the log.",
     ]
     back = Line(session, lake, COUNTS)
-    require_log_reaches(session, lake, "counts", READINGS, back.runner.progress)
+    require_log_reaches(lake, "counts", READINGS, back.runner.progress)
     assert all(verdict.equal for node in NODES for verdict in Backfill(session, lake, node).run(swap=False))
     rows = read(session, log).where("offset IS NOT NULL").count()
     assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows == 8
@@ -280,7 +280,7 @@ def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: Spar
     assert [each.offset for each in remembered.read()] == [1, 3]
     dead = Views(session, lake).dead_letters(READINGS, [node]).collect()
     assert sorted(row["offset"] for row in dead) == [1, 3]
-    assert read_progress(session, lake, node).totals() == {"kept": 2, "dead_letter": 2}
+    assert read_progress(lake, node).totals() == {"kept": 2, "dead_letter": 2}
     assert all(verdict.equal for verdict in Backfill(session, lake, node).run())
 
 

@@ -121,7 +121,7 @@ class Life(SideBySide):
         """The kinds whose ledger does not know each record of its topics once."""
         faults = {}
         for kind, node in self.kinds.items():
-            counted = read_progress(self.spark, self._lake, self._node(node.required_name)).records
+            counted = read_progress(self._lake, self._node(node.required_name)).records
             for topic in node.topics:
                 if not is_of_kafka(topic):
                     continue

@@ -78,9 +78,7 @@ def test_a_table_is_materialized_within_seconds_of_its_first_rows_and_then_seldo
 ) -> None:
     lake, columns = Lake(f"file:{tmp_path}"), pa.schema([("n", pa.int64())])
     monkeypatch.setattr("headrace.orchestration.current.time.monotonic", lambda: events.now)
-    table = CurrentTable(
-        cast("Any", events), PIPELINE, reading_counts, cast("Any", None), lake, every_seconds=600
-    )
+    table = CurrentTable(cast("Any", events), PIPELINE, reading_counts, lake, every_seconds=600)
 
     def write(number: int) -> None:
         uri = lake.table("reading_counts")

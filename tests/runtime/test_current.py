@@ -73,7 +73,7 @@ def test_a_fold_moves_changes_into_the_table_and_alters_nothing_that_is_read(
     assert table(line) == read(line) == [("s1", 3, 7.0), ("s2", 1, -1.0)]
     fed(line, 5)
     line.runner.maintain()
-    assert base_of(spark, lake, TOTALS).batch == 3
+    assert base_of(lake, TOTALS).batch == 3
     assert changes(line) == [3], "folded twice ago, kept"
 
 
@@ -145,7 +145,7 @@ def test_folds_and_micro_batches_go_on_side_by_side(spark: SparkSession, lake: L
         finally:
             ended.set()
         assert folding.result() > 1
-    assert base_of(spark, lake, TOTALS).batch > 0
+    assert base_of(lake, TOTALS).batch > 0
     line.runner.clear()
     line.runner.maintain()
     assert table(line) == [("s1", 11, 11.0)]
@@ -190,5 +190,5 @@ def test_two_nodes_that_fold_at_once_sign_their_own_commits(spark: SparkSession,
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda line: line.runner.maintain(), lines))
     for number, line in enumerate(lines, start=1):
-        assert base_of(spark, line.lake, TOTALS).batch == 1 + number
+        assert base_of(line.lake, TOTALS).batch == 1 + number
         assert read(line)[0][:2] == ("s1", (1 + number) * number)

@@ -104,7 +104,7 @@ def told(lake: Lake, node: Any, cuts: Sequence[int]) -> list[tuple[int, str]]:
     lakes.create(lake.table(node.name), pa.schema([*COLUMNS[node.name], *OF_RESULTS]), kinds.RESULTS)
     for upto_ms in cuts:
         upto = {topic.name: upto_ms for topic in node.topics}
-        NodeLog(NO_SPARK, lake, node).follow(Progress(batch=1, upto_ms=upto))
+        NodeLog(lake, node).follow(Progress(batch=1, upto_ms=upto))
     rows = LogSlice.of(lake.log(output_name(node)), 0, 1_000).controls()
     return [(at_ms, json.loads(entry)["action"]) for at_ms, entry in rows]
 

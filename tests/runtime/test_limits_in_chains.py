@@ -90,7 +90,7 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
         rows = [Decision(0, seconds * 1_000, each) for each in said]
         log.append([write_decisions(uri, schema, "visits", CONTROL, at_ms, rows)], {"writer": "log/visits"})
     for upto_ms in cuts:  # each by a process of its own
-        NodeLog(NO_SPARK, lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
+        NodeLog(lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
     told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
     assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in told.commits] == EXPECTED
     clocked = told.seen(clocks=True).commits
@@ -120,7 +120,7 @@ def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_t
             log.append([write_decisions(uri, schema, topic.name, CONTROL, at_ms, rows)], record)
     for upto_ms in cuts:
         upto = {"visits": upto_ms, "pages": upto_ms}
-        NodeLog(NO_SPARK, lake, TITLED).follow(Progress(batch=1, upto_ms=upto))
+        NodeLog(lake, TITLED).follow(Progress(batch=1, upto_ms=upto))
     told = read_commits(NodeOutput.of(TITLED), lake.log(output_name(TITLED)), 0, 40)
     known = [(each.at_ms, each.stream_ms) for each in told.commits]
     assert known == [(10, None), (20, None), (30, 30_000), (40, 40_000)]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.fast
 def test_logs_are_looked_at_for_nodes_that_do_not_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     looked, kept = list[str](), list[str]()
 
-    def version(spark: object, lake: object, topic: str) -> int:
+    def version(lake: object, topic: str) -> int:
         looked.append(topic)
         return {"there": 0, "missing": -1}.get(topic, 0)
 
@@ -31,7 +31,7 @@ def test_logs_are_looked_at_for_nodes_that_do_not_run_alone(monkeypatch: pytest.
 
     monkeypatch.setattr(stream_runtime, "log_version", version)
     runtime: Any = StreamRuntime.__new__(StreamRuntime)
-    runtime._spark = runtime._lake = None
+    runtime._lake = None
     runtime._meeting = runtime._upkeep = SimpleNamespace(keep=lambda: None)
     runtime._follow_wishes = lambda: True
     runtime._draining, runtime._logs = False, []

@@ -28,7 +28,7 @@ class Folded:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **upto_ms: int) -> None:
         self.lake, self.ends, self.promised = Lake(f"file:{folder}"), dict(upto_ms), list[int]()
-        patch.setattr(node_runner, "frontier_ms", lambda spark, lake, topic: self.ends[topic.name])
+        patch.setattr(node_runner, "frontier_ms", lambda lake, topic: self.ends[topic.name])
         patch.setattr(node_runner, "first_commit_ms", lambda uri, after_ms, through_ms: through_ms)
         self.runner = NodeRunner.__new__(NodeRunner)
         self.runner._spark, self.runner._lake = cast("Any", None), self.lake

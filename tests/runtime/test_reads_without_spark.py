@@ -18,7 +18,7 @@ from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import write_description
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.sql import LakeSql
-from tests.changing.held import NO_SPARK, hold
+from tests.changing.held import hold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def test_tables_of_another_description_are_refused_and_those_that_a_swap_was_bro
     lake, asked = Lake(f"file:{tmp_path}"), BEFORE if half_swapped else AFTER
     hold(lake, BEFORE)
     if half_swapped:
-        write_description(NO_SPARK, lake, AFTER)
+        write_description(lake, AFTER)
     with pytest.raises(OtherDescriptionError):
         KeyedReads(lake).get(asked, "a")
     with LakeSql(lake, [asked]) as sql, pytest.raises(OtherDescriptionError):

@@ -57,7 +57,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def write(lake: Lake, node: Node) -> None:
     """Note the description of a node, as its stream does."""
-    write_description(None, lake, node)  # type: ignore[arg-type]
+    write_description(lake, node)
 
 
 def entry(node: Node) -> dict[str, object]:

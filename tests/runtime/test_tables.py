@@ -92,7 +92,7 @@ def test_a_crash_in_the_fold_loses_no_delete(
     fed(line, ("s1", 20, 5.0))
     line.runner.maintain()
     assert base(line) == read(line, BY_TIME) == [("s2", 2.0)]
-    assert base_of(spark, lake, BY_TIME).batch == 3
+    assert base_of(lake, BY_TIME).batch == 3
 
 
 def test_by_position_in_one_topic_the_last_record_counts(spark: SparkSession, lake: Lake) -> None:

@@ -57,7 +57,7 @@ class Streamed:
             time.sleep(0.05)
 
     def folded(self) -> int:
-        return base_of(self.line.spark, self.lake, TOTALS).batch
+        return base_of(self.lake, TOTALS).batch
 
     def oldest_change(self) -> int | None:
         changes = read(self.line.spark, self.lake.state("totals")).where("__table = 'results'")

@@ -64,17 +64,16 @@ def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Stan
     name = node.required_name
     table = lakes.open_table(lake.state(name))
     writer = lakes.TableWriter(table, lakes.APPENDER, carries=[f"node/{name}"], mends=True)
-    known = read_progress(spark, lake, node)
+    known = read_progress(lake, node)
     upto_ms = {
-        topic.name: min(known.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic))
-        for topic in node.topics
+        topic.name: min(known.upto_ms.get(topic.name, 0), settled_ms(lake, topic)) for topic in node.topics
     }
     if standing is not None and is_behind(upto_ms, standing.progress.upto_ms, upto_ms):
         raise TransientError(
             f"Node '{name}': another process has written its state meanwhile.",
             hint="Its state stays as it is. Run it again: it does what is missing.",
         )
-    now = standing or stand(spark, lake, node, upto_ms, read_opening(spark, lake, node))
+    now = standing or stand(spark, lake, node, upto_ms, read_opening(lake, node))
     progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
     kept = bound(spark, node).operator.kept
     files = {

@@ -88,7 +88,7 @@ class Backfill:
                 hint="Start its stream; it reads its log from the beginning.",
             )
         self._operator = operator_of(node)
-        self.progress = read_progress(self._spark, lake, node)
+        self.progress = read_progress(lake, node)
         if not self._operator.appended:
             days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
@@ -210,17 +210,17 @@ class Backfill:
     def _begin_anew(self) -> None:
         """Forget a base that was looked at for the plan, if it has been folded further since."""
         known = vars(self).get("_base")
-        if known is not None and known != base_of(self._spark, self._lake, self.node):
+        if known is not None and known != base_of(self._lake, self.node):
             self._release()
             del self._base
 
     @cached_property
     def _opening(self) -> Opening:
-        return read_opening(self._spark, self._lake, self.node)
+        return read_opening(self._lake, self.node)
 
     @cached_property
     def _base(self) -> Base:
-        return base_of(self._spark, self._lake, self.node)
+        return base_of(self._lake, self.node)
 
     @property
     def _upto_ms(self) -> Mapping[str, int]:

@@ -62,7 +62,7 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS as HANDOVER_SECONDS
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
-from headrace.writing.node_log import tell_anew
+from headrace.writing.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,7 +169,7 @@ class Erasure:
                 has_followed(lake, self._topic.name, node.required_name)
         for name in elsewhere:
             yield Erased(name, "results", None, "pending: run this with the nodes of its pipeline, too")
-        for name in undescribed(self._spark, self._lake, self._described):
+        for name in undescribed(self._lake, self._described):
             if small_files.exists(self._lake.description(name)):
                 continue  # it follows from the topic's log and is pending, or does not
             yield Erased(
@@ -205,7 +205,7 @@ class Erasure:
 
     def _require_whole_log(self) -> None:
         for node in self._nodes:
-            if not read_opening(self._spark, self._lake, node).is_at_the_beginning:
+            if not read_opening(self._lake, node).is_at_the_beginning:
                 raise TerminalError(
                     f"Topic '{self._topic.name}': its log was cut, and the opening balance of '{node.required_name}' "
                     "cannot be computed again without the key.",
@@ -267,7 +267,7 @@ class Erasure:
         if state.unusable:
             yield Erased(name, "unusable records", state.unusable, "gone with their reasons")
         yield from refused
-        if tell_anew(spark, lake, node):
+        if rewrite_node_log(lake, node):
             yield Erased(name, "log", None, "the log for other nodes is written again")
         for sink in node.sinks:
             yield Erased(

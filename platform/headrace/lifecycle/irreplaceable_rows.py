@@ -17,33 +17,31 @@ from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
 
-def require_whole_past(spark: SparkSession, lake: Lake, node: Node) -> None:
+def require_whole_past(lake: Lake, node: Node) -> None:
     """Refuse to compute a node again if files are deleted that hold such rows of it.
 
     Raises: TerminalError naming some of the files
     """
-    for uri in _past(spark, lake, node):
+    for uri in _past(lake, node):
         table = lakes.open_table(uri)
         gone = sorted(table.snapshot().files.keys() - {*small_files.names(uri)}) if table.exists else []
         if gone:
             raise _refusal(node, uri, ", ".join(gone[:3]))
 
 
-def require_replaceable(spark: SparkSession, lake: Lake, node: Node, uri: str, gone: str | None) -> None:
+def require_replaceable(lake: Lake, node: Node, uri: str, gone: str | None) -> None:
     """Refuse to compute a table of a node again that has such rows. In: gone  the deleted files, in words."""
-    if uri in _past(spark, lake, node):
+    if uri in _past(lake, node):
         raise _refusal(node, uri, gone)
 
 
-def _past(spark: SparkSession, lake: Lake, node: Node) -> list[str]:
+def _past(lake: Lake, node: Node) -> list[str]:
     """The tables of a node with such rows."""
-    if read_opening(spark, lake, node).is_at_the_beginning and since_of(node) is None:
+    if read_opening(lake, node).is_at_the_beginning and since_of(node) is None:
         return []
     results = [lake.table(node.required_name)] if operator_of(node).appended else []
     return [*results, lake.log(output_name(node))]

@@ -233,7 +233,7 @@ class Maintenance:
         state = lakes.open_table(self._lake.state(node.required_name))
         upkeep = StateUpkeep(state, bound(self._spark, node).operator, f"node/{node.required_name}")
         with suppress(OtherDescriptionError):  # its stream will rebuild it
-            upkeep.pack(read_progress(self._spark, self._lake, node).clock, whole=True)
+            upkeep.pack(read_progress(self._lake, node).clock, whole=True)
 
     @staticmethod
     def _compact(path: str, signed: str, writers: Sequence[str], *, is_log: bool = False) -> None:

@@ -114,7 +114,7 @@ class _Check:
                 f"Node '{name}' has not run yet: there is nothing to compare.",
                 hint="Start its stream; it reads its log from the beginning.",
             )
-        if not read_opening(spark, lake, node).is_at_the_beginning:
+        if not read_opening(lake, node).is_at_the_beginning:
             raise TerminalError(
                 f"Node '{name}': rows of its logs were cut off, and an oracle begins with the first.",
                 hint=f"Run `headrace verify {name}`: it begins with the opening balance.",

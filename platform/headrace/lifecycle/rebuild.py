@@ -204,7 +204,7 @@ class Rebuild:
             keep_standing(lake, self._node)
             unmoved = partial(self._require_unmoved, stood, leases)
             bring_balance(self._spark, lake, self._beside, self._node, unmoved)
-            write_description(self._spark, lake, self._node)
+            write_description(lake, self._node)
             self._on_step("after rules")
             self._require_unmoved(stood, leases)
             self._replace_tables(writers)
@@ -302,12 +302,12 @@ def rebuild_due(
     Raises: OtherDescriptionError when they cannot be rebuilt under the same name.
     """
     try:
-        read_progress(spark, lake, node)
+        read_progress(lake, node)
     except OtherDescriptionError as error:
         if error.outcome != REBUILT:
             raise
         _require_described_logs(node, lake)
-        _require_whole_logs(spark, node, lake)
+        _require_whole_logs(node, lake)
         return Rebuild(spark, node, lake, clock, on_step=on_step)
     return None
 
@@ -320,7 +320,7 @@ def _require_described_logs(node: Node, lake: Lake) -> None:
             )
 
 
-def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
+def _require_whole_logs(node: Node, lake: Lake) -> None:
     if why := why_not_since(lake, node):
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt yet, for {why}.",

@@ -60,7 +60,7 @@ from headrace.spark.lake_rows import read
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
-from headrace.writing.node_log import tell_anew
+from headrace.writing.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -145,7 +145,7 @@ class Repair:
                     anew.add(output_name(node))
                 yield from done
         if gaps:
-            for name in undescribed(self._spark, self._lake, self._described):
+            for name in undescribed(self._lake, self._described):
                 yield Repaired(name, "not described here: if it reads the topic, repair it there too")
 
     def _mended(
@@ -167,7 +167,7 @@ class Repair:
             try:
                 yield from _undone(uri, writer, name)
             except FilesGoneError as error:
-                require_replaceable(self._spark, self._lake, node, uri, error.detail)
+                require_replaceable(self._lake, node, uri, error.detail)
                 lost = True
                 small_files.write_json(mark, {"table": uri})
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
@@ -175,7 +175,7 @@ class Repair:
                     lakes.forget(uri)
         if not lost and not reads_anew and not self._is_concerned(node, since_ms):
             return
-        require_whole_past(self._spark, self._lake, node)
+        require_whole_past(self._lake, node)
         if not lost:
             settled(self._spark, self._lake, node)
         take_over(self._lake, name)
@@ -183,7 +183,7 @@ class Repair:
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)
         write_state_anew(self._spark, self._lake, node)
-        tell_anew(self._spark, self._lake, node)
+        rewrite_node_log(self._lake, node)
         small_files.delete(mark)
         yield Repaired(name, "its tables were computed again from the log")
 
@@ -197,8 +197,8 @@ class Repair:
         """Whether a node has read beyond what was lost, or beyond what the log now holds."""
         if not lakes.exists(self._lake.state(node.required_name)):
             return False
-        read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
-        end_ms = settled_ms(self._spark, self._lake, self._topic)
+        read_ms = read_progress(self._lake, node).upto_ms.get(self._topic.name, 0)
+        end_ms = settled_ms(self._lake, self._topic)
         return read_ms > min(end_ms, end_ms if since_ms is None else since_ms)
 
     def _require_in_kafka(self, gaps: Sequence[Gap]) -> None:

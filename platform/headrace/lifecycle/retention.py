@@ -141,7 +141,7 @@ class Retention:
             after = self._standing(at_ms)
             note_commits(self._lake.log(self._topic.name), self._cut_commits(after))
             names = tuple(node.required_name for node in self._nodes)
-            unknown = tuple(undescribed(self._spark, self._lake, self._described))
+            unknown = tuple(undescribed(self._lake, self._described))
             rows = self._delete(after)
             self._forget_unusable(at_ms)
             return Cut(self._topic.name, at_ms, rows, names, unknown, day_after(highest_ms))
@@ -151,7 +151,7 @@ class Retention:
         path = self._lake.log(self._topic.name)
         if not lakes.exists(path):
             return None
-        last_ms = min(before_ms, frontier_ms(self._spark, self._lake, self._topic))
+        last_ms = min(before_ms, frontier_ms(self._lake, self._topic))
         at = F.unix_millis("ingested_at")
         older = read(self._spark, path).where((at < last_ms) & ((F.col("kind") != CONTROL) | is_commit_row()))
         row = older.agg(
@@ -189,7 +189,7 @@ class Retention:
         if small_files.names(self._lake.rebuilds(name)):
             folder = self._lake.rebuilds(name)
             return f"{name} needs the log from its start: it is rebuilt in {folder}; let that end, or remove the folder."
-        read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
+        read_ms = read_progress(self._lake, node).upto_ms.get(self._topic.name, 0)
         if read_ms < at_ms:
             since = f"what came after {_moment(read_ms)}" if read_ms else "the log from its start"
             return f"{name} needs {since}: it has read no further."
@@ -197,18 +197,18 @@ class Retention:
 
     def _balance(self, node: Node, at_ms: int) -> None:
         """Write the node's balance at the cut."""
-        base, topic = base_of(self._spark, self._lake, node), self._topic.name
+        base, topic = base_of(self._lake, node), self._topic.name
         # The node's log is written before rows go: afterwards the stream times of their commits are not known. A crash may
         # have left it behind, and a node that others ask for may have none yet.
         asked = bool(readers_of(self._lake, f"{node.required_name}@"))
-        is_read = asked and can_be_read(self._spark, self._lake, node)
+        is_read = asked and can_be_read(self._lake, node)
         reached_ms = log_reached_ms(self._lake, node)
         untold = is_read if reached_ms is None else reached_ms < at_ms
         # A backfill compares what is folded, and cannot look behind the balance.
         unfolded = not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms
         if untold or unfolded:
             self._settle(node, is_read=is_read)
-        opening = read_opening(self._spark, self._lake, node)
+        opening = read_opening(self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: at_ms for t in node.topics}  # it reads them in one order
             standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)

@@ -72,7 +72,7 @@ def rewrite_log(
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         snapshot, schema = log.snapshot(), log_schema(topic)
         described = [column.name for column in topic.value_columns]
-        added = added_with(log, renamed, topic.added_values, frontier_ms(spark, lake, topic), described)
+        added = added_with(log, renamed, topic.added_values, frontier_ms(lake, topic), described)
         rows = with_columns(read(spark, uri, log.version), schema, renamed, topic.added_values)
         files = max(1, snapshot.bytes // FILE_BYTES)
         rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")

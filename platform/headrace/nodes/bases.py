@@ -11,7 +11,7 @@ from headrace.nodes.node_tables import base_of
 from headrace.spark.merge import upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.lake import TableWriter
     from headrace.lake.paths import Lake
@@ -33,7 +33,7 @@ class Bases:
     folded  the micro-batch through which changes are in the base
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, operator: OperatorFrames, rows_of: int) -> None:
+    def __init__(self, lake: Lake, operator: OperatorFrames, rows_of: int) -> None:
         """The tables are there already.
 
         In: rows_of  the appender's epoch of the results before the node's state was opened
@@ -42,7 +42,7 @@ class Bases:
         self._name = operator.node.required_name
         self._results = open_table(lake.table(self._name))
         self._rows_of = rows_of
-        self.folded = base_of(spark, lake, operator.node).batch
+        self.folded = base_of(lake, operator.node).batch
 
     def fold(self, state: DataFrame, progress: Progress) -> None:
         """Merge what has changed into the base, whose record says how far it is folded.

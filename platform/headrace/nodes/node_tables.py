@@ -49,7 +49,7 @@ class Base:
         return read_table(spark, self.path, self.version)
 
 
-def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
+def base_of(lake: Lake, node: Node) -> Base:
     """The result table as of now."""
     path = lake.table(node.required_name)
     return Base(path, None, 0, {}) if operator_of(node).appended else current_base(path, node)
@@ -64,7 +64,7 @@ def current_base(path: str, node: Node) -> Base:
     return Base(path, version, folded.record["batch"], folded.record["upto_ms"])
 
 
-def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list[str]:
+def undescribed(lake: Lake, names: Collection[str]) -> list[str]:
     """The nodes that have tables here and are not among these."""
     return sorted(set(small_files.names(f"{lake.root}/tables")) - set(names))
 
@@ -80,13 +80,13 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
     The base is read first, because the progress only moves on. The state is read as of the version with that progress,
     because later its rows may be merged with later ones.
     """
-    base, path = base_of(spark, lake, node), lake.state(node.required_name)
+    base, path = base_of(lake, node), lake.state(node.required_name)
     version = open_table(path).version
-    progress = read_progress(spark, lake, node, through=version)
+    progress = read_progress(lake, node, through=version)
     return Held(base.read(spark), read_table(spark, path, version), base.batch), progress
 
 
-def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int | None = None) -> Progress:
+def read_progress(lake: Lake, node: Node, *, through: int | None = None) -> Progress:
     """How far a node has come (see `progress_of`)."""
     return progress_of(lake, node, through=through)
 
@@ -109,20 +109,20 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     return Progress.from_json(commit.record["progress"])
 
 
-def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+def write_description(lake: Lake, node: Node) -> None:
     """Note the rules of a node beside its state, its rows' identity, and what it gives by name: a change is seen by them."""
     small_files.write_json(lake.description(node.required_name), _entry(node) | {"output": output_of(node)})
 
 
-def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+def note_description(lake: Lake, node: Node) -> None:
     """The same, if it is due: before a new node's first commit, or when the state goes on under other rules or remarks."""
     commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
     written = commit is None or commit.record["fingerprint"] == node.fingerprint()
-    if written and stored_description(spark, lake, node) != _entry(node) | {"output": output_of(node)}:
-        write_description(spark, lake, node)
+    if written and stored_description(lake, node) != _entry(node) | {"output": output_of(node)}:
+        write_description(lake, node)
 
 
-def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
+def stored_description(lake: Lake, node: Node) -> Mapping[str, Any] | None:
     """The rules and remarks noted beside a node's state, with the fingerprint and what it gives by name; None: none are."""
     return _stored_rules(lake, node)
 
@@ -149,25 +149,25 @@ def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: 
     return f"stored -> described: {'; '.join(differences(stored['rules'], described['rules']))}"
 
 
-def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic, *, recent: bool = False) -> int:
+def frontier_ms(lake: Lake, topic: Topic, *, recent: bool = False) -> int:
     """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none. In: recent  see `last_commit`."""
     commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}", recent=recent)
     return 0 if commit is None else int(commit.record["ingested_at_ms"])
 
 
-def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+def settled_ms(lake: Lake, topic: Topic) -> int:
     """No later row of a topic's log will lie at or before this commit time, in ms."""
     # The promise first: a commit may come in between, and lies beyond it.
     promised = read_promise(lake.log(topic.name))
-    return max(promised, frontier_ms(spark, lake, topic))
+    return max(promised, frontier_ms(lake, topic))
 
 
-def require_log_reaches(spark: SparkSession, lake: Lake, name: str, topic: Topic, progress: Progress) -> None:
+def require_log_reaches(lake: Lake, name: str, topic: Topic, progress: Progress) -> None:
     """Refuse to go on where a node has read beyond the end of a log.
 
     Raises: TerminalError: commits that the node has read are gone, and their records would come again in later ones
     """
-    read_ms, end_ms = progress.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic)
+    read_ms, end_ms = progress.upto_ms.get(topic.name, 0), settled_ms(lake, topic)
     if read_ms > end_ms:
         raise TerminalError(
             f"Node '{name}' has read the log of '{topic.name}' beyond its end: the log has lost commits.",

@@ -98,7 +98,7 @@ class Standing:
     release: Callable[[], object]
 
 
-def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
+def read_opening(lake: Lake, node: Node) -> Opening:
     """The opening balance of a node.
 
     Raises: TerminalError when it was written by another description of the node.

@@ -36,7 +36,7 @@ def logs_and_unusable(
 
     A log begins after the opening balance of the node.
     """
-    opening = read_opening(spark, lake, node).progress
+    opening = read_opening(lake, node).progress
     logs = {
         topic.name: read_log(
             spark,
@@ -64,7 +64,7 @@ def dated_logs(
     driving = operator_for(node).driving
     if len(driving) < 2:
         return dict(logs)
-    clock = read_opening(spark, lake, node).progress.clock
+    clock = read_opening(lake, node).progress.clock
     read = {
         topic.name: read_commits(
             topic, lake.log(topic.name), clock.upto_ms.get(topic.name, 0), upto_ms.get(topic.name, 0)

@@ -34,7 +34,7 @@ def records_by_fate(spark: SparkSession, lake: Lake, node: Node, fate: str) -> D
     """
     if fate not in FATES:
         raise DescriptionError(f"There is no fate {fate!r}.", hint=f"There are: {', '.join(FATES)}.")
-    logs, unusable = logs_and_unusable(spark, lake, node, read_progress(spark, lake, node).upto_ms)
+    logs, unusable = logs_and_unusable(spark, lake, node, read_progress(lake, node).upto_ms)
     operator = operator_of(node)
     late = operator.late_if_told(logs, unusable) if fate == LATE else None
     if late is not None:

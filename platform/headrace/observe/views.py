@@ -155,12 +155,12 @@ class Views:
         Out: columns and grain as `read`
         """
         node = found_in(self._lake, node)
-        progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
-        opening = read_opening(self._spark, self._lake, node)
+        progress, operator = read_progress(self._lake, node), operator_of(node)
+        opening = read_opening(self._lake, node)
         standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)
         results = standing.results
         if operator.appended and not opening.is_at_the_beginning:
-            base = base_of(self._spark, self._lake, node).read(self._spark)
+            base = base_of(self._lake, node).read(self._spark)
             results = base.where(operator.settled(opening.progress)).unionByName(results)
         held = Held(results, standing.state if operator.appended else None)
         try:
@@ -169,7 +169,7 @@ class Views:
             standing.release()
 
     def _logs(self, node: Node) -> tuple[Mapping[str, DataFrame], Sequence[Unusable]]:
-        progress = read_progress(self._spark, self._lake, node)
+        progress = read_progress(self._lake, node)
         return logs_and_unusable(self._spark, self._lake, node, progress.upto_ms)
 
 

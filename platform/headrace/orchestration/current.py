@@ -19,7 +19,6 @@ from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
 
 if TYPE_CHECKING:
     from dagster import AssetExecutionContext
-    from pyspark.sql import SparkSession
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
@@ -37,13 +36,12 @@ class CurrentTable:
         context: AssetExecutionContext,
         pipeline: Pipeline,
         node: Node,
-        spark: SparkSession,
         lake: Lake,
         *,
         every_seconds: float,
     ) -> None:
         """Nothing is read before the first `report`; then at most once in `every_seconds`."""
-        self._context, self._node, self._spark, self._lake = context, node, spark, lake
+        self._context, self._node, self._lake = context, node, lake
         self._key = table_key(node)
         self._version = pipeline.versions()[stream_key(node)]
         self._checks = pipeline.checks()[self._key]
@@ -65,7 +63,7 @@ class CurrentTable:
     def _report(self) -> None:
         uri = self._lake.table(self._node.required_name)
         revised = self._node.day_column is None
-        batch = base_of(self._spark, self._lake, self._node).batch if revised else 0
+        batch = base_of(self._lake, self._node).batch if revised else 0
         rows = lakes.open_table(uri).snapshot().rows
         if (batch, rows) == self._reported:
             return

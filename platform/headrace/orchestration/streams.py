@@ -200,7 +200,7 @@ class _Watch:
         }
         self._tables = {
             query_of(stream_key(node)): CurrentTable(
-                context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
+                context, pipeline, node, lake.lake, every_seconds=config.materialize_every_minutes * 60
             )
             for node in pipeline.nodes
             if stream_key(node) in context.selected_asset_keys

@@ -134,7 +134,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
 def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> dict[str, int]:
     """Records of each group: those kept from the log, less those in batches and in open ones."""
     by, operator = [quote(name) for name in node.by], operator_of(node)
-    opening = read_opening(spark, lake, node)
+    opening = read_opening(lake, node)
     decided = operator.decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
     one = F.lit(1).cast("long")

@@ -97,7 +97,7 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
             TransientError when the node moves on faster than it can be read.
     """
     held, progress = _snapshot(spark, lake, node)
-    opening = read_opening(spark, lake, node)
+    opening = read_opening(lake, node)
     delivered = _delivered(spark, lake, node, progress, opening)
     fates = fates_of(node, held, progress)
     none = dict.fromkeys(FATES, 0)
@@ -130,7 +130,7 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progre
     for _ in range(ATTEMPTS):
         # The newest version first: what the stream commits after it shows in the progress, and is then not read.
         version = lakes.open_table(lake.state(name)).version
-        progress = read_progress(spark, lake, node)
+        progress = read_progress(lake, node)
         state = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
         unmoved = state is None or (
             state.version <= version and state.record["progress"]["batch"] == progress.batch
@@ -151,7 +151,7 @@ def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tu
     if not lakes.exists(path):
         return local_frame(spark, [], bound(spark, node).results), 0
     if not operator_of(node).appended:
-        base = base_of(spark, lake, node)
+        base = base_of(lake, node)
         return (base.read(spark), base.batch) if base.batch <= progress.batch else None
     version = lakes.open_table(path).version
     newest = lakes.last_commit(lakes.open_table(path), f"node/{name}")

@@ -69,7 +69,7 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
     cannot either: it no longer says how many records a window had.
     """
     told = isinstance(books.node, WindowedAggregate) and isinstance(books.node.window, TimeWindows)
-    if not told or not read_opening(spark, lake, books.node).is_at_the_beginning:
+    if not told or not read_opening(lake, books.node).is_at_the_beginning:
         return Diagnosis((), (), 0, ())
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()

@@ -141,8 +141,8 @@ class LogStream(SharedLog):
         """Nothing may be appended to a log that has lost what a node has read."""
         for reader in self.readers:
             with suppress(OtherDescriptionError):  # it is built anew from the log
-                progress = read_progress(self._spark, self._lake, reader.node)
-                require_log_reaches(self._spark, self._lake, reader.name, self.topic, progress)
+                progress = read_progress(self._lake, reader.node)
+                require_log_reaches(self._lake, reader.name, self.topic, progress)
 
     def due(self) -> bool:
         """Whether Kafka holds records that the log does not."""

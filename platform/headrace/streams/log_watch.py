@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 
-def log_version(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+def log_version(lake: Lake, topic: Topic) -> int:
     """The newest version of a topic's log; -1 if there is no log yet."""
     return lakes.open_table(lake.log(topic.name)).recent_version
 
@@ -35,7 +35,7 @@ def waiting_records(
         .where(F.col("kind").isin(RECORD, DEAD_LETTER))
         .count()
         for topic in topics
-        if (frontier := frontier_ms(spark, lake, topic))
+        if (frontier := frontier_ms(lake, topic))
     )
     return sum(counts)
 

@@ -92,7 +92,7 @@ class NodeStream(SwappableLoop):
         self.readers: list[NodeStream] = []  # of the same session: each is woken
         self._is_read = is_read
         self._turns = turns
-        self._watch = LogWatch(partial(log_version, spark, lake))
+        self._watch = LogWatch(partial(log_version, lake))
         self._look_at_all_at = 0.0
         self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
         self.records = 0
@@ -121,7 +121,7 @@ class NodeStream(SwappableLoop):
         else:
             self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
-                require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
+                require_log_reaches(self._lake, self.name, topic, self.runner.progress)
                 require_log_as_described(self._lake, self.name, topic)
             self.has_run = True
         self._upkeep.error = None
@@ -310,7 +310,7 @@ class NodeStream(SwappableLoop):
         """How far, in commit time, the node is behind the logs that it reads."""
         assert self.runner is not None
         upto_ms = self.runner.progress.upto_ms
-        frontiers = {t.name: frontier_ms(self._spark, self._lake, t, recent=True) for t in self.node.topics}
+        frontiers = {t.name: frontier_ms(self._lake, t, recent=True) for t in self.node.topics}
         return max(0, *(ms - upto_ms.get(name, 0) for name, ms in frontiers.items()))
 
     def lag_records(self) -> int | None:

@@ -67,4 +67,4 @@ class ReadingLoop(PausableLoop):
 
     def look_at_readers(self, *, is_read_by_name: bool) -> None:
         """See whether nodes of other pipelines can read it. In: is_read_by_name  whether any asks for that."""
-        self.can_be_told = is_read_by_name and can_be_read(self._spark, self._lake, self.node)
+        self.can_be_told = is_read_by_name and can_be_read(self._lake, self.node)

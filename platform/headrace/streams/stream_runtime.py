@@ -122,7 +122,7 @@ class StreamRuntime:
             )
             for node in nodes
         ]
-        self._spark, self._lake, self._clock, self._nodes = session, lake, clock, nodes
+        self._lake, self._clock, self._nodes = lake, clock, nodes
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
@@ -284,7 +284,7 @@ class StreamRuntime:
         return all(s.lag_records == 0 for s in statuses if s.kind == "log" and s.name not in elsewhere)
 
     def _written_ms(self, log: LogStream) -> int:
-        return log.committed_ms() if log.writes else frontier_ms(self._spark, self._lake, log.topic)
+        return log.committed_ms() if log.writes else frontier_ms(self._lake, log.topic)
 
     def _logs_written(self) -> Iterator[str]:
         """The paths of the logs that are written here."""
@@ -311,5 +311,5 @@ class StreamRuntime:
     def _may_have_logs(self, stream: NodeStream) -> bool:
         """Whether the node can be opened; also if storage does not answer, for opening it says why and is tried again."""
         topics = stream.node.topics
-        lowest, trouble = measured(lambda: min(log_version(self._spark, self._lake, each) for each in topics))
+        lowest, trouble = measured(lambda: min(log_version(self._lake, each) for each in topics))
         return trouble is not None or (lowest is not None and lowest >= 0)

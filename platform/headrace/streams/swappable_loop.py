@@ -110,7 +110,7 @@ class SwappableLoop(ReadingLoop):
         for uri in (self._lake.table(self.name), self._lake.state(self.name)):
             open_table(uri).schema_changed()
         try:
-            read_progress(self._spark, self._lake, self.node)
+            read_progress(self._lake, self.node)
         except OtherDescriptionError:
             return False
         return True

@@ -75,8 +75,6 @@ from headrace.writing.node_log_times import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
@@ -86,17 +84,17 @@ MOMENT = pa.timestamp("us", "UTC")
 GROUP_ROWS = 50_000
 
 
-def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
+def node_log(lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
     """The log of a node that others read, or once did; None: nobody has."""
-    return NodeLog(spark, lake, node) if is_read or lakes.exists(lake.log(output_name(node))) else None
+    return NodeLog(lake, node) if is_read or lakes.exists(lake.log(output_name(node))) else None
 
 
-def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
+def rewrite_node_log(lake: Lake, node: Node) -> bool:
     """Write the log of a node anew, once its tables were computed anew; nothing may write meanwhile.
 
     Out: False: nobody reads the node
     """
-    log = node_log(spark, lake, node, is_read=False)
+    log = node_log(lake, node, is_read=False)
     if log is not None:
         log.begin_anew()
     return log is not None
@@ -111,17 +109,17 @@ def log_reached_ms(lake: Lake, node: Node) -> int | None:
 class NodeLog:
     """Writes the log of one node. Exactly one may be open for a node; the caller holds the lease."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+    def __init__(self, lake: Lake, node: Node) -> None:
         """Open the log, creating it if need be.
 
         Raises: TerminalError when rows of the node's logs were cut off before others began to read it
         """
-        self._spark, self._lake, self._node, self._operator = spark, lake, node, operator_for(node)
+        self._lake, self._node, self._operator = lake, node, operator_for(node)
         self.topic = NodeOutput.of(node)
         self._uri = lake.log(self.topic.name)
         self._schema = arrow_schema(log_schema(self.topic))
         is_new = not lakes.exists(self._uri)
-        if is_new and not read_opening(spark, lake, node).is_at_the_beginning:
+        if is_new and not read_opening(lake, node).is_at_the_beginning:
             raise TerminalError(
                 f"Node '{node.required_name}': rows of its logs were cut off, so what it gave then is not known.",
                 hint="Let other nodes read a new node, under another name, that does the same.",
@@ -159,7 +157,7 @@ class NodeLog:
 
     def _until_cut(self) -> tuple[list[NewFile], Reached]:
         """Files with the part that the node's topics no longer lead to, and where the log stands after it."""
-        part = cut_part(self._spark, self._lake, self._node, self.reached)
+        part = cut_part(self._lake, self._node, self.reached)
         if part is None:
             return [], Reached()
         rows = self._rows(0, part.reached.ingested_at_ms)

@@ -23,8 +23,6 @@ from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_times import LogTimes, Reached
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
@@ -43,12 +41,12 @@ class CutPart:
     reached: Reached
 
 
-def cut_part(spark: SparkSession, lake: Lake, node: Node, now: Reached) -> CutPart | None:
+def cut_part(lake: Lake, node: Node, now: Reached) -> CutPart | None:
     """The part of a node's log that its topics no longer lead to; None: no rows of them were cut off.
 
     In: now  where the log stands
     """
-    opening = read_opening(spark, lake, node).progress
+    opening = read_opening(lake, node).progress
     if not opening.upto_ms:
         return None
     through_ms = min(opening.upto_ms.get(topic.name, 0) for topic in node.topics)

@@ -88,7 +88,7 @@ class NodeRunner:
         self._writer = f"node/{self.name}"
         self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
-        self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
+        self.progress = read_progress(lake, node)  # refuses another description before its columns do
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
         rows_of = lakes.appender_epoch(results)  # read before the state's epoch is taken (see `Bases`)
         skipping = kinds.state(tuple(SHARED.names))
@@ -98,10 +98,10 @@ class NodeRunner:
         self._results_writer: TableWriter | None = None
         if self.operator.appended:
             self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
-        self.progress = read_progress(spark, lake, node)
+        self.progress = read_progress(lake, node)
         require_state_reaches(results, results_writer(node), self.name, self.progress)
         self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
-        note_description(spark, lake, node)
+        note_description(lake, node)
         note_columns(lake, node, self._of)
         self._repeating = True
         # Changes of current results are there for sinks alone, until these have them.
@@ -113,11 +113,11 @@ class NodeRunner:
         self.state_bytes_read: int | None = (
             None  # by the last micro-batch; None: there was none since the start
         )
-        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator, rows_of)
+        self._bases = None if self.operator.appended else Bases(lake, self.operator, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
         one_task.settings(spark)
-        self.log = node_log(spark, lake, node, is_read=is_read) if self.operator.appended else None
+        self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
         self._tell_readers()
 
     def advance(self) -> bool:
@@ -159,14 +159,14 @@ class NodeRunner:
         uri = self._lake.log(topic.name)
         # The promise first: a commit may come in between, lies beyond it, and is not folded.
         promised_ms = read_promise(uri)
-        end_ms = frontier_ms(self._spark, self._lake, topic)
+        end_ms = frontier_ms(self._lake, topic)
         if end_ms > done_ms:  # the node rests, or stops at its bounds
             return first_commit_ms(uri, done_ms, end_ms) - 1
         return max(promised_ms, done_ms)
 
     def _settled(self, bounds: Mapping[str, int]) -> int:
         """Through this commit time all topics are settled, as far as this node reads them."""
-        settled = [settled_ms(self._spark, self._lake, topic) for topic in self.node.topics]
+        settled = [settled_ms(self._lake, topic) for topic in self.node.topics]
         return min([*settled, *bounds.values()])
 
     def _remember(self, found: Sequence[Unusable]) -> None:
@@ -315,7 +315,7 @@ class NodeRunner:
         topics, progress = self.node.topics, self.progress
         bounds = self._bounds()
         done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
-        ends = {topic.name: frontier_ms(self._spark, self._lake, topic, recent=True) for topic in topics}
+        ends = {topic.name: frontier_ms(self._lake, topic, recent=True) for topic in topics}
         frontiers = {name: max(done_ms[name], min(ms, bounds.get(name, ms))) for name, ms in ends.items()}
         if all(frontiers[name] <= ms for name, ms in done_ms.items()):
             return None

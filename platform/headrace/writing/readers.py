@@ -26,8 +26,6 @@ from headrace.nodes.topics import longest_wait_ms, nodes_below, ordered_topics, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
 
@@ -118,8 +116,8 @@ def _asked(said: dict[str, Any], reader: str) -> Asked:
     return Asked(said["longest_wait_ms"], waits, said["ordered"], (reader,))
 
 
-def can_be_read(spark: SparkSession, lake: Lake, node: Node) -> bool:
+def can_be_read(lake: Lake, node: Node) -> bool:
     """Whether others can read a node by its name: it gives rows for good, and its log tells all of them, or can yet."""
     if "refusal" in output_of(node):
         return False
-    return lakes.exists(lake.log(output_name(node))) or read_opening(spark, lake, node).is_at_the_beginning
+    return lakes.exists(lake.log(output_name(node))) or read_opening(lake, node).is_at_the_beginning
