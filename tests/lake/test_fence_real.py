@@ -29,10 +29,10 @@ from headrace.lake import (
     forget,
     open_table,
 )
+from headrace.lake.commit_file import no_hooks, properties
 from headrace.lake.fence import ForeignCommitError, UnknownOutcomeError
 from headrace.lake.history import last_commit
 from headrace.lake.small_files import read_bytes
-from headrace.lake.table import no_hooks, properties
 from tests.lake import fenced_process
 from tests.lake.fenced_process import SCHEMA, written
 

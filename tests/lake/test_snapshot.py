@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -31,7 +32,8 @@ from headrace.lake import (
 )
 from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.snapshot import DataFile, Snapshot
-from headrace.lake.storage import delta_uri
+from headrace.lake.storage import delta_uri, local_path
+from headrace.lake.table import STANDS_SECONDS
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())])
@@ -292,3 +294,32 @@ def test_a_commit_is_read_ahead_for_the_next_one(table: LakeTable) -> None:
     assert table.known_version == version
     assert appender.append([written(table, [(2, None, None)])], {}) == version + 1
     assert table.snapshot() == fresh(table)
+
+
+def test_a_process_does_not_miss_its_own_commits_after_those_of_others(table: LakeTable) -> None:
+    """Maintenance of another process takes a version: what follows of one's own is in the recent snapshot even so."""
+    own, others = TableWriter(table, APPENDER), TableWriter(LakeTable(table.uri), MAINTAINER)
+    own.append([written(table, [(1, None, "a")])], {"writer": "own"})
+    assert table.recent_snapshot() == fresh(table)
+    others.append([], {"writer": "others"})
+    for number in range(3):
+        own.append([written(table, [(number, None, "b")])], {"writer": "own"})
+        assert table.recent_snapshot() == fresh(table)
+
+
+def test_a_table_that_is_deleted_under_its_writer_is_noticed(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("headrace.lake.table.boot_seconds", lambda: now)
+    own = TableWriter(table, APPENDER)
+    own.append([written(table, [(1, None, "a")])], {"writer": "own"})
+    shutil.rmtree(local_path(table.uri))
+    for _ in range(12):
+        now += 1.6
+        try:
+            own.append([], {"writer": "own"})
+        except Exception:
+            break
+    left = [*(local_path(table.uri) / "_delta_log").glob("*.json")]
+    assert len(left) <= STANDS_SECONDS / 1.6 + 1, f"after {now - 1_000:.0f} s it still commits to nothing"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from headrace.lake.table import no_hooks, properties
+from headrace.lake.commit_file import no_hooks, properties
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -20,11 +20,17 @@ from headrace.lake.storage import is_local
 APART_MS = 5_000
 MEASURED_FOR_SECONDS = 60.0
 NAME = "checks/clock.json"
+BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 STEP_MS = 1_000  # object stores tell whole seconds
 
 
 class ClocksApartError(TransientError):
     """The clocks of two machines do not agree."""
+
+
+def boot_seconds() -> float:
+    """Seconds that pass while the machine sleeps, too, where the system has such a clock."""
+    return time.clock_gettime(BOOT_CLOCK)
 
 
 def ahead_ms(uri: str) -> int:

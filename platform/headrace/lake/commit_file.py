@@ -13,6 +13,8 @@ from headrace.lake import small_files
 from headrace.lake.fence import FENCE, MENDING
 
 if TYPE_CHECKING:
+    from deltalake import CommitProperties, PostCommitHookProperties
+
     from headrace.lake.data_file import NewFile
     from headrace.lake.snapshot import DataFile
 
@@ -160,3 +162,18 @@ def read_commit(table: str, version: int) -> CommitFile | None:
     if text is None:
         return None
     return CommitFile(table, version, [json.loads(line) for line in text.split("\n") if line])
+
+
+def properties(record: Mapping[str, Any]) -> CommitProperties:
+    """How delta-rs is to commit: with our record, and at the next version or not at all."""
+    from deltalake import CommitProperties
+
+    text = json.dumps(record, sort_keys=True)
+    return CommitProperties(custom_metadata={"userMetadata": text}, max_commit_retries=0)
+
+
+def no_hooks() -> PostCommitHookProperties:
+    """Nothing happens inside a commit beside the commit: checkpoints and clean-up have a time of their own."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.lake import small_files
-from headrace.lake.table import no_hooks, properties
+from headrace.lake.commit_file import no_hooks, properties
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -6,6 +6,7 @@ store no more often than one does.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import defaultdict
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 from headrace.lake import small_files
 from headrace.lake.storage import is_local
 
-FOLDER = "/notices/"
+FOLDER = "notices"
+WITHIN = re.compile(rf"(.*)/{FOLDER}/((?:paused|requests|readers)(?:/.*)?)")  # the lake's root, and the path
 LOCAL_SECONDS, STORE_SECONDS = (
     1.0,
     4.0,
@@ -38,14 +40,16 @@ def recent_names(folder: str) -> list[str]:
 
     Raises: as `small_files.names`; afterwards the listing before that stands, if there was one
     """
-    root, _, path = f"{folder}/".partition(FOLDER)
+    within = WITHIN.fullmatch(folder)
+    assert within is not None
+    root, path = within.groups()
     listing = _LISTINGS[root]
     with listing.lock:
         names = listing.names
         if names is None or time.monotonic() >= listing.due_at:
             listing.due_at = time.monotonic() + (LOCAL_SECONDS if is_local(root) else STORE_SECONDS)
-            listing.names = names = _by_folder(small_files.names_below(f"{root}{FOLDER}".rstrip("/")))
-        return [*names.get(path.rstrip("/"), ())]
+            listing.names = names = _by_folder(small_files.names_below(f"{root}/{FOLDER}"))
+        return [*names.get(path, ())]
 
 
 def _by_folder(paths: Sequence[str]) -> dict[str, Sequence[str]]:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lake import small_files
+from headrace.lake.clocks import boot_seconds
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 from headrace.lake.data_file import time_text
 
@@ -122,15 +123,21 @@ class IncrementalSnapshot:
         While a process commits to a table, others seldom do. The fence judges at the next commit what came in between.
         """
         known = self._snapshot
-        is_own = time.monotonic() - self._own_at < seconds
+        is_own = boot_seconds() - self._own_at < seconds
         return known if known is not None and is_own else self.now()
 
-    def take(self, commit: CommitFile) -> None:
-        """Follow a commit that was just made in this process, without a request."""
+    def lost_track(self) -> None:
+        """This process has committed, or may have, and the snapshot does not show it: whoever asks next looks."""
+        self._own_at = -math.inf
+
+    def take(self, commit: CommitFile, at: float) -> None:
+        """Follow a commit that was just made in this process, without a request. In: at  before it, by `boot_seconds`."""
         with self._lock:
-            if self._snapshot is not None and self._snapshot.version == commit.version - 1:
-                self._snapshot = self._followed(self._snapshot, commit)
-                self._own_at = time.monotonic()
+            known = self._snapshot
+            if known is not None and known.version == commit.version - 1:
+                self._snapshot, self._own_at = self._followed(known, commit), at
+            elif known is None or known.version < commit.version:  # others have committed before it
+                self.lost_track()
 
     def _followed(self, before: Snapshot, found: CommitFile) -> Snapshot:
         """The version after a commit. In: before  the version that it follows."""

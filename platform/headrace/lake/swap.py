@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.alter import set_property
+from headrace.lake.commit_file import no_hooks, properties
 from headrace.lake.fence import FencedError
 from headrace.lake.snapshot import stats_json
-from headrace.lake.table import no_hooks, properties
 from headrace.lake.tables import open_table
 
 if TYPE_CHECKING:

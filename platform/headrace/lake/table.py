@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from headrace.lake import small_files
+from headrace.lake.clocks import boot_seconds
 from headrace.lake.commit_file import (
     Change,
     CommitFile,
     append_actions,
     commit_uri,
+    no_hooks,
+    properties,
     put_commit,
     read_commit,
 )
@@ -32,14 +35,15 @@ from headrace.lake.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnap
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+    from deltalake import DeltaTable
 
     from headrace.lake.writer import TableWriter
 
 T = TypeVar("T")
 UPKEEP_SECONDS = 60.0  # after its last commit a process knows well enough what upkeep is due
 AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
-STANDS_SECONDS = 10.0  # between looks whether the version stands that a commit follows
+# Between looks whether the versions stand that a commit follows; and after which a look says nothing of the next one.
+STANDS_SECONDS, SEEN_SECONDS = 10.0, 120.0
 AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
 # Commits between two checkpoints. Who opens the table reads each commit after the newest one; a checkpoint costs more the
 # more files it names.
@@ -63,7 +67,10 @@ class LakeTable:
         self._schema: pa.Schema | None = None
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.maintaining`
         self._checkpointed = -1
-        self._stood_at = -math.inf  # by the monotonic clock: when the newest version was seen to stand
+        self._stood, self._stood_at = (
+            0,
+            -math.inf,
+        )  # a version that was seen to stand, and when by `boot_seconds`
         self._is_plain: bool | None = (
             None  # None: the protocol has not been looked at since it may have changed
         )
@@ -192,16 +199,19 @@ class LakeTable:
 
     def _put_plain(self, commit: CommitFile) -> None:
         """A commit follows another, or the table would have a gap: somebody may have deleted it, or made it anew."""
-        before = commit_uri(self.uri, commit.version - 1)
-        if time.monotonic() - self._stood_at > STANDS_SECONDS and not small_files.exists(before):
-            self.forget()
-            raise VersionTakenError(
-                f"{self.uri}: version {commit.version - 1}, which a commit was to follow, is gone."
-            )
+        now = boot_seconds()
+        if (silent := now - self._stood_at) > STANDS_SECONDS:
+            # The version of the last look: those since may be of this process. After a longer time it may be cleaned away.
+            looked = self._stood if silent < SEEN_SECONDS else commit.version - 1
+            if not small_files.exists(commit_uri(self.uri, looked)):
+                self.forget()
+                raise VersionTakenError(
+                    f"{self.uri}: version {looked}, which a commit was to follow, is gone."
+                )
+            self._stood, self._stood_at = commit.version - 1, now
         if not put_commit(commit):
             raise VersionTakenError(f"{self.uri}: version {commit.version} is taken.")
-        self._stood_at = time.monotonic()
-        self._snapshot.take(commit)
+        self._snapshot.take(commit, now)
 
     def _takes_plain_commits(self, version: int) -> bool:
         """Whether a commit file of ours is all that the table needs, as of a version; else delta-rs commits."""
@@ -231,6 +241,7 @@ class LakeTable:
             commit_properties=properties(record),
             post_commithook_properties=no_hooks(),
         )
+        self._snapshot.lost_track()
 
     def _look_ahead(self) -> None:
         """Read a commit that was just made, so that the next commit finds it read. That one meets any error again."""
@@ -259,7 +270,10 @@ class LakeTable:
         Raises: VersionTakenError if the table has moved on
         """
         with self._lock:
-            return work(self._handle_at(version))
+            try:
+                return work(self._handle_at(version))
+            finally:
+                self._snapshot.lost_track()
 
     def checkpoint(self) -> int:
         """Write Delta's checkpoint of the newest version; others may commit meanwhile.
@@ -326,21 +340,6 @@ def _let_threads_end() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith(AHEAD):
             thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def properties(record: Mapping[str, Any]) -> CommitProperties:
-    """How delta-rs is to commit: with our record, and at the next version or not at all."""
-    from deltalake import CommitProperties
-
-    text = json.dumps(record, sort_keys=True)
-    return CommitProperties(custom_metadata={"userMetadata": text}, max_commit_retries=0)
-
-
-def no_hooks() -> PostCommitHookProperties:
-    """Nothing happens inside a commit beside the commit: checkpoints and clean-up have a time of their own."""
-    from deltalake import PostCommitHookProperties
-
-    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def last_checkpoint(uri: str) -> int:

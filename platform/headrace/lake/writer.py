@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.lake.clocks import boot_seconds
 from headrace.lake.commit_file import Change, commit_uri
 from headrace.lake.epochs import known_epochs, newest_fenced
 from headrace.lake.fence import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 OVERTAKEN_MAX = 20  # times that a command of delta-rs is worked out again
 GIVES_WAY_SECONDS = 0.02  # a maintainer that lost a version leaves the next one to the appender
 LONG_SECONDS = 120.0  # a commit that stood longer ago may be cleaned away by now (see `headrace.lake.kinds`)
-BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class OvertakenError(TransientError):
@@ -89,7 +88,7 @@ class TableWriter:
         self._fence = Fence(role, 0)
         self._judged = -1  # through this version every commit is known
         self._looked_at = (
-            _clock()
+            boot_seconds()
         )  # at that time the version after the last one judged was free, or had a commit file
         self._unsure = False  # an earlier attempt may still arrive
         for tries in range(TRIES_MAX):
@@ -101,7 +100,7 @@ class TableWriter:
                     raise
 
     def _take(self, carries: Sequence[str]) -> None:
-        role, self._looked_at = self._fence.role, _clock()
+        role, self._looked_at = self._fence.role, boot_seconds()
         self._judged, epochs = known_epochs(self._table, mends=self._mends)
         self._fence = Fence(role, epochs.get(role, 0) + 1, epochs, taken=False)
         mending = {MENDING: True} if self._mends else {}
@@ -184,7 +183,7 @@ class TableWriter:
                     pass
                 version, token = self._judged, _token()
                 whole = {**self._told(record), FENCE: self._fence.entry(token)}
-                was_unsure, self._unsure, began = self._unsure, True, _clock()
+                was_unsure, self._unsure, began = self._unsure, True, boot_seconds()
                 error: Exception | None = None
                 try:
                     self._table.with_handle_at(version, partial(work, whole))
@@ -217,7 +216,7 @@ class TableWriter:
         record: Mapping[str, Any],
         may_pass: Callable[[CommitFile], bool] = lambda found: True,
     ) -> int:
-        store, began = _Store(self._table, change, self._give_way, self._look), _clock()
+        store, began = _Store(self._table, change, self._give_way, self._look), boot_seconds()
         self._unsure = True
         try:
             version, self._fence = commit(store, self._fence, self._judged + 1, record, may_pass=may_pass)
@@ -233,7 +232,7 @@ class TableWriter:
         After a very long pause inside an attempt, the version may have been taken and cleaned away meanwhile. Then the
         store accepts a second commit file of that version, which no reader looks at.
         """
-        if _clock() - self._looked_at > LONG_SECONDS and last_checkpoint(self._table.uri) >= version:
+        if boot_seconds() - self._looked_at > LONG_SECONDS and last_checkpoint(self._table.uri) >= version:
             self._table.forget()
             raise UnknownOutcomeError(
                 f"{self._table.uri}: version {version} was committed after so long that its history may be gone.",
@@ -243,7 +242,7 @@ class TableWriter:
 
     def _follow(self) -> None:
         """Judge the commits that this process knows of, so that none of them costs an attempt."""
-        now = _clock()
+        now = boot_seconds()
         is_long = now - self._looked_at > LONG_SECONDS
         newest = self._table.version if is_long else self._table.known_version
         while self._judged < newest:
@@ -314,8 +313,3 @@ def _removes(found: CommitFile, wanted: Mapping[str, DataFile]) -> bool:
 
 def _token() -> str:
     return uuid4().hex
-
-
-def _clock() -> float:
-    """Seconds that pass while the machine sleeps, too, where the system has such a clock."""
-    return time.clock_gettime(BOOT_CLOCK)

@@ -334,12 +334,11 @@ class Sequencer:
         records: WrittenRecords = NOTHING,
     ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
-        if after.is_newly_complete:
-            files = [*files, *self._decided(CONTROL, completion(after), after.ingested_at_ms)]
-            after = after.completed()
-        previous = self.state.next_offsets
-        said = CommitRow(after, previous, records.records)
+        completes = completion(after) if after.is_newly_complete else {}
+        after = after.completed() if completes else after
+        said = CommitRow(after, self.state.next_offsets, records.records)
         row = write_commit_row(self._path, self._schema, self.topic.name, said, records.open)
+        files = [*files, *self._decided(CONTROL, completes, after.ingested_at_ms)]
         entry = self._guard_store.entry(guard)
         record = {"writer": self._writer, "ingested_at_ms": after.ingested_at_ms, "after": after.to_json()}
         self.sound = False

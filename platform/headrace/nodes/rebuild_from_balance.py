@@ -131,22 +131,34 @@ def _others(rules: Mapping[str, Any], inputs: Collection[str]) -> dict[str, Any]
     return {name: of for name, of in rules.items() if name != AGGREGATES} | {BRANCHES: branches}
 
 
-def _steps(branch: Mapping[str, Any], inputs: Collection[str]) -> tuple[list[Any], dict[str, str]]:
-    """The steps of a branch but the last ones, which compute inputs of aggregates; and the SQL of these inputs."""
-    steps, computed = [*branch[STEPS]], dict[str, str]()
+def _steps(branch: Mapping[str, Any], inputs: Collection[str]) -> tuple[list[Any], list[tuple[str, str]]]:
+    """The steps of a branch but the last ones, which compute inputs of aggregates; and these, as names and SQL.
+
+    No name, whatever its case, stands twice among the last ones.
+    """
+    steps, computed, names = [*branch[STEPS]], list[tuple[str, str]](), set[str]()
     while steps and steps[-1]["step"] == COMPUTES and steps[-1]["name"] in inputs:
-        step = steps.pop()
-        computed[step["name"]] = step["expression"]
+        name = steps[-1]["name"]
+        if name.lower() in names:
+            break
+        computed.insert(0, (name, steps.pop()["expression"]))
+        names.add(name.lower())
     return steps, computed
 
 
-def _computes_part(before: Mapping[str, str], after: Mapping[str, str], rules: Mapping[str, Any]) -> bool:
-    """Whether some inputs are computed as before, and nothing reads another one: the topic may have a column of its name."""
-    if not after.items() <= before.items():
+def _computes_part(
+    before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]], rules: Mapping[str, Any]
+) -> bool:
+    """Whether inputs are computed as before and in that order, and nothing reads one that is left out.
+
+    The topic may have a column of its name.
+    """
+    rest = iter(before)
+    if not all(step in rest for step in after):
         return False
     text = json.dumps({**rules, BRANCHES: [{**each, READ: None} for each in rules.get(BRANCHES, ())]})
-    gone = before.keys() - after.keys()
-    return not any(re.search(rf"\W{re.escape(name)}\W", text) for name in gone)
+    gone = {name for name, _ in before} - {name for name, _ in after}
+    return not any(re.search(rf"\W{re.escape(name)}\W", text, re.IGNORECASE) for name in gone)
 
 
 def _read(branch: Mapping[str, Any]) -> set[tuple[str, str]]:

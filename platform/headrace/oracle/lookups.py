@@ -123,7 +123,7 @@ def _released_at(node: Lookup, record: Row, times: Sequence[tuple[int, int]]) ->
 def _due(node: Lookup, record: Row) -> int:
     """The stream time that has to be passed before a record is released."""
     deadline_ms = record.time_ms + node.grace_ms
-    return deadline_ms if record.stream_ms is None else max(deadline_ms, record.stream_ms - 1)
+    return deadline_ms if record.stream_ms is None else max(deadline_ms, record.stream_ms)
 
 
 def _in_time(node: Lookup, version: Row, record: Row, complete_ms: int) -> bool:

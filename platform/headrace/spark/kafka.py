@@ -73,16 +73,16 @@ class KafkaTopic:
         """A described topic, reached by its own settings before the others."""
         return cls(topic.name, settings.of(topic.options))
 
-    def partitions(self) -> list[int]:
+    def partitions(self, *, patience_seconds: int = 0) -> list[int]:
         """Its partitions.
 
-        Raises: BrokerUnreachableError; TerminalError when the broker has no such topic, and has none a few seconds later:
-                a broker that has just started, or a topic that has just been created, takes a moment.
+        In:     patience_seconds  a broker that has just started, or a topic that has just been created, takes a moment
+        Raises: BrokerUnreachableError; TerminalError when the broker has no such topic
         """
-        for _ in range(TIMEOUT_SECONDS):
+        for left in range(patience_seconds, -1, -1):
             if known := self._partitions():
                 return known
-            time.sleep(1)
+            time.sleep(min(left, 1))
         raise TerminalError(
             f"Topic '{self.name}' does not exist on {self.settings.bootstrap_servers}.",
             hint="Create it, or correct the topic's name or the broker's address.",

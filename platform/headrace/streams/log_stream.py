@@ -52,6 +52,7 @@ logger = structlog.get_logger(__name__)
 # node would be idle while the log reads, and the log while the node folds.
 RECORDS_PER_TRIGGER = 500_000
 MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
+TOPIC_SECONDS = 5  # for which a log waits for a topic that its broker does not know
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 
 
@@ -101,7 +102,8 @@ class LogStream(SharedLog):
     def open(self) -> None:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         require_one_description(self._lake, self.topic, self._names, self._clock)
-        partitions, topic_id = self._kafka.partitions(), self._kafka.topic_id()
+        partitions = self._kafka.partitions(patience_seconds=TOPIC_SECONDS)
+        topic_id = self._kafka.topic_id()
         self.require_known(self._lake.log(self.name), topic_id)
         lease = take_lease(
             self._spark,

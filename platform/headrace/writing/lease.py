@@ -1,7 +1,8 @@
 """Leases: one writer for each log and node, and a second one is told who the first is.
 
 A lease is a file `<epoch>.claim.json`, created only if it does not exist. The process that creates the next epoch holds the
-lease. A holder that was overtaken notices before its next commit of a log, or before the next outputs of a node, and stops.
+lease. A holder that was overtaken notices before a commit of a log, or before outputs of a node, and stops; it asks at most
+five times between two renewals. The fence stops what it commits before that.
 A background thread renews the lease every 10 s, also while there is nothing to commit. On one machine a process holds its
 lease for as long as it lives, whatever the clock says: nobody overtakes a process that is only slow. The lease of a killed
 process is free as soon as its JVM has also ended, because the JVM may still be committing. A lease from another machine is

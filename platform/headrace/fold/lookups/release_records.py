@@ -141,11 +141,11 @@ class ReleaseRecords(Step):
 
 
 def due_times(records: pa.Table, grace_ms: int) -> pa.Array:
-    """When each record is due: after its event time and grace; and not before the node's time has reached its own.
+    """When each record is due: after its event time and grace; and not before the node's time has passed its own.
 
     Law: it follows from the record's row. A row of a commit after the release has a stream time beyond it (L4).
     """
-    own_ms = int64(records[STREAM], LOWEST + 1) - 1
+    own_ms = int64(records[STREAM], LOWEST)
     return pa.array(np.maximum(int64(records[EVENT]) + grace_ms, own_ms))
 
 

@@ -35,7 +35,7 @@ def join_runs(items: Items, *, gap_ms: int, wait_ms: int) -> np.ndarray:
     first = begins(items.group)
     reached = before(first, running_max(first, items.end_ms), NO_TIME)
     falls = in_falling_groups(first, items.before_ms)
-    closed = (reached + wait_ms <= items.before_ms) & ~falls
+    closed = reached + wait_ms <= lowest_from_here(first, items.before_ms, falls)
     stretch = numbered(first | closed)
     boundary = first | closed | (items.start_ms > reached + gap_ms)
     session = numbered(boundary)
@@ -45,6 +45,18 @@ def join_runs(items: Items, *, gap_ms: int, wait_ms: int) -> np.ndarray:
     if len(odd):
         _fold_odd_stretches(items, stretch, odd, found, gap_ms, wait_ms)
     return found
+
+
+def lowest_from_here(first: np.ndarray, before_ms: np.ndarray, falls: np.ndarray) -> np.ndarray:
+    """The lowest of each item and all later ones of its group.
+
+    In: first  marks where a group begins; `falls` the items of groups along which it falls
+    """
+    if not falls.any():
+        return before_ms
+    last = np.append(first[1:], True)
+    lowest: np.ndarray = running_min(last[::-1], before_ms[::-1])[::-1]
+    return lowest
 
 
 def in_falling_groups(first: np.ndarray, before_ms: np.ndarray) -> np.ndarray:
