@@ -26,7 +26,7 @@ WRONG_MAX = 3000  # schedules within which each wrong step has to break a law
 @pytest.fixture(autouse=True)
 def _time_and_store_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "sleep", lambda seconds: World.newest.wait(seconds))
-    monkeypatch.setattr(writer, "_clock", lambda: World.newest.now)
+    monkeypatch.setattr(writer, "boot_seconds", lambda: World.newest.now)
     monkeypatch.setattr(writer, "last_checkpoint", lambda uri: World.newest.checkpoint)
     monkeypatch.setattr(writer, "LONG_SECONDS", LONG)
 
