@@ -115,7 +115,8 @@ def node_of(topic: str, form: str) -> Node:
         idle_timeout=None,
         replay_guard=hr.ReplayGuard(mode="exact"),
     )
-    counts = readings.group_by("k", "n").aggregate(rows=hr.count(), latest=hr.last("l"), longest=hr.max("s"))
+    last = hr.last("l" if "l" in FORMATS[form].columns else "s")
+    counts = readings.group_by("k", "n").aggregate(rows=hr.count(), latest=last, longest=hr.max("s"))
     return counts.named(f"fuzzed_{form}")
 
 

@@ -38,9 +38,9 @@ class StateSource:
     files: Mapping[str, DataFile] = field(default_factory=dict)
 
     @classmethod
-    def committed(cls, table: LakeTable) -> StateSource:
-        """The files that the newest version of a node's state names."""
-        return cls(table.uri, table.recent_snapshot().files)
+    def committed(cls, table: LakeTable, *, recent: bool = False) -> StateSource:
+        """The files that the newest version of a node's state names. In: recent  see `LakeTable.recent_snapshot`."""
+        return cls(table.uri, (table.recent_snapshot() if recent else table.snapshot()).files)
 
     def of(self, table: str, hashes: Bounds = ALL_HASHES) -> StateSource:
         """The files that may have rows of a state table whose hash is within bounds."""

@@ -129,7 +129,7 @@ class NodeRunner:
             return False
         progress, upto_ms = self.progress, plan["upto_ms"]
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
-        source = StateSource.committed(self._state)
+        source = StateSource.committed(self._state, recent=True)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         try:
             found = self.operator.fold(
