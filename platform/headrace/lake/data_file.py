@@ -208,7 +208,8 @@ class Sink:
         self._file.write(data)
         self._size += len(data)
         if self._small is not None:
-            self._small = [*self._small, bytes(data)] if self._size <= SMALL_BYTES else None
+            self._small.append(bytes(data))
+            self._small = self._small if self._size <= SMALL_BYTES else None
         return len(data)
 
     def tell(self) -> int:

@@ -18,10 +18,8 @@ from headrace.lake.storage import is_local
 
 FOLDER = "notices"
 WITHIN = re.compile(rf"(.*)/{FOLDER}/((?:paused|requests|readers)(?:/.*)?)")  # the lake's root, and the path
-LOCAL_SECONDS, STORE_SECONDS = (
-    1.0,
-    4.0,
-)  # for which a listing counts as recent; of an object store each one is paid for
+# For these a listing counts as recent. Each one of an object store is paid for.
+LOCAL_SECONDS, STORE_SECONDS = 1.0, 4.0
 Names = Callable[[str], list[str]]  # the names directly below a folder, sorted
 
 

@@ -127,7 +127,7 @@ class IncrementalSnapshot:
         return known if known is not None and is_own else self.now()
 
     def lost_track(self) -> None:
-        """This process has committed, or may have, and the snapshot does not show it: whoever asks next looks."""
+        """Look at the next question: this process may have committed what the snapshot does not show."""
         self._own_at = -math.inf
 
     def take(self, commit: CommitFile, at: float) -> None:

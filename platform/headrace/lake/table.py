@@ -45,8 +45,8 @@ AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
 # Between looks whether the versions stand that a commit follows; and after which a look says nothing of the next one.
 STANDS_SECONDS, SEEN_SECONDS = 10.0, 120.0
 AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
-# Commits between two checkpoints. Who opens the table reads each commit after the newest one; a checkpoint costs more the
-# more files it names.
+# Commits between two checkpoints. A reader that opens the table reads each commit after the newest one. A checkpoint that
+# names more files costs more.
 CHECKPOINT_EVERY, FILES_A_COMMIT = 60, 1_000
 
 

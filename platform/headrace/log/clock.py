@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+from headrace.lake.clocks import BOOT_CLOCK
 
 
 class Clock(Protocol):
@@ -29,7 +29,7 @@ class SystemClock:
 
     def steady_ms(self) -> int:
         """The time since the machine started, sleep included where the system counts it."""
-        return time.clock_gettime_ns(STEADY) // 1_000_000
+        return time.clock_gettime_ns(BOOT_CLOCK) // 1_000_000
 
 
 class ManualClock:

@@ -66,8 +66,8 @@ def write_rows(
     file = file or DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
     try:
         file.write(columns, number, group_rows)
-        none = {name: pa.nulls(number, schema.field(name).type) for name in SKIPPING}
-        file.bound_numbers({name: columns.get(name, none[name]) for name in SKIPPING})
+        absent = {n: pa.nulls(number, schema.field(n).type) for n in SKIPPING if n not in columns}
+        file.bound_numbers(absent | {name: columns[name] for name in SKIPPING if name in columns})
         file.bound_by("kind", kind, kind)
         report = file.close()
     except BaseException:

@@ -65,7 +65,10 @@ class RecordTask:
         """
         workers.settle()
         report, file = self.sequence(batches)
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps({**report, "file": file.close()})]})
+        if report["asked"]:
+            file.remove()
+        written = None if report["asked"] else file.close()
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps({**report, "file": written})]})
 
     def sequence(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, Any], DataFileWriter]:
         """The same in the process that calls this: the report, and the file, which is still open.

@@ -24,9 +24,8 @@ import structlog
 
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lake.clocks import APART_MS, holder_is_ahead, require_clocks
+from headrace.lake.clocks import APART_MS, boot_seconds, holder_is_ahead, require_clocks
 from headrace.lake.format import require_format
-from headrace.log.clock import STEADY
 from headrace.settings.streams import StreamSettings
 from headrace.spark.jvm import java_class
 from headrace.writing.processes import born, is_gone, process_space, runs
@@ -106,10 +105,7 @@ class Lease:
 
         Raises: as `check`
         """
-        if (
-            self._released.is_set()
-            or time.clock_gettime(STEADY) - self._asked_at > self.renewed_every_ms / 5_000
-        ):
+        if self._released.is_set() or boot_seconds() - self._asked_at > self.renewed_every_ms / 5_000:
             self.check()
 
     def check(self) -> None:
@@ -120,7 +116,7 @@ class Lease:
         with self._writing:
             # Most checks ask for one file, the claim of the next epoch. Two epochs later that file is deleted again, so each
             # renewal lists the folder. The time is read first: a process that is paused after that lists the folder again.
-            asked_at, now_ms = time.clock_gettime(STEADY), self.clock.now_ms()
+            asked_at, now_ms = boot_seconds(), self.clock.now_ms()
             is_due = now_ms - self.renewed_ms >= self.renewed_every_ms
             newest = _newest_epoch(self.folder) if is_due else self._next_epoch()
             if newest != self.epoch or self._released.is_set():
