@@ -56,9 +56,9 @@ silent_devices = (
 def test_a_reading_counts_for_the_room_of_its_time_and_silence_is_told(spark: SparkSession) -> None:
     driver = TestDriver([room_temperatures, silent_devices], spark)
 
-    def install(device: str, minute: int, room: str) -> None:
+    def install(device: str, minute: float, room: str) -> None:
         value = {"site": "north", "room": room, "installed_at": "2026-01-01T00:00:00Z"}
-        driver.pipe("devices", key=device, value=value, timestamp_ms=minute * MINUTE)
+        driver.pipe("devices", key=device, value=value, timestamp_ms=round(minute * MINUTE))
 
     def measure(device: str | None, minute: float, temperature: float, percent: int | None = 80) -> None:
         battery = None if percent is None else {"percent": percent, "volts": 3.1}
@@ -83,6 +83,9 @@ def test_a_reading_counts_for_the_room_of_its_time_and_silence_is_told(spark: Sp
         install("d9", minute, "nowhere")
         driver.cut()
     measure("d2", 3, 25.0)  # within the day of history, and late for its window
+    driver.cut()
+    measure("d1", 12.5, 30.0)  # stream time moves on, so the late reading leaves its lookup
+    install("d9", 12.5, "nowhere")
     driver.cut()
 
     rows = driver.read("room_temperatures").where("unix_millis(window_start) = 0").orderBy("mean").collect()
