@@ -12,7 +12,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.fence import FencedError
-from headrace.lifecycle import read_kafka_again, repair
+from headrace.lifecycle import lost_commits
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.rewrite_log import rewrite_log
@@ -124,6 +124,35 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
     assert all(verdict.equal for verdict in Backfill(session, lake, COUNTS).run())
 
 
+@pytest.mark.parametrize("broken_off", ["_put_back", "_mended"])
+def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
+    session: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str
+) -> None:
+    """Before, a commit that was back told nobody any more that the nodes had read past it."""
+    log, before, nodes = lake.log("readings"), log_rows(session, lake), tables(session, lake)
+    theirs = versions(log, LOG)
+    for number in (1, 3):
+        overwrite(log, theirs[number])
+    call, calls = getattr(Repair, broken_off), iter(range(9))
+
+    def once(*given: object) -> object:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        return call(*given)
+
+    monkeypatch.setattr(Repair, broken_off, once)
+    with pytest.raises(KeyboardInterrupt):
+        repaired(session, lake)
+    monkeypatch.setattr(Repair, broken_off, call)
+    with pytest.raises(TerminalError, match="repair of the log of 'readings' was broken off"):
+        require_log_reaches(lake, "totals", READINGS, line.runner.progress)
+    done = repaired(session, lake)
+    assert "totals: its tables were computed again from the log." in done
+    assert (log_rows(session, lake), tables(session, lake)) == (before, nodes)
+    require_log_reaches(lake, "totals", READINGS, line.runner.progress)
+    assert repaired(session, lake) == []
+
+
 def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(
     session: SparkSession, lake: Lake, line: Line
 ) -> None:
@@ -186,46 +215,6 @@ def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
     assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows + 1
 
 
-GUARDED = replace(READINGS, name="guarded", replay_guard=hr.ReplayGuard())
-
-
-def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
-    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lost commit held a new position and a replay; a later commit replays both."""
-    node = GUARDED.group_by().aggregate(n=hr.count()).named("guarded_totals")
-    line = Line(session, lake, node)
-    chains = [[3, 4], [5, 4], [4, 5, 6]]
-    sent = []
-    for positions in chains:
-        for position in positions:
-            chain = {"source-chain": f'[["root", 0, {position}], ["mid", 0, {position}]]'}
-            line._piped.add("s1", '{"sensor_id": "s1", "value": 1.0}', 1_714_564_800_000 + position, 0, chain)
-        raw = line._piped.take(session)
-        assert raw is not None
-        sent.append(raw)
-        line.sequencer.append(raw, in_order=True)
-        line.clock.set(line.clock.now_ms() + 1_000)
-    line.fold()
-    log = lake.log("guarded")
-    columns = ("offset", "timestamp", "stream_time", "root_offset", "replay", "ingested_at")
-    rows = sorted(map(str, read(session, log).where("offset IS NOT NULL").select(*columns).collect()))
-    overwrite(log, versions(log, "log/guarded")[1])
-    remove_strays(log)
-    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
-    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    for module in (repair, read_kafka_again):
-        monkeypatch.setattr(module, "read_offsets", lambda *_: sent[1])
-    work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
-    assert "2 records read from Kafka" in str(next(iter([*work.run()])))
-    found = read(session, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()
-    assert sorted(map(str, found)) == sorted(text.rpartition(", ingested_at")[0] + ")" for text in rows)
-    assert [
-        row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
-    ] == [False, True]
-    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
-
-
 def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
     session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,11 +241,11 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
         lakes.TableWriter(lakes.open_table(log), lakes.MAINTAINER)
         return sent[1]
 
-    monkeypatch.setattr(repair, "read_offsets", taken_over)
+    monkeypatch.setattr(lost_commits, "read_offsets", taken_over)
     with pytest.raises(FencedError):
         [*work.run()]
     remove_strays(log)
-    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
     assert "1 record read from Kafka." in str(next(iter([*work.run()])))
     ((at_ms, said),) = control_rows(read(session, log), COMPLETE)
     (row,) = read(session, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
@@ -321,7 +310,7 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
     )
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
     later = replace(wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT")
     done = [*Repair(session, lake, [], later, KafkaSettings(bootstrap_servers="localhost:1")).run()]
     assert ("from files that no version named" in str(done[0])) == stray

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.lifecycle import read_kafka_again, repair
+from headrace.lifecycle import lost_commits, read_kafka_again
 from headrace.lifecycle.repair import Repair
+from headrace.observe.views import Views
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
@@ -87,7 +88,7 @@ class LostCommit:
         remove_strays(log)
         monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
         monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-        monkeypatch.setattr(repair, "read_offsets", read_offsets)
+        monkeypatch.setattr(lost_commits, "read_offsets", read_offsets)
         monkeypatch.setattr(read_kafka_again, "read_offsets", read_offsets)
         settings = KafkaSettings(bootstrap_servers="localhost:1")
         list(Repair(self._spark, self._lake, [self.node], self._topic, settings).run())
@@ -121,3 +122,50 @@ def test_outputs_of_which_kafka_has_only_a_part_are_not_numbered(
     lost = LostCommit(spark, lake, hr.ReplayGuard(ordinals="order"), CUT_OUTPUTS)
     with pytest.raises(TerminalError, match="no longer has all outputs of the last input"):
         lost.repair(monkeypatch, gone="offset = 1")
+
+
+GUARDED = hr.Topic(
+    "guarded",
+    key="sensor_id STRING",
+    value="sensor_id STRING, value DOUBLE",
+    idle_timeout=None,
+    replay_guard=hr.ReplayGuard(),
+)
+
+
+def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lost commit held a new position and a replay; a later commit replays both."""
+    session = pipeline_session(spark, interpreted=True)
+    node = GUARDED.group_by().aggregate(n=hr.count()).named("guarded_totals")
+    line = Line(session, lake, node)
+    chains = [[3, 4], [5, 4], [4, 5, 6]]
+    sent = []
+    for positions in chains:
+        for position in positions:
+            chain = {"source-chain": f'[["root", 0, {position}], ["mid", 0, {position}]]'}
+            line._piped.add("s1", '{"sensor_id": "s1", "value": 1.0}', 1_714_564_800_000 + position, 0, chain)
+        raw = line._piped.take(session)
+        assert raw is not None
+        sent.append(raw)
+        line.sequencer.append(raw, in_order=True)
+        line.clock.set(line.clock.now_ms() + 1_000)
+    line.fold()
+    log = lake.log("guarded")
+    columns = ("offset", "timestamp", "stream_time", "root_offset", "replay", "ingested_at")
+    rows = sorted(map(str, read(session, log).where("offset IS NOT NULL").select(*columns).collect()))
+    overwrite(log, versions(log, "log/guarded")[1])
+    remove_strays(log)
+    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
+    for module in (lost_commits, read_kafka_again):
+        monkeypatch.setattr(module, "read_offsets", lambda *_: sent[1])
+    work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
+    assert "2 records read from Kafka" in str(next(iter([*work.run()])))
+    found = read(session, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()
+    assert sorted(map(str, found)) == sorted(text.rpartition(", ingested_at")[0] + ")" for text in rows)
+    assert [
+        row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
+    ] == [False, True]
+    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]

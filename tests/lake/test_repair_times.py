@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.repair import _commit_times
+from headrace.lifecycle.lost_commits import _commit_times
 from headrace.log.chain import Gap
 from headrace.log.commit_row import CommitRow
 from headrace.sequence.formats import RecordFormat

@@ -42,6 +42,22 @@ def files_between(uri: str, after_ms: int, through_ms: int) -> dict[str, DataFil
     return snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
 
 
+def first_ms_between(uri: str, after_ms: int, through_ms: int) -> int:
+    """The first commit time of a log after one and through another; `through_ms` if there is none.
+
+    A file tells it by its bounds. Only a file with commits of before, too, as a merge leaves it, is read.
+    """
+    first_us, files = through_ms * 1_000, files_between(uri, after_ms, through_ms)
+    for name, file in files.items():
+        lowest_us = file.lowest.get(INGESTED_AT)
+        if isinstance(lowest_us, int) and lowest_us > after_ms * 1_000 + 999:
+            first_us = min(first_us, lowest_us)
+        else:
+            part = LogSlice(uri, {name: file.size}, after_ms, through_ms)
+            first_us = min([first_us, *part.times_us()])
+    return first_us // 1_000
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where the log has a column.
@@ -107,6 +123,16 @@ class LogSlice:
             at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
             found += zip(at_ms.tolist(), rows[COMMIT_ROWS].to_pylist(), strict=True)
         return sorted(found)
+
+    def times_us(self) -> list[int]:
+        """The commit times in µs of all rows, commit rows too."""
+        found: list[int] = []
+        for name, size in self.files.items():
+            with open_parquet(f"{self.uri}/{name}", size, None) as file:
+                rows = file.read(columns=[INGESTED_AT])
+            at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
+            found += at_us[self._within(rows)].tolist()
+        return found
 
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
         with open_parquet(f"{self.uri}/{name}", size, None) as file:

@@ -84,6 +84,10 @@ class Lake:
         """The file that says that the node's tables have to be computed anew, until they are."""
         return f"{self._nodes}/state/{node}/repairing.json"
 
+    def repairing_log(self, topic: str) -> str:
+        """The file that says what a repair of a topic's log still owes, until it is done."""
+        return f"{self.root}/repairs/{topic}.json"
+
     def changes(self, node: str) -> str:
         """The folder of the changes that the node's sinks are being given."""
         return f"{self._nodes}/state/{node}/changes"

@@ -14,58 +14,46 @@ is refused then, and that of a node with rows from before a cut. Then a lost com
    Decisions of a person or of the clock in the lost commit are gone. If the log became complete with it (see
    `Sequencer.read_first_to`), the new commit states that again.
 
-No commit is put back before it is known that all can be put back. Nothing may write meanwhile: the repair holds the leases
-of the log, of its nodes and of their backfills all the time. If it is interrupted, run it again. It looks again after it has
-set the fence, so a repair that was paused puts nothing back a second time.
+No commit is put back before it is known that all can be put back, and all nodes computed again. Nothing may write meanwhile:
+the repair holds the leases of the log, of its nodes and of their backfills all the time. If it is interrupted, run it again:
+its mark tells the work that it owes, and no node that reads the log starts before (see `repair_mark`). It looks again after
+it has set the fence, so a repair that was paused puts nothing back a second time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.epochs import foreign_commits
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.fill_columns import fill_commits
-from headrace.lifecycle.guard_at_gap import GuardAtGap
 from headrace.lifecycle.irreplaceable_rows import require_replaceable, require_whole_past
-from headrace.lifecycle.read_kafka_again import KafkaAgain
+from headrace.lifecycle.lost_commits import LostCommits
+from headrace.lifecycle.repair_mark import RepairMark
 from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
-from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.control import control_rows
-from headrace.log.decision_rows import Decision, write_decisions
-from headrace.log.moves import completion, idleness
-from headrace.log.record_writer import RecordWriter
-from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
 from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.sequence.log_columns import COMPLETE, CONTROL, IDLE, log_schema
-from headrace.sequence.log_state import LastRow, PartitionState
 from headrace.spark.kafka import KafkaTopic, lost_offsets
-from headrace.spark.kafka_client import KafkaReader, spark_refused
-from headrace.spark.kafka_source import read_offsets
 from headrace.spark.lake_rows import read
-from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
@@ -73,9 +61,6 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.chain import Gap
     from headrace.log.clock import Clock
-    from headrace.log.record_writer import WrittenRecords
-    from headrace.sequence.log_state import LogState
-    from headrace.sequence.replays.guards import Guard
     from headrace.spark.kafka import KafkaSettings
     from headrace.writing.lease import Lease
 
@@ -111,9 +96,9 @@ class Repair:
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
-        self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
+        self._kafka = KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
-        self._schema = arrow_schema(log_schema(topic))
+        self._lost = LostCommits(self._spark, lake, topic, kafka)
 
     def run(self) -> Iterator[Repaired]:
         """Repair; says of one gap and one node after the other what was done.
@@ -123,57 +108,68 @@ class Repair:
                 TransientError or FencedError when another process repairs the log, too
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
-            log = f"log/{self._topic.name}"
-            undone = [*_undone(self._path, log, log)]
-            yield from undone
+            log, mark = f"log/{self._topic.name}", RepairMark(self._lake, self._topic.name)
+            if foreign_commits(lakes.open_table(self._path)):
+                mark.owe_since(0)  # a node that folded such rows may have passed over rows, or taken others
+            yield from _undone(self._path, log, log)
             gaps = self._gaps()
             stray = StrayCommits(self._path, self._topic) if gaps else None
-            found = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
-            self._require_in_kafka([gap for gap, files in found if files is None])
-            if found:
+            lost = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
+            self._require_in_kafka([gap for gap, files in lost if files is None])
+            self._require_whole_pasts(min((gap.after_ms for gap in gaps), default=None), mark)
+            if lost:
                 maintainer = lakes.TableWriter(lakes.open_table(self._path), lakes.MAINTAINER, carries=[log])
                 self._require_still(gaps)
-                for gap, files in found:
+                mark.owe_since(min(gap.after_ms for gap in gaps))
+                for gap, files in lost:
                     yield self._put_back(gap, files, maintainer)
-            # A node that folded a log which others had changed may have passed over rows, or taken others.
-            since_ms = 0 if undone else min((gap.after_ms for gap in gaps), default=None)
-            anew: set[str] = set()
             for node in self._nodes:
-                reads_anew = any(each.name in anew for each in node.topics)
-                done = [*self._mended(node, since_ms, backfills[node.required_name], reads_anew=reads_anew)]
-                if done:
-                    anew.add(output_name(node))
-                yield from done
+                yield from self._mended(node, mark, backfills[node.required_name])
+            mark.clear()
         if gaps:
             for name in undescribed(self._lake, self._described):
                 yield Repaired(name, "not described here: if it reads the topic, repair it there too")
 
-    def _mended(
-        self, node: Node, since_ms: int | None, lease: Lease, *, reads_anew: bool
-    ) -> Iterator[Repaired]:
-        """Undo what others did to a node's tables; compute them anew where that cannot be, or a log is another.
+    def _require_whole_pasts(self, gap_ms: int | None, mark: RepairMark) -> None:
+        """Refuse the repair, before a commit is put back, if a node would have to be computed again and cannot be.
 
-        In: reads_anew  whether a node that it reads was mended
+        In: gap_ms  the last commit before what is gone; None: nothing is
         """
-        name = node.required_name
-        mark = self._lake.repairing(name)
-        lost = small_files.exists(mark)  # a repair that was broken off had found files gone
-        for uri, writer in (
+        since_ms = min((ms for ms in (gap_ms, mark.since_ms) if ms is not None), default=None)
+        again: set[str] = set()
+        for node in self._nodes:
+            read = {topic.name for topic in node.topics}
+            if mark.is_owed_to(read) or not again.isdisjoint(read) or self._is_concerned(node, since_ms):
+                require_whole_past(self._lake, node)
+                again.add(output_name(node))
+
+    def _mended(self, node: Node, mark: RepairMark, lease: Lease) -> Iterator[Repaired]:
+        """Undo what others did to a node's tables; compute them again where that cannot be, or a log is another."""
+        name, output = node.required_name, output_name(node)
+        files_gone = self._lake.repairing(name)
+        lost = small_files.exists(files_gone)  # a repair that was broken off had noticed that
+        tables = (
             (self._lake.table(name), results_writer(node)),
             (self._lake.state(name), f"node/{name}"),
             (unusable_uri(self._lake, node), f"unusable/{name}"),
-            (self._lake.log(output_name(node)), f"log/{output_name(node)}"),
-        ):
+            (self._lake.log(output), f"log/{output}"),
+        )
+        is_concerned = mark.is_owed_to({topic.name for topic in node.topics}) or self._is_concerned(
+            node, mark.since_ms
+        )
+        if lost or is_concerned or any(foreign_commits(lakes.open_table(uri)) for uri, _ in tables):
+            mark.owe_readers_of(output)
+        for uri, writer in tables:
             try:
                 yield from _undone(uri, writer, name)
             except FilesGoneError as error:
                 require_replaceable(self._lake, node, uri, error.detail)
                 lost = True
-                small_files.write_json(mark, {"table": uri})
+                small_files.write_json(files_gone, {"table": uri})
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
                     small_files.delete(uri)
                     lakes.forget(uri)
-        if not lost and not reads_anew and not self._is_concerned(node, since_ms):
+        if not lost and not is_concerned:
             return
         require_whole_past(self._lake, node)
         if not lost:
@@ -184,7 +180,7 @@ class Repair:
             self._accept_results(node)
         write_state_anew(self._spark, self._lake, node)
         rewrite_node_log(self._lake, node)
-        small_files.delete(mark)
+        small_files.delete(files_gone)
         yield Repaired(name, "its tables were computed again from the log")
 
     def _accept_results(self, node: Node) -> None:
@@ -238,86 +234,13 @@ class Repair:
         writer, table = f"log/{self._topic.name}", lakes.open_table(self._path)
         records, stray = 0, files is not None
         if files is None:
-            files, records = self._from_kafka(gap)
+            files, records = self._lost.from_kafka(gap)
         files = fill_commits(self._spark, self._path, self._topic, files, gap.after_ms, stray=stray)
         maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
         source = "from files that no version named" if stray else _read_from_kafka(gap, records)
         what = ", ".join(gap.stretches) or "no record"
         commits = f"{gap.commits:,} commit{'s' if gap.commits > 1 else ''}"
         return Repaired(writer, f"{commits} put back ({what}), {source}")
-
-    def _from_kafka(self, gap: Gap) -> tuple[list[NewFile], int]:
-        """Files of the commits that are gone; the first of them gets all records."""
-        before, files, records = gap.before.after, [], 0
-        times = _commit_times(gap)
-        after = before.after(times[0], [])
-        if gap.offsets:
-            written = self._sequence_anew(gap, before, times[0])
-            files, records = list(written.files), written.records
-            after = before.after(times[0], written.ends)
-        ends = {
-            p: replace(after.partitions[p], next_offset=offset)
-            if p in after.partitions
-            else PartitionState(offset)
-            for p, offset in gap.later.previous.items()
-        }
-        after = replace(after, partitions={**after.partitions, **ends})
-        if self._was_completed(gap):
-            files.append(self._decided(after, completion(after)))
-            after = after.completed()
-        if self._was_idle(gap, after):
-            files.append(self._decided(after, idleness(after)))
-            after = replace(after, idle=True)
-        previous = gap.before.next
-        for number, at_ms in enumerate(times):
-            row = CommitRow(
-                after if number == 0 else after.after(at_ms, []), previous, 0 if number else records
-            )
-            files.append(write_commit_row(self._path, self._schema, self._topic.name, row))
-            previous, after = row.next, row.after
-        return files, records
-
-    def _was_completed(self, gap: Gap) -> bool:
-        """Whether a commit that is gone said that the log is complete."""
-        if gap.before.after.complete or not gap.later.after.complete:
-            return False
-        return not control_rows(read(self._spark, self._path), COMPLETE)
-
-    def _was_idle(self, gap: Gap, after: LogState) -> bool:
-        """Whether a commit that is gone said that the topic is idle."""
-        later = gap.later.after
-        if after.idle or not later.idle:
-            return False
-        return later.ingested_at_ms not in {ms for ms, _ in control_rows(read(self._spark, self._path), IDLE)}
-
-    def _decided(self, after: LogState, entries: Mapping[LastRow, str | None]) -> NewFile:
-        rows = [Decision(row.partition, row.stream_ms, entry) for row, entry in entries.items()]
-        name, at_ms = self._topic.name, after.ingested_at_ms
-        return write_decisions(self._path, self._schema, name, CONTROL, at_ms, rows)
-
-    def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
-        raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
-        work, guard = RecordWriter(self._topic, self._path, self._schema), self._guard_at(gap.after_ms)
-        try:
-            return work.write(raw, before, guard, at_ms)
-        except Exception as error:
-            if not spark_refused(error):
-                raise
-        records = KafkaReader(self._topic.name, self._kafka.settings).read(gap.offsets)
-        return work.write(records, before, guard, at_ms)
-
-    def _guard_at(self, at_ms: int) -> Guard | None:
-        """The replay guard as it was after a commit."""
-        log = read(self._spark, self._path).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(at_ms)))
-        guard = GuardAtGap(self._topic, self._path, self._still_in_kafka)
-        return guard.after(log.where(since_last_reset(resets_in(log))))
-
-    def _still_in_kafka(self, offsets: Mapping[int, tuple[int, int]]) -> pa.Table:
-        """The records of these stretches that Kafka still has."""
-        earliest = self._kafka.earliest(set(offsets))
-        left = {p: (max(first, earliest.get(p, first)), last) for p, (first, last) in offsets.items()}
-        stretches = {p: each for p, each in left.items() if each[0] <= each[1]}
-        return KafkaAgain(self._spark, self._topic, self._settings).stretches(stretches)
 
 
 def _read_from_kafka(gap: Gap, records: int) -> str:
@@ -338,13 +261,3 @@ def _undone(uri: str, writer: str, of: str) -> Iterator[Repaired]:
     if done:
         table = "its log" if of.startswith("log/") else f"its table at {uri}"
         yield Repaired(of, f"{table} has the rows of before again, {', '.join(done)} is undone")
-
-
-def _commit_times(gap: Gap) -> list[int]:
-    """Commit times for what is gone: what later commits remember of one, else the last moments before the next commit."""
-    end_ms = gap.later.after.ingested_at_ms
-    rows = (state.row_at_ms for state in gap.later.after.partitions.values())
-    known = [at_ms for at_ms in rows if gap.after_ms < at_ms < end_ms]
-    if gap.commits == 1 and known:
-        return [max(known)]
-    return [end_ms - number for number in range(gap.commits, 0, -1)]

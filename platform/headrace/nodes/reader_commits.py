@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.log_slices import LogSlice, Origin, first_ms_between
 from headrace.fold.columns import int64
 from headrace.fold.reader_time import lowest_after
 from headrace.log.commit_row import PREFIX, CommitRow
@@ -147,9 +147,7 @@ def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogComm
 
 def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
     """The time of the first commit of a log after a commit time. In: through_ms  that of a later commit."""
-    part = LogSlice.of(uri, after_ms, through_ms)
-    rows = part.read({"at": Origin(("ingested_at",), MOMENT)})
-    return min([through_ms, *(at_ms for at_ms, _ in part.controls()[:1]), *_ms(rows, "at")])
+    return first_ms_between(uri, after_ms, through_ms)
 
 
 def together(commits: Sequence[LogCommit]) -> LogCommit | None:
