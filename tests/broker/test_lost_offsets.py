@@ -19,7 +19,7 @@ from headrace.local.topics import add_partitions
 from headrace.preflight.logs import check_logs
 from headrace.spark.kafka import KafkaSettings, KafkaTopic, LostOffsetsError, TopicBehindError
 from headrace.streams.topic_reader import TopicReader
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 from tests.broker.harness import delete_records, delete_topic, produce, running, transactional
 from tests.broker.pipeline import counts_of, minutes
 
@@ -38,7 +38,7 @@ def test_a_loss_stops_the_log_until_it_is_accepted_and_is_then_recorded(
     produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 9)])
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
-        with pytest.raises(LeaseHeldError, match=f"Log '{topic}' is already being written by process"):
+        with pytest.raises(LeaseTakenError, match=f"Log '{topic}' is already being written by process"):
             accept_gap(spark, lake, run.node.topics[0], settings)
     produce(kafka, topic, [*minutes(0, 10, 19), *minutes(1, 10, 19)])
     delete_records(kafka, topic, {0: 14})

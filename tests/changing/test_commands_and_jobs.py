@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 import headrace as hr
-from headrace.changing.plan_changes import held_node
+from headrace.changing.plan_changes import stored_node
 from headrace.cli import commands
 from headrace.lake import small_files
 from headrace.orchestration import build_definitions
@@ -109,7 +109,7 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
         assert living.tables(after) == living.tables_anew(after)
         assert "the former tables are back" in run("roll_back_changes")
     assert living.tables(before) == living.tables_anew(before)
-    held = held_node(living.lake, "finals")
+    held = stored_node(living.lake, "finals")
     assert held is not None
     assert held.written_by == before[0].fingerprint()
     acts = [small_files.read_bytes(f"{living.lake.changes_applied}/{name}") or b"" for name in _acts(living)]

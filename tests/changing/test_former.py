@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.acts import Act, ChangedNode
-from headrace.changing.plan_changes import held_node
+from headrace.changing.plan_changes import stored_node
 from headrace.changing.roll_back import _required
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -22,7 +22,7 @@ from headrace.log.writings import written_again
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import state_record, writings_read
-from headrace.writing.lease import LeaseHeldError, LeaseLostError
+from headrace.writing.lease import LeaseLostError, LeaseTakenError
 from tests.changing.held import hold, hold_log
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_they_come_back_with_their_rules_and_their_progress(lake: Lake) -> None:
     assert progress(lake) == (AFTER.fingerprint(), 9)
     bring_back(lake, "totals", held)
     assert progress(lake) == (BEFORE.fingerprint(), 7)
-    found = held_node(lake, "totals")
+    found = stored_node(lake, "totals")
     assert found is not None
     assert found.rules == BEFORE.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is None
@@ -150,7 +150,7 @@ def test_tables_that_a_swap_kept_and_did_not_replace_stay_as_they_are(lake: Lake
     bring_back(lake, "totals", held)
     assert progress(lake) == (BEFORE.fingerprint(), 8)
     assert small_files.read_json(lake.plan("totals")) == {"batch": 9, "upto_ms": {"readings": 9}}
-    found = held_node(lake, "totals")
+    found = stored_node(lake, "totals")
     assert found is not None
     assert found.rules == BEFORE.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is None
@@ -165,7 +165,7 @@ def test_whoever_has_lost_the_leases_brings_nothing_back(lake: Lake) -> None:
     with pytest.raises(LeaseLostError):
         bring_back(lake, "totals", lost)
     assert progress(lake) == (AFTER.fingerprint(), 9)
-    found = held_node(lake, "totals")
+    found = stored_node(lake, "totals")
     assert found is not None
     assert found.rules == AFTER.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is not None
@@ -209,7 +209,7 @@ class Taken:
 
     def take(self, name: str) -> Any:
         if self.is_held:
-            raise LeaseHeldError(f"Rebuild of '{name}' is held.")
+            raise LeaseTakenError(f"Rebuild of '{name}' is held.")
         self.taken += 1
         return self
 

@@ -18,7 +18,7 @@ from headrace.lake import NewFile
 from headrace.lake.alter import rewritable
 from headrace.lake.paths import Lake
 from headrace.lake.storage import local_path
-from headrace.lifecycle import kafka_holds, log_anew, read_kafka_again
+from headrace.lifecycle import kafka_holds, read_kafka_again, remake_log
 from headrace.lifecycle.former import plain
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.log.decision_rows import Decision, write_decisions
@@ -161,7 +161,7 @@ def test_a_log_with_erased_rows_is_refused_by_the_plan_as_by_the_apply(
     assert plan.detail.endswith("; 2 of its records were erased")
     assert (plan.from_kafka, plan.from_bytes, plan.reads) == (False, False, None)
     with pytest.raises(hr.TerminalError, match="cannot be made again") as refused:
-        log_anew._require_readable(log, now, from_kafka=keep == "kafka")
+        remake_log._require_readable(log, now, from_kafka=keep == "kafka")
     assert refused.value.detail == "2 of its records were erased."
 
 

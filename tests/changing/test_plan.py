@@ -21,7 +21,7 @@ from headrace.lake.paths import Lake
 from headrace.log.raw_records import decoded_by
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.sequence.log_state import LogState
 from tests.changing.held import hold
 
@@ -146,7 +146,7 @@ def test_a_node_that_another_pipeline_writes_is_read_as_the_lake_has_it(lake: La
     assert (found.outcome, found.way_out) == (NEW, "Start the stream of the pipeline that has it.")
     assert found.reason == "Waits for node 'finals', which no pipeline has written into this lake yet"
     hold(lake, pipeline()[0])
-    hold(lake, found_in(lake, few))
+    hold(lake, resolve_references(lake, few))
     assert outcomes(plan_changes(lake, [few])) == {"few": UNCHANGED}
     hold(lake, pipeline("5 minutes")[0])
     (found,) = plan_changes(lake, [few]).nodes

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace.changing.plan import UNCHANGED
-from headrace.changing.plan_changes import held_node, plan_changes
+from headrace.changing.plan_changes import plan_changes, stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
@@ -39,7 +39,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def cut(lake: Lake, node: str, **fates: int) -> None:
     """Let a node have the balance that a cut of the log of readings leaves, with so many records of some fates."""
-    held = held_node(lake, node)
+    held = stored_node(lake, node)
     progress = Progress(batch=1, upto_ms={"readings": 5}, records={"readings": {"0": fates}}).to_json()
     fingerprint = "" if held is None else held.written_by
     small_files.write_json(

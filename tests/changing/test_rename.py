@@ -23,7 +23,7 @@ from headrace.log.limits import limits_entry
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.opening import forget_openings_but
 from headrace.nodes.progress import Progress
-from headrace.nodes.references import Generations, found_in
+from headrace.nodes.references import Generations, resolve_references
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.nodes.state_commits import state_record
 from headrace.writing.lease import EXPIRES_MS, LeaseLostError
@@ -319,7 +319,7 @@ def test_readers_of_the_former_name_are_told_the_new_one(tmp_path: Path) -> None
     with pytest.raises(OtherNodeError, match=r"goes on as 'tallies', .*\n?.*hr\.node\('tallies', …\)"):
         Generations(lake).of(old)
     for reader in (old, new):
-        hold_log(lake, found_in(lake, reader).topics[0], 10)
+        hold_log(lake, resolve_references(lake, reader).topics[0], 10)
     generations = Generations(lake)
     remark = generations.outdated(generations.of(old))
     assert "Node 'counts' goes on as 'tallies'" in str(remark)

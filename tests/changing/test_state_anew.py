@@ -13,8 +13,8 @@ from headrace.engine.state_files import StateSource
 from headrace.errors import TransientError
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
-from headrace.lifecycle import anew
-from headrace.lifecycle.anew import write_state_anew
+from headrace.lifecycle import rewrite_state as rewriting
+from headrace.lifecycle.rewrite_state import rewrite_state
 from headrace.nodes.opening import Standing
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import state_record
@@ -45,9 +45,9 @@ class Unused:
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     lake = Lake(f"file:{tmp_path}")
     hold(lake, TOTALS, progress=STOOD)
-    monkeypatch.setattr(anew, "settled_ms", lambda *_: 100)
-    monkeypatch.setattr(anew, "UnusableTable", Unused)
-    monkeypatch.setattr(anew, "bound", lambda *_: SimpleNamespace(operator=SimpleNamespace(kept=())))
+    monkeypatch.setattr(rewriting, "settled_ms", lambda *_: 100)
+    monkeypatch.setattr(rewriting, "UnusableTable", Unused)
+    monkeypatch.setattr(rewriting, "bound", lambda *_: SimpleNamespace(operator=SimpleNamespace(kept=())))
     return lake
 
 
@@ -72,7 +72,7 @@ def reached(lake: Lake) -> int:
 
 def test_a_state_that_stands_where_it_stood_is_written_anew(lake: Lake) -> None:
     version = lakes.open_table(lake.state("totals")).version
-    write_state_anew(NO_SPARK, lake, TOTALS, folded(lake))
+    rewrite_state(NO_SPARK, lake, TOTALS, folded(lake))
     assert lakes.open_table(lake.state("totals")).version == version + 2, "the fence, and the state"
     assert reached(lake) == 1
 
@@ -82,7 +82,7 @@ def test_what_another_process_has_folded_since_stays(lake: Lake) -> None:
     standing = folded(lake)
     goes_on(lake)
     with pytest.raises(TransientError, match="another process has written its state meanwhile"):
-        write_state_anew(NO_SPARK, lake, TOTALS, standing)
+        rewrite_state(NO_SPARK, lake, TOTALS, standing)
     assert reached(lake) == 2
 
 
@@ -94,8 +94,8 @@ def test_what_another_process_folds_during_the_fold_stays(
         standing: Standing = folded(lake)
         return standing
 
-    monkeypatch.setattr(anew, "stand", fold)
-    monkeypatch.setattr(anew, "read_opening", lambda *_: None)
+    monkeypatch.setattr(rewriting, "stand", fold)
+    monkeypatch.setattr(rewriting, "read_opening", lambda *_: None)
     with pytest.raises(FencedError):
-        write_state_anew(NO_SPARK, lake, TOTALS)
+        rewrite_state(NO_SPARK, lake, TOTALS)
     assert reached(lake) == 2

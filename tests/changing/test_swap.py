@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.changing.plan_changes import held_node
+from headrace.changing.plan_changes import stored_node
 from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
@@ -123,7 +123,7 @@ class Paused:
     @property
     def stands(self) -> tuple[str, int, bool]:
         """By which description the state was written last, how far, and whether the rules beside it are the same."""
-        held = held_node(self.lake, "finals")
+        held = stored_node(self.lake, "finals")
         commit = lakes.last_commit(lakes.open_table(self.lake.state("finals")), "node/finals")
         assert held is not None
         assert commit is not None

@@ -18,11 +18,11 @@ from headrace.changing.roll_back import roll_back
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.swap import replace_table
-from headrace.lifecycle import log_anew
+from headrace.lifecycle import remake_log as remaking
 from headrace.lifecycle import rewrite_log as rewriting
 from headrace.lifecycle.backfill import verify
-from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.oracle_check import verify_keys
+from headrace.lifecycle.remake_log import remake_log
 from headrace.lifecycle.retention import Retention
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
@@ -189,11 +189,11 @@ def test_a_log_that_was_replaced_before_a_crash_tells_which_columns_have_values(
     log = lakes.open_table(living.lake.log("readings"))
     assert {name: entry["value"] for name, entry in added_of(log).items()} == {"place": "hall"}
     if anew:
-        monkeypatch.setattr(log_anew, "replace_table", dies)
-        monkeypatch.setattr(log_anew, "KafkaAgain", Kafka)
+        monkeypatch.setattr(remaking, "replace_table", dies)
+        monkeypatch.setattr(remaking, "KafkaAgain", Kafka)
         nodes = described("value INT, place STRING", keep_raw="kafka")
         with pytest.raises(DiedError):
-            make_log_anew(
+            remake_log(
                 living.spark,
                 living.lake,
                 nodes[0].topics[0],

@@ -26,7 +26,7 @@ BY_NAME = hr.node("counts", schema=SCHEMA)
 
 
 def found(reference: NodeReference) -> NodeReference:
-    return reference.found(COUNTS.fingerprint(), output_of(COUNTS))
+    return reference.resolved(COUNTS.fingerprint(), output_of(COUNTS))
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -71,7 +71,7 @@ def test_rows_that_are_revised_have_no_log_to_be_read() -> None:
     assert "Its rows are revised" in output_of(SITES)["refusal"]
     assert "Its rows are revised" in output_of(READINGS.table().named("latest"))["refusal"]
     with pytest.raises(OtherNodeError, match="cannot be read by its name"):
-        BY_NAME.found(SITES.fingerprint(), output_of(SITES))
+        BY_NAME.resolved(SITES.fingerprint(), output_of(SITES))
     assert output_of(ENRICHED).keys() == {"key", "value", "changes", "behind_ms"}
 
 
@@ -80,8 +80,8 @@ def test_the_changes_of_a_table_are_a_table_to_whoever_reads_them_by_name() -> N
     table = hr.node("moves", schema="sensor STRING, site STRING", key=["sensor"], kind="table")
     asked = READINGS.lookup(table, on="sensor").named("asked")
     own = READINGS.lookup(moves.as_stream().table(), on="sensor").named("asked")
-    there = with_references(asked, lambda each: each.found(moves.fingerprint(), output_of(moves)))
-    assert there.told_after == own.told_after == (f"moves@{moves.fingerprint()[:12]}",)
+    there = with_references(asked, lambda each: each.resolved(moves.fingerprint(), output_of(moves)))
+    assert there.revised_at_commit_end == own.revised_at_commit_end == (f"moves@{moves.fingerprint()[:12]}",)
     assert there.result_columns == own.result_columns
 
 

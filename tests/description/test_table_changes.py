@@ -45,8 +45,8 @@ def test_records_are_looked_up_in_the_changes_of_a_table() -> None:
     assert found.columns == ("number", "id", "ticker", "amount", "exchange")
     step, node = with_unnamed([found])
     assert (step.fingerprint(), node) == (JOINED.changes().fingerprint(), found)
-    assert found.told_after == (found.right.topics[0].name,)
-    assert ORDERS.lookup(POSITIONS.table(), on="id").told_after == ()
+    assert found.revised_at_commit_end == (found.right.topics[0].name,)
+    assert ORDERS.lookup(POSITIONS.table(), on="id").revised_at_commit_end == ()
     with refused("on names id, number", "the key of the table is id"):
         ORDERS.lookup(JOINED, on=("id", "number"))
 

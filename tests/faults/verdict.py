@@ -27,7 +27,7 @@ from psycopg.rows import dict_row
 import headrace as hr
 from headrace.lake.storage import spark_uri
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.nodes.held import Held
+from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.opening import read_opening, stand
 from headrace.observe.views import Views, fates_of
@@ -261,7 +261,7 @@ def judge_node(verdict: Verdict, spark: SparkSession, lake: Lake, node: Node) ->
     progress = read_progress(lake, node)
     again = stand(spark, lake, node, progress.upto_ms, read_opening(lake, node))
     try:
-        in_one_go = fates_of(node, Held(again.results, again.state), again.progress)
+        in_one_go = fates_of(node, NodeFrames(again.results, again.state), again.progress)
         ledger = {(a.topic, a.partition): dict(a.fates) for a in books.accounts}
         for account in books.accounts:
             wrong = abs(account.delivered - account.accounted)

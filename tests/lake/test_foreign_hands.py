@@ -213,7 +213,7 @@ def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_com
             place.repaired()
         return
     with (
-        patch("headrace.lifecycle.repair.write_state_anew", side_effect=KeyboardInterrupt),
+        patch("headrace.lifecycle.repair.rewrite_state", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         place.repaired()

@@ -33,7 +33,7 @@ def test_a_key_that_is_avro_is_found_by_what_it_says() -> None:
     longer = {**PAIR, "fields": [{"name": "b", "type": "string"}, {"name": "a", "type": "int"}]}
     topic = hr.Topic("t", value="n INT", key_format=hr.Avro(schema=PAIR, registry=URL))
     schemas = {(URL, n): RegisteredSchema("AVRO", json.dumps(s)) for n, s in ((1, PAIR), (2, longer))}
-    of, said = RecordFormat.of(topic, KnownSchemas(schemas)), erasure._as_said(topic)
+    of, said = RecordFormat.of(topic, KnownSchemas(schemas)), erasure._written_format(topic)
     raw = erasure.key_bytes(topic, '{"b": "x", "a": 5}')
     assert erasure.key_values(topic, raw) == {"a": "5", "b": "x"}
     keys = pa.array(
@@ -46,7 +46,7 @@ def test_a_key_that_is_avro_is_found_by_what_it_says() -> None:
         b"\0\0\0\0\2" + encoded(longer, five),
         b"\0\0\0\0\1" + encoded(PAIR, six),
     ]
-    marks = erasure._came_under(of, said, raw)(pa.array([*came, b"\0\0\0\0\3", b"x", None], pa.binary()))
+    marks = erasure._keys_as_sent(of, said, raw)(pa.array([*came, b"\0\0\0\0\3", b"x", None], pa.binary()))
     assert [bool(mark) for mark in marks.to_pylist()] == [True, True, False, False, False, False]
     with pytest.raises(TerminalError, match="is no key of it"):
         erasure.key_bytes(topic, "x")
@@ -56,9 +56,9 @@ def test_a_key_of_one_text_is_written_as_that_text() -> None:
     topic = hr.Topic("t", key="id STRING", value="n INT", key_format=hr.Avro(schema="string"))
     raw = erasure.key_bytes(topic, "a key")
     assert erasure.key_values(topic, raw) == {"id": "a key"}
-    of, said = RecordFormat.of(topic), erasure._as_said(topic)
+    of, said = RecordFormat.of(topic), erasure._written_format(topic)
     came = pa.array([encoded("string", "a key"), b"a key"])
-    assert erasure._came_under(of, said, raw)(came).to_pylist() == [True, False]
+    assert erasure._keys_as_sent(of, said, raw)(came).to_pylist() == [True, False]
 
 
 def test_compressed_keys_are_read_in_pieces_that_are_bounded_without_compression(
@@ -78,7 +78,7 @@ def test_compressed_keys_are_read_in_pieces_that_are_bounded_without_compression
 
     monkeypatch.setattr(erasure, "in_pieces", counted)
     monkeypatch.setattr(erasure, "UNPACKED_BYTES_MAX", 2_100)
-    marks = erasure._came_under(RecordFormat.of(topic), erasure._as_said(topic), raw)
+    marks = erasure._keys_as_sent(RecordFormat.of(topic), erasure._written_format(topic), raw)
     found = marks(pa.array(came, pa.binary()))
     assert [bool(mark) for mark in found.to_pylist()] == [True, True, False, False, True, False]
     assert len(sizes) == 3

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.orchestration.spark_progress import told_progress
+from headrace.orchestration.spark_progress import logged_progress
 from headrace.streams.trigger import set_trigger
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS
@@ -172,7 +172,7 @@ def test_a_long_computation_tells_how_far_it_has_come(
 ) -> None:
     with (
         caplog.at_level(logging.INFO),
-        told_progress(spark, logging.getLogger("backfill"), every_seconds=0.05),
+        logged_progress(spark, logging.getLogger("backfill"), every_seconds=0.05),
     ):
         spark.range(0, 400_000_000, 1, 8).selectExpr("sum(hash(id))").collect()
     assert re.search(r"Spark has finished \d of 8 tasks of the current stages\.", caplog.text)

@@ -164,7 +164,7 @@ def test_expectations_change_no_row_and_each_has_a_name_of_its_own() -> None:
     names = [each.name for each in expecting.expectations]
     assert names == [f"expect_column_values_to_be_between_n{suffix}" for suffix in ("", "_2", "_3")]
     assert hash(expecting.expectations) == hash(node(*expecting.expectations).expectations)
-    assert expecting.expectations[1].given == {"column": "n", "min_value": "2026-01-01"}
+    assert expecting.expectations[1].kwargs == {"column": "n", "min_value": "2026-01-01"}
     carried = hr.Topic("t", key="k STRING", value="v INT").table().named("a", expectations=[
         gxe.ExpectColumnValuesToNotBeNull(column="v")
     ]).where("v > 0")  # fmt: skip

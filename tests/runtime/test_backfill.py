@@ -18,7 +18,7 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseHeldError, LeaseLostError
+from headrace.writing.lease import LeaseLostError, LeaseTakenError
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
@@ -307,7 +307,7 @@ def test_two_backfills_of_a_node_at_once_are_refused(line: Line) -> None:
     refused: list[str] = []
 
     def second(_stage: str) -> None:
-        with pytest.raises(LeaseHeldError) as error:
+        with pytest.raises(LeaseTakenError) as error:
             Backfill(line.spark, line.lake, line.node).run()
         refused.append(error.value.message)
 

@@ -54,14 +54,14 @@ def group_of(topic: Topic) -> ConsumerGroup:
 
 def test_only_what_changed_is_told_and_not_too_often(clock: Clock) -> None:
     group = group_of(topic := Topic())
-    group.tell({0: 5, 1: 7})
+    group.commit({0: 5, 1: 7})
     clock.now = 1.0
-    group.tell({0: 6, 1: 7})
+    group.commit({0: 6, 1: 7})
     assert topic.told == [{0: 5, 1: 7}]
     clock.now = 6.0
-    group.tell({0: 6, 1: 7})
-    group.tell({0: 6, 1: 7}, at_once=True)
-    group.tell({0: 9, 1: 7}, at_once=True)
+    group.commit({0: 6, 1: 7})
+    group.commit({0: 6, 1: 7}, at_once=True)
+    group.commit({0: 9, 1: 7}, at_once=True)
     assert topic.told[1:] == [{0: 6}, {0: 9}]
 
 
@@ -70,15 +70,15 @@ def test_a_refusal_is_said_once_and_tried_again_later(clock: Clock) -> None:
     topic.refuses = True
     with structlog.testing.capture_logs() as said:
         for clock.now in (0.0, 30.0, 61.0):
-            group.tell({0: 5})
+            group.commit({0: 5})
     assert [(each["log_level"], each["topic"]) for each in cast("list[Any]", said)] == [
         ("warning", "readings")
     ]
     topic.refuses, clock.now = False, 130.0
-    group.tell({0: 5})
+    group.commit({0: 5})
     assert topic.told == [{0: 5}]
 
 
 def test_without_a_group_nothing_is_told(clock: Clock) -> None:
-    group_of(topic := Topic("")).tell({0: 5})
+    group_of(topic := Topic("")).commit({0: 5})
     assert topic.told == []

@@ -24,7 +24,7 @@ from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.lake_rows import read
 from headrace.testing import TestDriver
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseTakenError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 from tests.scenarios import chained
@@ -92,7 +92,7 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     dies_between_outputs_and_state(line)
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     log_before = lakes.open_table(lake.log("readings")).version
-    with pytest.raises(LeaseHeldError, match="Backfill of 'counts' is already being written"):
+    with pytest.raises(LeaseTakenError, match="Backfill of 'counts' is already being written"):
         list(Erasure(spark, lake, [COUNTS], READINGS, "s1", patience_seconds=0).run())
     assert lakes.open_table(lake.log("readings")).version == log_before, "nothing was changed"
     lease.release()
@@ -143,7 +143,7 @@ def test_refused_rows_of_results_that_change_go_also_if_it_is_broken_off(
     def no_space(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(erasure, "write_state_anew", no_space)
+    monkeypatch.setattr(erasure, "rewrite_state", no_space)
     with pytest.raises(OSError, match="no space left"):
         list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
     monkeypatch.undo()
@@ -157,7 +157,7 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
     spark: SparkSession, line: Line, monkeypatch: pytest.MonkeyPatch, described: bool
 ) -> None:
     lake, blank = line.lake, Erasure._log
-    small_files.write_json(f"{lake.log_beside('readings')}/half.json", {})
+    small_files.write_json(f"{lake.log_scratch('readings')}/half.json", {})
 
     def begins(of: Erasure) -> Erased:
         runner = NodeRunner(spark, BY_VALUE, lake)
@@ -172,7 +172,7 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
         assert found == [(1.0, 1)]
         assert all(verdict.equal for verdict in verify(spark, lake, BY_VALUE))
     assert [each.node for each in pending(lake)] == ([] if described else ["by_value"])
-    assert not small_files.exists(lake.log_beside("readings")), (
+    assert not small_files.exists(lake.log_scratch("readings")), (
         "a log that was half written again held the key"
     )
 

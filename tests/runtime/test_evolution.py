@@ -21,7 +21,7 @@ from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseTakenError, take_lease
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def test_a_rebuild_that_has_read_an_erased_key_begins_again(spark: SparkSession,
     assert (rebuild.records, rebuild.records_before) == (0, 1)
     assert rebuild.advance()
     assert (rebuild.records, rebuild.records_before) == (1, 1)
-    with pytest.raises(LeaseHeldError, match="Rebuild of 'kept' is already being written"):
+    with pytest.raises(LeaseTakenError, match="Rebuild of 'kept' is already being written"):
         list(Erasure(spark, lake, [plain], NARROW, "s1").run())
     rebuild.close()
     erased = {each.what: each.rows for each in Erasure(spark, lake, [plain], NARROW, "s1").run()}

@@ -14,7 +14,7 @@ from headrace.lifecycle import guards
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.testing.piped import PipedTopic
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseTakenError, take_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def refused(spark: SparkSession, lake: Lake) -> bool:
 def test_a_reset_takes_the_topics_lease_and_gives_it_back(spark: SparkSession, lake: Lake) -> None:
     assert [refused(spark, lake), refused(spark, lake)] == [False, True]
     held = take_lease(spark, lake.lease("log/screws"), "Log 'screws'", SystemClock())
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseTakenError):
         guards.reset_guard(spark, lake, SCREWS, "orders")
     held.release()
     assert guards.reset_guard(spark, lake, SCREWS, "orders") == [0]

@@ -13,7 +13,7 @@ from headrace.log.clock import ManualClock
 from headrace.streams.pausing import Wishes, pause, wishes
 from headrace.writing import handover
 from headrace.writing.handover import HandoverWait, WaitsError, handed_over
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 from tests.runtime.supervising import Loop, held_up, until
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Leases:
         name = folder.rpartition("/")[2]
         self.tries.append(name)
         if name in self.held:
-            raise LeaseHeldError(f"{writer} is held.")
+            raise LeaseTakenError(f"{writer} is held.")
         self.held.add(name)
         leases = self
 
@@ -76,14 +76,14 @@ def test_only_nodes_that_somebody_writes_are_asked_for_and_all_are_given_back(la
 
 def test_whoever_does_not_get_a_node_gives_back_those_that_it_has(lake: Lake, of: Leases) -> None:
     with (
-        pytest.raises(LeaseHeldError, match="Node 'busy' is held"),
+        pytest.raises(LeaseTakenError, match="Node 'busy' is held"),
         handed_over(SPARK, lake, ["free", "busy"], ManualClock(7), what="a test", patience_seconds=0.02),
     ):
         raise AssertionError("it is not handed over")
     assert of.held == {"busy"}
     assert not wishes(lake).asked
     with (
-        pytest.raises(LeaseHeldError),
+        pytest.raises(LeaseTakenError),
         handed_over(SPARK, lake, ["busy"], ManualClock(7), what="a test", patience_seconds=0.02, ask=False),
     ):
         raise AssertionError("nobody was asked")
@@ -106,7 +106,7 @@ def test_a_stream_waits_while_it_is_asked_and_the_asker_lives(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken_ms: int | None = None
-    monkeypatch.setattr(handover, "held_since_ms", lambda folder, clock: taken_ms)
+    monkeypatch.setattr(handover, "lease_taken_ms", lambda folder, clock: taken_ms)
     wait = HandoverWait(lake, "totals", ManualClock(7))
     wait.check()
     small_files.write_json(lake.handover("totals"), {"who": "a test", "at_ms": 1})

@@ -17,7 +17,7 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.streams import jvm_process
 from headrace.streams.jvm_process import JvmEndedError, JvmProcess
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 from tests.runtime.line import Line
 from tests.runtime.supervising import LONG, Loop, held_up, raise_, until
 
@@ -130,4 +130,4 @@ def test_a_runtime_whose_jvm_has_ended_shows_no_old_figures_and_claims_no_drain(
         runtime.run_until_caught_up(10)
     with pytest.raises(JvmEndedError, match="since then no query of this process runs"):
         runtime.drain()
-    assert held_since_ms(lake.lease("node/totals"), line.clock) is None, "its lease is given back"
+    assert lease_taken_ms(lake.lease("node/totals"), line.clock) is None, "its lease is given back"

@@ -23,9 +23,9 @@ from headrace.writing import lease_waits
 from headrace.writing.lease import (
     EXPIRES_MS,
     Lease,
-    LeaseHeldError,
     LeaseLostError,
     LeaseNotExpiredError,
+    LeaseTakenError,
     take_lease,
 )
 from headrace.writing.processes import born, runs
@@ -75,7 +75,7 @@ def claim_as(spark: SparkSession, folder: str, **changed: Any) -> None:
 
 def test_a_second_writer_is_told_who_the_first_is(spark: SparkSession, folder: str) -> None:
     first = take(spark, folder)
-    with pytest.raises(LeaseHeldError) as refused:
+    with pytest.raises(LeaseTakenError) as refused:
         take(spark, folder, NOW_MS + 5_000)
     assert str(refused.value).splitlines() == [
         f"Log 'readings' is already being written by process {os.getpid()} on {socket.gethostname()}.",
@@ -88,7 +88,7 @@ def test_a_second_writer_is_told_who_the_first_is(spark: SparkSession, folder: s
 
 def test_a_quiet_or_slow_process_of_this_machine_is_not_overtaken(spark: SparkSession, folder: str) -> None:
     take(spark, folder)
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseTakenError):
         take(spark, folder, NOW_MS + 100 * EXPIRES_MS)
 
 
@@ -122,7 +122,7 @@ def test_a_dead_processs_spark_is_waited_for_and_then_named(
     monkeypatch.setattr(lease_module, "ORPHAN_SECONDS", 0.2)
     take(spark, folder)
     claim_as(spark, folder, born="1")
-    with pytest.raises(LeaseHeldError, match=r"which is dead; its Spark, process \d+, is not"):
+    with pytest.raises(LeaseTakenError, match=r"which is dead; its Spark, process \d+, is not"):
         take(spark, folder)
 
 
@@ -161,7 +161,7 @@ def test_a_job_does_not_wait_for_a_process_that_lives(
 ) -> None:
     monkeypatch.setattr(lease_waits, "RETRY_SECONDS", 600)
     take(spark, folder)
-    with pytest.raises(LeaseHeldError, match="already being written"):
+    with pytest.raises(LeaseTakenError, match="already being written"):
         lease_waits.take_lease_patiently(spark, folder, "Log 'readings'", ManualClock(NOW_MS))
 
 
@@ -182,7 +182,7 @@ def test_a_lease_from_elsewhere_expires_when_it_is_not_renewed(
 
 def test_a_holder_elsewhere_whose_clock_is_ahead_is_named(spark: SparkSession, folder: str) -> None:
     take(spark, folder, NOW_MS + 60_000)
-    with pytest.raises(LeaseHeldError, match="already being written"):
+    with pytest.raises(LeaseTakenError, match="already being written"):
         take(spark, folder)
     claim_as(spark, folder, host="elsewhere", pid=1)
     with pytest.raises(ClocksApartError, match="'elsewhere', which holds the lease, is 60 s ahead of this"):
@@ -202,7 +202,7 @@ def test_a_holder_renews_its_lease_while_it_has_nothing_to_commit(
     while held.renewed_ms == NOW_MS and not waited.wait(0.02):
         pass
     claim_as(spark, folder, host="elsewhere")
-    with pytest.raises(LeaseHeldError, match="last renewed 60 s ago"):
+    with pytest.raises(LeaseTakenError, match="last renewed 60 s ago"):
         take(spark, folder, NOW_MS + 2 * EXPIRES_MS)
     held.release()
 
@@ -242,7 +242,7 @@ def test_an_overtaken_holder_notices_and_cannot_take_it_back(spark: SparkSession
         first.check()
     first.release()
     second.check()
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseTakenError):
         take(spark, folder)
 
 
@@ -256,7 +256,7 @@ def test_a_lease_given_back_permits_nothing_more(spark: SparkSession, folder: st
 def test_of_many_that_reach_out_at_the_same_moment_one_gets_it(spark: SparkSession, lake: Lake) -> None:
     def reach(folder: str, start: threading.Barrier) -> Lease | None:
         start.wait()
-        with suppress(LeaseHeldError):
+        with suppress(LeaseTakenError):
             return take(spark, folder)
         return None
 
@@ -285,7 +285,7 @@ def test_who_comes_a_moment_too_late_is_told(
 ) -> None:
     monkeypatch.setattr(lease_module, "_newest_epoch", lambda *_: 0)
     take(spark, folder)
-    with pytest.raises(LeaseHeldError, match="another process took the lease at the same moment"):
+    with pytest.raises(LeaseTakenError, match="another process took the lease at the same moment"):
         take(spark, folder)
 
 

@@ -101,7 +101,7 @@ def test_maps_stand_in_the_way_of_nothing(
     def no_space(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(erasure, "write_state_anew", no_space)
+    monkeypatch.setattr(erasure, "rewrite_state", no_space)
     with pytest.raises(OSError, match="no space left"):
         driver.erase("events", "gone")
     monkeypatch.undo()

@@ -27,9 +27,9 @@ from headrace.nodes.node_tables import write_description
 from headrace.nodes.references import (
     Generations,
     NodeAwaitedError,
-    all_found_in,
     among_themselves,
-    found_in,
+    resolve_all_references,
+    resolve_references,
 )
 from headrace.nodes.topics import topics_of
 from headrace.writing.readers import asked_by, asked_in, asked_through, readers_of, register
@@ -68,10 +68,10 @@ def test_a_reader_waits_until_another_pipeline_has_written_the_node(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NodeAwaitedError, match="Waits for node 'counts', which no pipeline has written"):
-        found_in(lake, ALERTS)
-    assert all_found_in(lake, [ALERTS, QUIET]) == [QUIET]
+        resolve_references(lake, ALERTS)
+    assert resolve_all_references(lake, [ALERTS, QUIET]) == [QUIET]
     write(lake, COUNTS)
-    assert found_in(lake, ALERTS).topics[0].name == QUIET.topics[0].name
+    assert resolve_references(lake, ALERTS).topics[0].name == QUIET.topics[0].name
     generations = Generations(lake)
     with pytest.raises(NodeAwaitedError, match="Waits for the log of node 'counts'"):
         generations.of(ALERTS)
@@ -109,7 +109,7 @@ def test_a_run_reads_one_generation_and_says_when_there_is_a_newer_one(
     after = Generations(lake).of(ALERTS)
     assert after.topics[0].name == f"counts@{changed.fingerprint()[:12]}"
     assert outcome_of(entry(before), before.fingerprint(), entry(after)) == REBUILT
-    other = found_in(lake, BY_NAME.where("n < 5").named("alerts"))
+    other = resolve_references(lake, BY_NAME.where("n < 5").named("alerts"))
     assert outcome_of(entry(before), before.fingerprint(), entry(other)) == REFUSED
 
 
@@ -123,7 +123,7 @@ def test_a_step_without_a_name_follows_the_generation_too(lake: Lake) -> None:
             lake.description("counts"),
             {"fingerprint": node.fingerprint(), "rules": {}, "output": output_of(COUNTS)},
         )
-        found.append(found_in(lake, described))
+        found.append(resolve_references(lake, described))
     before, after = found
     assert before.topics[0].name != after.topics[0].name
     assert outcome_of(entry(before), before.fingerprint(), entry(after)) == REBUILT
@@ -164,7 +164,7 @@ def test_maintenance_removes_registrations_of_nodes_that_read_a_log_no_more(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "headrace.lifecycle.forsaken_logs.held_since_ms",
+        "headrace.lifecycle.forsaken_logs.lease_taken_ms",
         lambda folder, clock: 1 if folder.endswith("node/runs") else None,
     )
     write(lake, COUNTS)
@@ -172,7 +172,7 @@ def test_maintenance_removes_registrations_of_nodes_that_read_a_log_no_more(
     for name, node in readers.items():
         register(lake, BY_NAME, name, asked_by(BY_NAME, [node]))
         register(lake, READINGS, name, asked_by(READINGS, []))
-    write(lake, found_in(lake, readers["reads"]))
+    write(lake, resolve_references(lake, readers["reads"]))
     for name in ("runs", "changed"):
         write(lake, READINGS.where("value > 0").named(name))
     assert drop_registrations(lake, SystemClock()) == ["reads of readings", "changed of counts"]
@@ -183,7 +183,7 @@ def test_maintenance_removes_registrations_of_nodes_that_read_a_log_no_more(
 
 def test_maintenance_removes_old_logs_of_former_generations_that_nobody_reads(lake: Lake) -> None:
     write(lake, COUNTS)
-    current, reader = COUNTS.fingerprint()[:12], found_in(lake, ALERTS)
+    current, reader = COUNTS.fingerprint()[:12], resolve_references(lake, ALERTS)
     write(lake, reader)
     small_files.write_json(f"{lake.table('alerts')}/some.json", {})
     changed = replace(COUNTS, grace_ms=5)
@@ -198,7 +198,7 @@ def test_maintenance_removes_old_logs_of_former_generations_that_nobody_reads(la
     small_files.write_json(f"{lake.rebuilds('counts')}/built/some.json", {})
     assert former_of(lake, "counts") is not None
     assert [*former_logs(lake, 5)] == ["counts@old"]
-    write(lake, found_in(lake, ALERTS))
+    write(lake, resolve_references(lake, ALERTS))
     assert sorted(former_logs(lake, 9)) == sorted(f"counts@{each}" for each in (current, "fresh", "old"))
 
 
@@ -217,8 +217,8 @@ def test_an_erasure_is_pending_for_whoever_follows_from_the_log_elsewhere(lake: 
     own = [QUIET, LOOKED_UP, READINGS.where("value > 0").named("positive"), SENSORS.named("sites")]
     far = hr.node("alerts", schema="sensor STRING, n BIGINT").group_by("sensor").aggregate(n=hr.sum("n"))
     for node in [*own, ALERTS.topics[0].select("sensor", "n").named("alerts")]:
-        write(lake, found_in(lake, node))
-    write(lake, found_in(lake, far.named("far")))
+        write(lake, resolve_references(lake, node))
+    write(lake, resolve_references(lake, far.named("far")))
     for name in ("counts", "quiet", "looked_up", "positive", "sites", "alerts", "far", "old"):
         small_files.write_json(f"{lake.table(name)}/some.json", {})
     elsewhere = sorted(nodes_following(lake, ["readings", "counts@"], ["counts", "quiet"]))

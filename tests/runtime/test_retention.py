@@ -18,7 +18,7 @@ from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
 from headrace.spark.lake_rows import read
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseTakenError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 
@@ -79,7 +79,7 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
     assert "visits needs the log from its start: which records were late for a session" in told
     assert "counts" not in told
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
-    with pytest.raises(LeaseHeldError, match="Backfill of 'counts' is already being written"):
+    with pytest.raises(LeaseTakenError, match="Backfill of 'counts' is already being written"):
         Retention(spark, lake, [COUNTS], READINGS, patience_seconds=0).run(FAR)
     lease.release()
     assert lakes.open_table(lake.log("readings")).version == version

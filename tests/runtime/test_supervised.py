@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import TerminalError, TransientError
-from headrace.writing.lease import Holder, LeaseHeldError
+from headrace.writing.lease import Holder, LeaseTakenError
 from tests.runtime.supervising import LONG, Loop, fail_at_work, held_up, raise_, until
 
 pytestmark = pytest.mark.fast
@@ -47,10 +47,10 @@ def test_what_may_pass_is_tried_again_ever_more_slowly(stream: Loop, clock: list
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def held(expires_in: float | None, *, renewed_ms: int = NOW_MS, epoch: int = 1) -> LeaseHeldError:
+def held(expires_in: float | None, *, renewed_ms: int = NOW_MS, epoch: int = 1) -> LeaseTakenError:
     """A refusal: the holder is on another machine, or (None) alive on this one."""
     holder = Holder("process 7 on there", epoch, NOW_MS, renewed_ms, expires_in)
-    return LeaseHeldError("Log 'readings' is already being written.", writer="Log 'readings'", holder=holder)
+    return LeaseTakenError("Log 'readings' is already being written.", writer="Log 'readings'", holder=holder)
 
 
 def test_a_lease_that_has_not_expired_yet_is_waited_for_and_the_state_says_so(
@@ -75,7 +75,7 @@ def test_a_lease_that_has_not_expired_yet_is_waited_for_and_the_state_says_so(
 def test_a_lease_that_a_living_writer_keeps_is_a_failure_after_a_minute_and_free_it_is_taken(
     stream: Loop, clock: list[float], where: str
 ) -> None:
-    def refuse(second: int) -> LeaseHeldError:
+    def refuse(second: int) -> LeaseTakenError:
         return held(None) if where == "on this machine" else held(55.0, renewed_ms=NOW_MS + 1_000 * second)
 
     stream.refusals = [refuse(second) for second in range(0, 70, 2)]

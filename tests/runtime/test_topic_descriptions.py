@@ -38,7 +38,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = Lake(f"file:{tmp_path}")
     note_description(made, READINGS)
     monkeypatch.setattr(
-        topic_descriptions, "held_since_ms", lambda folder, clock: 1 if "/run" in folder else None
+        topic_descriptions, "lease_taken_ms", lambda folder, clock: 1 if "/run" in folder else None
     )
     return made
 

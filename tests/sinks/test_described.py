@@ -171,7 +171,7 @@ def test_two_nodes_do_not_share_a_table() -> None:
 
 
 class Own:
-    """A sink of somebody's own, whose `held` is not what Headrace calls."""
+    """A sink of somebody's own, whose `identities` is not what Headrace calls."""
 
     name = "own"
 
@@ -179,19 +179,19 @@ class Own:
 
     def correct(self, rows: Any, delivery: Any, through: int) -> None: ...
 
-    def held(self) -> None: ...
+    def identities(self) -> None: ...
 
 
-class Held(Own):
-    """`held` is no method."""
+class NotCallable(Own):
+    """`identities` is no method."""
 
-    held: Any = "nothing"
+    identities: Any = "nothing"
 
 
-@pytest.mark.parametrize("sink", [Own(), Held()])
+@pytest.mark.parametrize("sink", [Own(), NotCallable()])
 def test_a_method_of_the_protocol_with_other_parameters_is_refused(sink: Any) -> None:
     with pytest.raises(
-        DescriptionError, match=r"has `held`, which cannot be called as held\(spark, delivery\)"
+        DescriptionError, match=r"has `identities`, which cannot be called as identities\(spark, delivery\)"
     ):
         totals().to(sink)
 

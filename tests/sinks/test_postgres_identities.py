@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.sinks.postgres_identity_types import is_exact
-from headrace.writing.redeliver import held_identities
+from headrace.writing.redeliver import sink_identities
 from tests.sinks.test_postgres_sink import delivery, made
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_a_type_that_changes_or_confuses_values_is_refused_for_identities(
     database.execute(statement)
     sink.deliver(rows, to)
     assert database.execute("SELECT count(*) FROM odd").fetchone() == (2,)
-    held = sink.held(spark, to).select("id")
+    held = sink.identities(spark, to).select("id")
     assert rows.select("id").exceptAll(held).count() == held.exceptAll(rows.select("id")).count() == 0
 
 
@@ -123,5 +123,5 @@ def test_groups_of_structs_and_arrays_are_held_as_they_were_delivered(
     rows = made(spark, f"id {of}, n INT", [(value, n) for n, value in enumerate(values)])
     sink.deliver(rows, to)
     assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (len(values),)
-    held = held_identities(spark, sink, to, rows)
+    held = sink_identities(spark, sink, to, rows)
     assert sorted(map(str, held.collect())) == sorted(map(str, rows.select("id").collect()))

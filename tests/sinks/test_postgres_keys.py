@@ -128,7 +128,7 @@ def test_identities_of_which_the_table_lacks_a_column_are_null(
     sink = hr.PostgresSink("lacking")
     sink.deliver(made(spark, "id STRING", [("a",)]), delivery(tmp_path, "id"))
     wider = whole(delivery(tmp_path, "id", "n", identity=("id", "n")))
-    assert [tuple(row) for row in sink.held(spark, wider).collect()] == [("a", None)]
+    assert [tuple(row) for row in sink.identities(spark, wider).collect()] == [("a", None)]
     rows = made(spark, SCHEMA, [("a", 1)], sequence=2)
     with pytest.raises(TerminalError, match="lacks columns") as error:
         sink.correct(rows, wider, 2)

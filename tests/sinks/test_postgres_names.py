@@ -38,4 +38,4 @@ def test_columns_may_have_odd_names(
     assert [tuple(row[name] for name in columns) for row in held(database, "odd_names")] == [
         ("b", 2, {ODD: 3})
     ]
-    assert [tuple(row) for row in sink.held(spark, to).collect()] == [("b", 2)]
+    assert [tuple(row) for row in sink.identities(spark, to).collect()] == [("b", 2)]

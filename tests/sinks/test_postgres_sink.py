@@ -304,13 +304,15 @@ def test_it_says_what_the_table_holds_and_what_it_has_refused(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
     sink, to = hr.PostgresSink("told"), delivery(tmp_path, "id", "at", "x", identity=("id", "at"))
-    assert sink.held(spark, to).collect() == []
+    assert sink.identities(spark, to).collect() == []
     at = datetime(2024, 5, 1, 12, 0, 0, 123_456)
     rows = [("a", at, "1"), ("b", at, "no \0"), ("c", at, "3")]
     sink.deliver(made(spark, "id STRING, at TIMESTAMP, x STRING", rows), to)
-    assert sorted(tuple(row) for row in sink.held(spark, to).collect()) == [(name, at) for name in "abc"]
+    assert sorted(tuple(row) for row in sink.identities(spark, to).collect()) == [
+        (name, at) for name in "abc"
+    ]
     database.execute("DELETE FROM told WHERE id = 'c'")
-    assert sorted(row["id"] for row in sink.held(spark, to).collect()) == ["a", "b"]
+    assert sorted(row["id"] for row in sink.identities(spark, to).collect()) == ["a", "b"]
 
 
 def test_a_server_that_lost_its_staged_rows_is_noticed(

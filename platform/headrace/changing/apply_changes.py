@@ -27,8 +27,8 @@ from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, 
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.compare_generations import Differences, compare_generations
-from headrace.changing.held_by_others import unless_others_write
-from headrace.changing.plan_changes import held_node, plan_changes
+from headrace.changing.lease_conflicts import unless_others_write
+from headrace.changing.plan_changes import plan_changes, stored_node
 from headrace.changing.rename_node import rename_node, require_renamable
 from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
 from headrace.description import is_unnamed, output_name, written_by
@@ -37,7 +37,7 @@ from headrace.lake import small_files
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
-from headrace.nodes.references import all_found_in, require_logs
+from headrace.nodes.references import require_logs, resolve_all_references
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
@@ -97,7 +97,7 @@ class ApplyChanges:
         self._patience_seconds = patience_seconds
         self.plan: ChangePlan = plan_changes(lake, nodes, kafka)
         require_applicable(self.plan)
-        self._nodes = upstream_first(all_found_in(lake, nodes))
+        self._nodes = upstream_first(resolve_all_references(lake, nodes))
         rebuilt = {each.node: each for each in self.plan.rebuilt}
         self._changed = [node for node in self._nodes if node.required_name in rebuilt]
         for node in self._changed:
@@ -270,7 +270,7 @@ class ApplyChanges:
         found = {}
         for node in self._changed:
             name = node.required_name
-            held = held_node(self._lake, name)
+            held = stored_node(self._lake, name)
             assert held is not None
             noted = () if self._act_before is None else self._act_before.nodes
             known = next((each for each in noted if each.node == name), None)
@@ -317,7 +317,7 @@ class ApplyChanges:
             runner.maintain()
         uri = self._lake.table(name)
         before = read(self._spark, uri, lakes.open_table(uri).version)
-        after = read(self._spark, rebuild.beside.table(name))
+        after = read(self._spark, rebuild.scratch.table(name))
         commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
         assert commit is not None
         reached = [

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.changing.held_by_others import unless_others_write
+from headrace.changing.lease_conflicts import unless_others_write
 from headrace.errors import TerminalError
-from headrace.lifecycle.log_anew import make_log_anew
+from headrace.lifecycle.remake_log import remake_log
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.settings.kafka import KafkaSettings
 from headrace.writing.topic_descriptions import others_reading
@@ -63,6 +63,6 @@ class ChangedLogs:
         spark, lake, nodes, clock, on_step = self.spark, self.lake, self.nodes, self.clock, self.on_step
         if plan.from_bytes or plan.from_kafka:
             kafka = (self.kafka or KafkaSettings()) if plan.from_kafka else None
-            make_log_anew(spark, lake, topic, nodes, clock, kafka=kafka, on_step=on_step)
+            remake_log(spark, lake, topic, nodes, clock, kafka=kafka, on_step=on_step)
         else:
             rewrite_log(spark, lake, topic, plan.renamed, nodes, clock, on_step=on_step)

@@ -14,7 +14,7 @@ from headrace.changing.plan_topics import RESTORE
 from headrace.description import WindowedAggregate
 from headrace.description.since import records_since
 from headrace.errors import DescriptionError
-from headrace.nodes.cuts import first_day_held
+from headrace.nodes.cuts import first_whole_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def ways_out(lake: Lake, node: Node, cut: Sequence[str], changes: Changes) -> st
 def _others(lake: Lake, node: Node, cut: Sequence[str], changes: Changes) -> Iterator[str]:
     if any(each.after is None for each in changes.columns) and not lacking_columns(changes):
         yield "leave in the aggregates that nobody needs any more, if that is all that changes"
-    day = first_day_held(lake, cut)
+    day = first_whole_day(lake, cut)
     if day is not None and _can_have(node, day.isoformat()):
         yield f"rebuild its windows from a day on that the log still holds: since='{day}', or a later day"
     yield NEW_NAME

@@ -28,7 +28,7 @@ from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outco
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.rebuild_from_balance import NO_REBUILD, rebuild_from_balance
-from headrace.nodes.references import NodeAwaitedError, found_reference
+from headrace.nodes.references import NodeAwaitedError, resolve_reference
 from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
@@ -44,7 +44,7 @@ NO_CHANGES = Changes()
 
 
 @dataclass(frozen=True)
-class HeldNode:
+class StoredNode:
     """A node as a lake holds it.
 
     written_by  the fingerprint in the last commit of its state
@@ -73,13 +73,13 @@ class HeldNode:
         return self.stored is not None and self.stored["fingerprint"] == fingerprint != self.written_by
 
 
-def held_node(lake: Lake, name: str) -> HeldNode | None:
+def stored_node(lake: Lake, name: str) -> StoredNode | None:
     """A node as a lake holds it; None: nothing was written yet."""
     commit = last_state_commit(lake, name)
     if commit is None:
         return None
     stored = small_files.read_json(lake.description(name))
-    return HeldNode(commit.record["fingerprint"], stored)
+    return StoredNode(commit.record["fingerprint"], stored)
 
 
 def plan_changes(lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None = None) -> ChangePlan:
@@ -105,7 +105,7 @@ class _Planner:
 
         def find(reference: NodeReference) -> NodeReference:
             try:
-                return found_reference(lake, reference)
+                return resolve_reference(lake, reference)
             except (NodeAwaitedError, OtherNodeError) as error:
                 self._unfound[node.required_name] = error
                 return reference
@@ -124,7 +124,7 @@ class _Planner:
 
     def _of_node(self, node: Node) -> NodePlan:
         name = node.required_name
-        held = held_node(self._lake, name)
+        held = stored_node(self._lake, name)
         if (unfound := self._unfound.get(name)) is not None:
             return _of_unfound(name, held, unfound)
         if has_to_be_renamed(self._lake, node):
@@ -155,7 +155,7 @@ class _Planner:
         return replace(plan, node=node.required_name, outcome=outcome, renamed_from=before)
 
     def _of_changed(
-        self, node: Node, held: HeldNode, described: Mapping[str, Any], remarks: tuple[str, ...]
+        self, node: Node, held: StoredNode, described: Mapping[str, Any], remarks: tuple[str, ...]
     ) -> NodePlan:
         name, outcome = node.required_name, outcome_of(held.stored, held.written_by, described)
         changes = Changes() if held.rules is None else compare_rules(held.rules, described["rules"])
@@ -193,7 +193,7 @@ class _Planner:
         reason, way_out = self._why_not_read(node)
         if reason:
             return reason, way_out
-        cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
+        cut = cut_logs(self._lake, node) if stored_node(self._lake, node.required_name) else []
         rebuild = rebuild_from_balance(self._lake, node) if cut else NO_REBUILD
         if cut and not rebuild.suffices:
             why = why_not_from_the_rest(cut, changes, rebuild.why_not)
@@ -210,7 +210,7 @@ class _Planner:
                 if is_unnamed(upstream.node):
                     return upstream.reason, upstream.way_out
                 return f"it reads '{upstream.node}', which is refused", f"Settle '{upstream.node}' first."
-            if writer is not None and self._is_told_in_part(writer):
+            if writer is not None and self._gives_part_of_log(writer):
                 return (
                     f"rows of the logs of '{writer.required_name}' were cut off, and it would tell all anew",
                     f"{RESTORE}; or {NEW_NAME}.",
@@ -222,7 +222,7 @@ class _Planner:
                 )
         return "", ""
 
-    def _is_told_in_part(self, node: Node) -> bool:
+    def _gives_part_of_log(self, node: Node) -> bool:
         """Whether a node begins another log for others, and cannot tell again what it gave before a cut."""
         found = self._found[node.required_name]
         before = found.renamed_from
@@ -237,13 +237,13 @@ class _Planner:
             if (
                 step is None
                 or not is_unnamed(step.required_name)
-                or held_node(self._lake, step.required_name)
+                or stored_node(self._lake, step.required_name)
             ):
                 yield topic
             else:
                 yield from self._logs(step)
 
-    def _reads(self, node: Node, held: HeldNode) -> Iterator[LogRead]:
+    def _reads(self, node: Node, held: StoredNode) -> Iterator[LogRead]:
         before = {} if held.rules is None else nodes_read(held.rules)
         for topic in {each.name: each for each in self._logs(node)}.values():
             name, _, generation = topic.name.partition("@")
@@ -272,7 +272,7 @@ class _Planner:
         return {name: plan_topic(self._lake, topic, self._kafka) for name, topic in self._topics.items()}
 
 
-def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
+def _of_unfound(name: str, held: StoredNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
     """The plan of a node that reads by its name one that is not there, or is not as described."""
     outcome = NEW if held is None and isinstance(error, NodeAwaitedError) else REFUSED
     reason = "; ".join(words.rstrip(".") for words in (error.message, error.detail) if words)

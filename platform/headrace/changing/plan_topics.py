@@ -13,8 +13,8 @@ from headrace.changing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, UNCHANGED, LogRead, TopicPlan
 from headrace.lake import open_table
 from headrace.lifecycle.kafka_holds import WAY_OUT, why_kafka_lacks
-from headrace.lifecycle.rows_read_anew import why_not_read_anew
-from headrace.log.raw_records import decoded_by, held_raw, noted_reading, other_reading, why_not_anew
+from headrace.lifecycle.rereadable_rows import why_not_reread
+from headrace.log.raw_records import decoded_by, noted_reading, other_reading, raw_entry, why_not_remade
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.opening import cut_topics
 from headrace.settings.kafka import KafkaSettings
@@ -40,12 +40,12 @@ def plan_topic(lake: Lake, topic: Topic, kafka: KafkaSettings | None = None) -> 
     if not log.exists:
         return TopicPlan(topic.name, NEW)
     changes = compare_topic(log, topic)
-    raw = held_raw(lake, topic)
+    raw = raw_entry(lake, topic)
     before = noted_reading(lake, topic) if raw is None else raw["decoded"]
     reading = tuple(other_reading(before, topic))
     if topic.keep_raw and (changes.other or before not in (None, decoded_by(topic))):
         lines = (*changes.other, *changes.lines(from_bytes=True), *reading)
-        plan = _read_anew(lake, topic, raw, lines, kafka or KafkaSettings())
+        plan = _reread_plan(lake, topic, raw, lines, kafka or KafkaSettings())
         if raw is not None or changes.other or reading or plan.outcome != REFUSED:
             return plan  # else the rows of the log tell what they become
     if reading and raw is not None:
@@ -63,16 +63,16 @@ def plan_topic(lake: Lake, topic: Topic, kafka: KafkaSettings | None = None) -> 
     return TopicPlan(topic.name, UNCHANGED)
 
 
-def _read_anew(
+def _reread_plan(
     lake: Lake, topic: Topic, raw: Mapping[str, Any] | None, lines: tuple[str, ...], kafka: KafkaSettings
 ) -> TopicPlan:
     """The plan for a log whose records have to be read anew: from the bytes that it keeps, else from Kafka."""
     is_cut = topic.name in cut_topics(lake)
-    why = why_not_anew(raw, is_cut=is_cut)
+    why = why_not_remade(raw, is_cut=is_cut)
     from_kafka, lacks, way_out = bool(why), why, WAY_OUT
     if from_kafka and not is_cut:
         lacks, way_out = why_kafka_lacks(lake, topic, kafka)
-    lacks = lacks or why_not_read_anew(open_table(lake.log(topic.name)), from_kafka=from_kafka)
+    lacks = lacks or why_not_reread(open_table(lake.log(topic.name)), from_kafka=from_kafka)
     if lacks:
         reasons = dict.fromkeys(words for words in (*lines, why, lacks) if words)
         return TopicPlan(topic.name, REFUSED, "; ".join(reasons), way_out or WAY_OUT)

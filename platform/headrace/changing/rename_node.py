@@ -31,7 +31,7 @@ from headrace.nodes.planned import planned_after
 from headrace.nodes.renamed import forget_renamed, has_to_be_renamed, note_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.sequence.log_columns import SET_LIMITS
-from headrace.writing.lease import held_since_ms, require_held
+from headrace.writing.lease import lease_taken_ms, require_leases
 from headrace.writing.requests import SUFFIX, pending
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def why_not_renamed(lake: Lake, node: Node, *, is_at_rest: bool = False) -> Obst
     if before is None:
         return None
     # The lease is read first: a stream that ends after that leaves a commit of the state, and it is read below.
-    rests = is_at_rest or held_since_ms(lake.lease(f"node/{before}"), SystemClock()) is None
+    rests = is_at_rest or lease_taken_ms(lake.lease(f"node/{before}"), SystemClock()) is None
     commit = last_state_commit(lake, before)
     if commit is None:
         return None
@@ -126,7 +126,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
     """
     if last_state_commit(lake, after) is not None:
         return
-    held = partial(require_held, [*leases])
+    held = partial(require_leases, [*leases])
     take_over(lake, before)  # a writer that was paused commits no more
     note = note_renamed(lake, before, after)
     try:
@@ -146,7 +146,7 @@ def _copy_node(lake: Lake, before: str, after: str, held: Callable[[], object]) 
     _make(lake.state(after), state, kinds.state(()))
     writers = take_over(lake, after)
     held()  # behind the fence
-    _copy_beside(lake, before, after, held)
+    _copy_small_files(lake, before, after, held)
     replace_table(writers.appender, results, {"writer": "renamed"})
     for one, other in zip(writers_of(before), writers_of(after), strict=True):
         if (told := record_of(lake, before, one)) is not None:
@@ -160,7 +160,7 @@ def _make(uri: str, like: LakeTable, settings: Mapping[str, str]) -> None:
         lakes.create(uri, like.schema, settings)
 
 
-def _copy_beside(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
+def _copy_small_files(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
     """Copy what lies beside results and state, over what a rename that was broken off has left.
 
     Tables are written behind a fence, or into folders that nobody else knows; a small file only if nobody has written it.

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.changing.acts import UNDONE, Act, last_act, write_act
-from headrace.changing.plan_changes import held_node
+from headrace.changing.plan_changes import stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lifecycle.former import bring_back, former_of, former_record
@@ -21,7 +21,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
-from headrace.writing.lease import require_held
+from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def roll_back(
     In:     patience_seconds  how long a stream may take to hand a node over
     Out:    the nodes whose tables are those from before
     Raises: TerminalError, before anything is changed, when there is nothing to go back to, or it would not be lawful;
-            LeaseHeldError while a rebuild or backfill of these nodes runs, or a stream that hands nothing over
+            LeaseTakenError while a rebuild or backfill of these nodes runs, or a stream that hands nothing over
     """
     session, clock = pipeline_session(spark), clock or SystemClock()
     act = last_act(lake)
@@ -67,7 +67,7 @@ def roll_back(
                 stack.callback(leases[-1].release)
         back = _required(lake, act)
         for name in reversed(back):
-            bring_back(lake, name, partial(require_held, leases))
+            bring_back(lake, name, partial(require_leases, leases))
         write_act(lake, replace(act, state=UNDONE))
     return back
 
@@ -76,7 +76,7 @@ def _required(lake: Lake, act: Act) -> list[str]:
     """The nodes whose tables have to be brought back."""
     found, gone = [], []
     for each in act.nodes:
-        former, held = former_of(lake, each.node), held_node(lake, each.node)
+        former, held = former_of(lake, each.node), stored_node(lake, each.node)
         if small_files.read_json(lake.opening(each.node)) is not None:
             gone.append(f"{each.node}: rows of its log were cut off since.")
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):

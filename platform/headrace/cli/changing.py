@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.long_work import long_work
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def plan_pipeline(
     from headrace.lake.paths import Lake
 
     plan = plan_changes(Lake(lake), load_pipeline(pipeline))
-    tell(plan, plan.to_json())
+    report(plan, plan.to_json())
     if plan.refused:
         raise typer.Exit(1)
 
@@ -63,10 +63,10 @@ def apply_pipeline(
         else:
             act.build(on_stage=work.begin)
     if not build_only:
-        tell(applied)
+        report(applied)
         return
     told = "The new tables are built as far as the old ones have read the logs. Run headrace apply: it goes on from here."
-    tell(told, built=[each.node for each in act.plan.rebuilt])
+    report(told, built=[each.node for each in act.plan.rebuilt])
 
 
 def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
@@ -75,7 +75,7 @@ def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
     from headrace.lake.paths import Lake
 
     back = roll_back(_session(lake), Lake(lake))
-    tell(f"{', '.join(back) or 'No node'}: the former tables are back. Now {RESTORED}", nodes=back)
+    report(f"{', '.join(back) or 'No node'}: the former tables are back. Now {RESTORED}", nodes=back)
 
 
 def _session(lake: str) -> SparkSession:

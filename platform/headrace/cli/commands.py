@@ -13,7 +13,7 @@ import typer
 from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell, tell_error
+from headrace.cli.telling import report, report_error
 from headrace.errors import HeadraceError, TransientError
 from headrace.settings import load_pipeline
 
@@ -48,9 +48,9 @@ def accept_gap(
     lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
         told = f"Partition {partition}: offsets {first} to {end - 1} recorded as lost."
-        tell(told, topic=topic, partition=partition, first_offset=first, end_offset=end)
+        report(told, topic=topic, partition=partition, first_offset=first, end_offset=end)
     if not lost:
-        tell(f"Topic '{topic}' has lost nothing that its log needs.")
+        report(f"Topic '{topic}' has lost nothing that its log needs.")
 
 
 @app.command()
@@ -69,10 +69,10 @@ def repair(
     )
     done = False
     for each in work.run():
-        tell(each)
+        report(each)
         done = True
     if not done:
-        tell(f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows.")
+        report(f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows.")
 
 
 @app.command("reset-guard")
@@ -90,7 +90,7 @@ def reset_guard(
     forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
     for number in forgotten:
         told = f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
-        tell(told, topic=topic, root=root, partition=number)
+        report(told, topic=topic, root=root, partition=number)
 
 
 @app.command("set-limits")
@@ -109,7 +109,7 @@ def set_limits(
 
     asked = limits_asked(time_limit, max_records, max_bytes)
     entry = record(_session(lake), Lake(lake), node_named(node, pipeline), asked)
-    tell(f"Node '{node}': {_limits_set(entry)}", node=node, **_facts(entry))
+    report(f"Node '{node}': {_limits_set(entry)}", node=node, **_facts(entry))
 
 
 @app.command("set-trigger")
@@ -124,7 +124,7 @@ def set_trigger(
 
     record(Lake(lake), stream, trigger_ms)
     told = f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}."
-    tell(told, stream=stream, trigger_ms=trigger_ms or None)
+    report(told, stream=stream, trigger_ms=trigger_ms or None)
 
 
 @app.command()
@@ -140,7 +140,7 @@ def limits(
 
     policy, entries = limits_known(_session(lake), Lake(lake), node_named(node, pipeline))
     words = [f"In force: {limits_in_words(limits_of(policy))}.", *map(_limits_set, entries)]
-    tell("\n".join(words), node=node, in_force=dict(limits_of(policy)), set=[*map(_facts, entries)])
+    report("\n".join(words), node=node, in_force=dict(limits_of(policy)), set=[*map(_facts, entries)])
 
 
 def _limits_set(entry: LimitsSet) -> str:
@@ -185,7 +185,7 @@ def verify(
     for verdict in verdicts:
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
         told = f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}"
-        tell("\n    ".join([told, *verdict.first_differences]), vars(verdict))
+        report("\n    ".join([told, *verdict.first_differences]), vars(verdict))
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
 
 
@@ -198,7 +198,7 @@ def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
         verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
     word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
     told = f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}"
-    tell("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)
+    report("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)
     return verdict.equal
 
 
@@ -212,13 +212,13 @@ def rebuild(
     from headrace.lake.paths import Lake
     from headrace.lifecycle.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
-    from headrace.nodes.references import found_in
+    from headrace.nodes.references import resolve_references
     from headrace.spark.session import pipeline_session
 
-    described = found_in(Lake(lake), node_named(node, pipeline))
+    described = resolve_references(Lake(lake), node_named(node, pipeline))
     built = rebuild_due(pipeline_session(_session(lake)), described, Lake(lake), SystemClock())
     if built is None:
-        tell(f"Node '{node}': its tables are those of this description.", node=node, rebuilt=False)
+        report(f"Node '{node}': its tables are those of this description.", node=node, rebuilt=False)
         return
     try:
         with long_work("Folds the log.") as work:
@@ -227,7 +227,7 @@ def rebuild(
     finally:
         built.close()
     told = f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
-    tell(told, node=node, rebuilt=True, records=built.records)
+    report(told, node=node, rebuilt=True, records=built.records)
 
 
 @app.command()
@@ -250,7 +250,7 @@ def redeliver(
         _session(lake), Lake(lake), node_named(node, pipeline), days, only_missing=missing, sinks=sink or None
     )
     for each in given:
-        tell(each.in_words, vars(each))
+        report(each.in_words, vars(each))
 
 
 @app.command()
@@ -267,8 +267,8 @@ def erase(
     nodes = load_pipeline(pipeline)
     with long_work("Erases the key's records."):
         for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
-            tell(done)
-    tell(until_vacuum())
+            report(done)
+    report(until_vacuum())
 
 
 @app.command()
@@ -286,7 +286,7 @@ def retain(
     before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
     with long_work("Looks at the log.") as shown:
         cut = work.run(before_ms, on_stage=shown.begin)
-    tell(cut)
+    report(cut)
 
 
 @app.command()
@@ -309,7 +309,7 @@ def maintain(
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"
-        tell(
+        report(
             f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}",
             asdict(done),
         )
@@ -336,5 +336,5 @@ def main() -> None:
     try:
         app()
     except HeadraceError as error:
-        tell_error(error)
+        report_error(error)
         sys.exit(MAY_GO_AWAY if isinstance(error, TransientError) else 2)

@@ -8,7 +8,7 @@ import typer
 from pydantic_settings import BaseSettings
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root, read_settings
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.settings import KafkaSettings, Settings, SparkSettings, StreamSettings, load_pipeline
 from headrace.settings.alerts import SlackSettings, SmtpSettings
@@ -32,7 +32,7 @@ def show() -> None:
         prefix = section.model_config.get("env_prefix", "")
         for name, value in read_settings(section).model_dump().items():
             variable = f"{prefix}{name}".upper()
-            tell(f"{variable}={'' if value is None else value}", variable=variable, value=value)
+            report(f"{variable}={'' if value is None else value}", variable=variable, value=value)
 
 
 @config.command()
@@ -47,6 +47,8 @@ def check(
         read_settings(section)
     well = True
     for finding in check_configuration(load_pipeline(pipeline), lake):
-        tell(typer.style(str(finding), fg=None if finding.ok else "red"), {"ok": finding.ok, **vars(finding)})
+        report(
+            typer.style(str(finding), fg=None if finding.ok else "red"), {"ok": finding.ok, **vars(finding)}
+        )
         well &= finding.ok
     sys.exit(0 if well else 1)

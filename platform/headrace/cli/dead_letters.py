@@ -10,7 +10,7 @@ import typer
 from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named, topic_or_node
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def show_dead_letters(
     if topic is None or nodes:
         groups = _of_nodes(described, pipeline, tables, examples)
     for each in groups:
-        tell(each)
+        report(each)
     if not groups:
-        tell(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
+        report(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
     elif topic is not None and again:
-        tell(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
+        report(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
 
 
 def _of_nodes(described: Topic | Node, pipeline: str, lake: Lake, examples: int) -> list[DeadLetters]:
@@ -79,9 +79,9 @@ def show_records(
     described = node_named(node, pipeline)
     found = by_reason(Views(commands._session(lake), Lake(lake)).records(described, fate), examples)
     for each in found:
-        tell(each)
+        report(each)
     if not found:
-        tell(
+        report(
             f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."
         )
 
@@ -100,9 +100,9 @@ def show_refused(
     name = node_named(node, pipeline).required_name
     found = refused_rows(commands._session(lake), Lake(lake), name, examples)
     for each in found:
-        tell(each)
+        report(each)
     if not found:
-        tell(f"No sink of node '{name}' has refused a row.")
+        report(f"No sink of node '{name}' has refused a row.")
 
 
 def redrive(
@@ -139,4 +139,4 @@ def redrive(
     lines += [
         f"Partition {partition}, offset {offset} is no dead letter." for partition, offset in done.missing
     ]
-    tell("\n".join(lines), {"topic": topic, "dry_run": dry_run, **vars(done)})
+    report("\n".join(lines), {"topic": topic, "dry_run": dry_run, **vars(done)})

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.description import Node, describe
 from headrace.settings import load_pipeline
 
@@ -21,7 +21,7 @@ def describe_nodes(
     """Show the steps of nodes, from their tables back to the topics. Nothing is started."""
     wanted = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
     found = describe(*wanted)
-    tell(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)
+    report(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)
 
 
 def _facts(node: Node) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import datetime as dt
 import sys
 
 from headrace.cli.options import DEFAULTS, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.lake.paths import Lake
 from headrace.lifecycle.pending_erasures import pending
 
@@ -17,7 +17,7 @@ def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
     for each in found:
         at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
         told = f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
-        tell(told, vars(each))
+        report(told, vars(each))
     if not found:
-        tell("No erasure is pending.")
+        report("No erasure is pending.")
     sys.exit(1 if found else 0)

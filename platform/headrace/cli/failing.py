@@ -10,7 +10,7 @@ import typer
 from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 
 
 def show_failing(
@@ -28,7 +28,7 @@ def show_failing(
     with long_work("Reads the table."):
         found = failing_rows(commands._session(lake), Lake(lake), described, rows)
     for each in found:
-        tell(each)
+        report(each)
     if not found:
-        tell(f"Node '{node}' has no expectations: describe it with .named(…, expectations=[…]).", node=node)
+        report(f"Node '{node}' has no expectations: describe it with .named(…, expectations=[…]).", node=node)
     sys.exit(1 if any(each.failing for each in found) else 0)

@@ -14,7 +14,7 @@ import typer
 from jinja2 import Environment, StrictUndefined
 
 from headrace.cli.installed_from import installed_from
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def new_project(
 ) -> None:
     """Make a project: a pipeline, its tests, a demo, what Dagster loads, a Makefile, CI and a compose file."""
     folder = make_project(name, Path.cwd())
-    tell(
+    report(
         f"Made {folder}. Next: cd {name} && make test, then make demo, then make dev.",
         project=name,
         folder=folder,

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.lake.paths import Lake
 from headrace.streams.pausing import pause, resume
 
@@ -21,7 +21,7 @@ def pause_node(
     """Pause one node while the others of its stream go on. A restart keeps the pause, until `headrace resume`."""
     pause(Lake(lake), node_named(node, pipeline).required_name)
     told = f"Node '{node}' is paused: a running stream follows within seconds. Its logs go on."
-    tell(told, node=node, paused=True)
+    report(told, node=node, paused=True)
 
 
 def resume_node(
@@ -31,4 +31,4 @@ def resume_node(
 ) -> None:
     """Let a paused node go on. It folds all records that its logs have got meanwhile."""
     rested = resume(Lake(lake), node_named(node, pipeline).required_name)
-    tell(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)
+    report(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)

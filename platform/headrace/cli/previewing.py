@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.observe.preview import preview
 
 
@@ -27,4 +27,4 @@ def preview_node(
 
     A topic that has no log in the lake is read from Kafka. Streams may run meanwhile.
     """
-    tell(preview(node_named(node, pipeline), records, lake=lake))
+    report(preview(node_named(node, pipeline), records, lake=lake))

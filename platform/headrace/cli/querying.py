@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import for_programs, json_line, tell
+from headrace.cli.telling import for_programs, json_line, report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def answer_query(
     with LakeSql(Lake(lake), load_pipeline(pipeline)) as sql:
         if query is None:
             for name in sql.names:
-                tell(name, table=name)
+                report(name, table=name)
             return
         found = sql.query(query)
     _print(found, Output.JSON if for_programs() else output, rows)
@@ -58,22 +58,22 @@ def get_row(
 
     row = KeyedReads(Lake(lake)).get(node_named(node, pipeline), key)
     if row is None:
-        tell(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
+        report(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)
-    tell(json_line(row), row)
+    report(json_line(row), row)
 
 
 def _print(found: pa.Table, output: Output, rows: int) -> None:
     if output is Output.JSON:
         for row in found.to_pylist():
-            tell(json_line(row), row)
+            report(json_line(row), row)
     elif output is Output.CSV:
         writer = csv.writer(sys.stdout)
         writer.writerow(found.column_names)
         writer.writerows(row.values() for row in found.to_pylist())
     else:
         for line in _lines(found, rows):
-            tell(line)
+            report(line)
 
 
 def _lines(found: pa.Table, rows: int) -> list[str]:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import for_programs, show, tell
+from headrace.cli.telling import for_programs, report, show
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_streams(
         else:
             _show(runtime)
     except KeyboardInterrupt:
-        tell("stopping: the streams finish their micro-batches first")
+        report("stopping: the streams finish their micro-batches first")
     finally:
         runtime.drain()
 
@@ -87,7 +87,7 @@ def _facts(status: StreamStatus) -> dict[str, Any]:
 def _show(runtime: StreamRuntime) -> None:
     while for_programs() and not runtime.jvm_ended:
         for each in runtime.poll():
-            tell(each, _facts(each))
+            report(each, _facts(each))
         time.sleep(EVERY_SECONDS)
     with Live(console=Console(), auto_refresh=False) as live:
         while not runtime.jvm_ended:  # `drain` raises when it has

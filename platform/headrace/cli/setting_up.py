@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 from headrace.local.fetch_jars import fetch_jars
 
 
@@ -18,4 +18,4 @@ def fetch(
 ) -> None:
     """Fetch the jars of Spark and of the local Kafka broker, and verify the digest of each."""
     found = fetch_jars(folder)
-    tell(f"The jars are in {found}.", folder=found)
+    report(f"The jars are in {found}.", folder=found)

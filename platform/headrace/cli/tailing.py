@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import tell
+from headrace.cli.telling import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,4 +40,4 @@ def tail_node(
 def _show(rows: Iterable[TailRow]) -> None:
     for each in rows:
         values = "  ".join(f"{name}={value}" for name, value in each.row.items())
-        tell(f"{'-' if each.gone else '+'} {values}", {"gone": each.gone, **each.row})
+        report(f"{'-' if each.gone else '+'} {values}", {"gone": each.gone, **each.row})

@@ -1,6 +1,6 @@
 """How commands print: sentences for people, or with `--json` one JSON object a line for programs.
 
-Every command has the option `--json` (see `take_json`), and prints through `tell`, or by lines through `console`.
+Every command has the option `--json` (see `take_json`), and prints through `report`, or by lines through `console`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def for_programs() -> bool:
     return _JSON.get()
 
 
-def tell(words: object, facts: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+def report(words: object, facts: Mapping[str, Any] | None = None, /, **named: Any) -> None:
     """Print a sentence, or with `--json` its facts.
 
     In: words         what people read, by its `str()`
@@ -70,11 +70,11 @@ def console() -> Console:
     """A console for longer stories; with `--json` each line of its text is an object `{"said": …}`."""
     if not for_programs():
         return Console()
-    lines = cast("IO[str]", _SaidLines())
+    lines = cast("IO[str]", _JsonLines())
     return Console(file=lines, width=200, force_terminal=False, color_system=None)
 
 
-def tell_error(error: HeadraceError) -> None:
+def report_error(error: HeadraceError) -> None:
     """Print an error of ours to stderr: in red, or with `--json` as an object with `error`, `detail`, `hint` and `retry`.
 
     It may come before the command has begun, from an option's default. So the words of the command line are asked.
@@ -110,7 +110,7 @@ def json_line(facts: Any) -> str:
     return json.dumps(facts, default=str, ensure_ascii=False)
 
 
-class _SaidLines:
+class _JsonLines:
     """A file for text, which prints each full line as an object."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # What Headrace calls of a sink, and with what: see `description.sink`.
 SINK_METHODS = {
     "deliver": ("rows", "delivery"),
-    "held": ("spark", "delivery"),
+    "identities": ("spark", "delivery"),
     "correct": ("rows", "delivery", "through"),
     "check": ("node",),
 }

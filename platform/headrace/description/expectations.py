@@ -59,31 +59,33 @@ class Expectation:
     name: str = ""
 
     @property
-    def given(self) -> Mapping[str, Any]:
+    def kwargs(self) -> Mapping[str, Any]:
         """The arguments by name."""
-        given: Mapping[str, Any] = json.loads(self.arguments)
-        return given
+        kwargs: Mapping[str, Any] = json.loads(self.arguments)
+        return kwargs
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it names."""
-        lists = [name for each in COLUMN_LISTS for name in self.given.get(each) or ()]
-        return (*(self.given[each] for each in COLUMNS if each in self.given), *lists)
+        lists = [name for each in COLUMN_LISTS for name in self.kwargs.get(each) or ()]
+        return (*(self.kwargs[each] for each in COLUMNS if each in self.kwargs), *lists)
 
     @property
     def claim(self) -> str:
         """Its claim, in one sentence."""
-        return self.said or f"{words_of(self.of.__name__, self.given)}."
+        return self.said or f"{words_of(self.of.__name__, self.kwargs)}."
 
     @property
     def condition(self) -> str | None:
         """SQL that is true for a row that meets it, and never null; None: one row alone does not tell."""
-        return condition_of(self.of.__name__, self.given)
+        return condition_of(self.of.__name__, self.kwargs)
 
-    def anew(self) -> Any:
+    def gx_expectation(self) -> Any:
         """The object of Great Expectations."""
         return self.of(
-            **self.given, description=self.claim, severity="critical" if self.severity == ERROR else "warning"
+            **self.kwargs,
+            description=self.claim,
+            severity="critical" if self.severity == ERROR else "warning",
         )
 
 

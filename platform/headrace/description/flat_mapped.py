@@ -68,7 +68,7 @@ class FlatMapped(Emitting):
         return tuple(column.name for column in self.result_columns if "MAP<" not in column.type)
 
     @property
-    def told_by(self) -> tuple[str, ...]:
+    def distinguishing_columns(self) -> tuple[str, ...]:
         """Columns of the record by which its rows can be told from those of most others; maybe none."""
         own = [name for name in self.comparable_columns if name not in (self.array.name, self.ordinal)]
         return tuple(name for name in common_key(self.stream) if name in own) or tuple(own)

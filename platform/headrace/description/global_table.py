@@ -57,7 +57,7 @@ class GlobalTable:
         return self.table.topics
 
     @property
-    def told_after(self) -> tuple[str, ...]:
+    def revised_at_commit_end(self) -> tuple[str, ...]:
         """Those whose rows follow from a whole log commit: they stand after all records of that commit."""
         return tuple(topic.name for topic in self.topics if topic.tells_changes)
 

@@ -126,7 +126,7 @@ class Lookup(Emitting):
         return tuple(topic.name for topic in self.right.topics) if self.complete_first else ()
 
     @property
-    def told_after(self) -> tuple[str, ...]:
+    def revised_at_commit_end(self) -> tuple[str, ...]:
         """The topics of the table whose rows follow from a whole log commit: they stand after all records of that commit."""
         return tuple(topic.name for topic in self.right.topics if topic.tells_changes)
 

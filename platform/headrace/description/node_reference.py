@@ -69,7 +69,7 @@ class NodeReference(Topic):
         """All that its rows depend on beside its generation, which is in the topic's name."""
         return {"by_name": self.node}
 
-    def found(self, fingerprint: str, output: Mapping[str, Any]) -> NodeReference:
+    def resolved(self, fingerprint: str, output: Mapping[str, Any]) -> NodeReference:
         """The same, of a generation.
 
         In:     output  what the node gives, as its description noted it (see `output_of`)

@@ -67,7 +67,7 @@ class Sink(Protocol):
 class ReadableSink(Sink, Protocol):
     """A sink whose store can say what it holds: it can be checked, and given only what it lacks."""
 
-    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+    def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
         """The rows of a node that the store holds.
 
         Out: the columns `delivery.identity`; one row for each row held, so that one held twice shows. Rows that the store

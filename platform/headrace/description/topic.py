@@ -200,7 +200,7 @@ class Topic(StreamOperators):
     def formats(self) -> dict[str, str]:
         """The formats of values and keys with their options, but for the addresses of registries."""
         return {
-            name: of if isinstance(of, str) else _told(of)
+            name: of if isinstance(of, str) else _format_text(of)
             for name, of in (("format", self.format), ("key_format", self.key_format))
         }
 
@@ -290,7 +290,7 @@ class Topic(StreamOperators):
             )
 
 
-def _told(of: Format) -> str:
+def _format_text(of: Format) -> str:
     """A format with its options, but for the addresses of registries."""
     options = ((each.name, getattr(of, each.name)) for each in fields(of))  # type: ignore[arg-type]
     told = [

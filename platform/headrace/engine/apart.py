@@ -108,8 +108,8 @@ class Search:
         start, end = self.trials.commits[commit : commit + 2]
         trials = self.trials.limited(COMMIT_TRIES_MAX)
 
-        def told(at: int) -> Sequence[Unusable]:
-            found = trials.told(start + at)
+        def unusable_at(at: int) -> Sequence[Unusable]:
+            found = trials.unusable(start + at)
             if not found:
                 raise _not_alone(self.node, trials.place(start + at))
             return found
@@ -117,7 +117,7 @@ class Search:
         odd = odd_ones(
             end - start,
             lambda first, last: trials.fails(start + first, start + last),
-            told,
+            unusable_at,
             known_odd=True,
         )
         self.last = [each for several in odd.found.values() for each in several]

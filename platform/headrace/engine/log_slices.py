@@ -141,7 +141,7 @@ class LogSlice:
             if not groups:
                 return
             rows = file.read_row_groups(groups, columns=sorted(wanted))
-        if not (mine := self._mine(rows)).all():
+        if not (mine := self._own_rows(rows)).all():
             rows = rows.filter(pa.array(mine))
         if rows.num_rows:
             yield pa.table({name: _column(rows, origin) for name, origin in columns.items()})
@@ -167,7 +167,7 @@ class LogSlice:
         found: np.ndarray = (at_us >= (self.after_ms + 1) * 1_000) & (at_us <= self.through_ms * 1_000 + 999)
         return found
 
-    def _mine(self, rows: pa.Table) -> np.ndarray:
+    def _own_rows(self, rows: pa.Table) -> np.ndarray:
         mine, said = self._within(rows), rows[COMMIT_ROWS]
         if said.null_count < len(said):
             mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()

@@ -72,7 +72,7 @@ class Trials:
         part = self._part(self.place(first), self.place(end - 1))
         return self.raised([self._rows.evaluated(part, self._known)]) is not None
 
-    def told(self, at: int) -> Sequence[Unusable]:
+    def unusable(self, at: int) -> Sequence[Unusable]:
         """The fate and the reason of one record, for each feed that cannot use it; empty if no step raises for it alone."""
         place, found = self.place(at), []
         part = self._part(place, place)

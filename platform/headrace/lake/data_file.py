@@ -142,7 +142,7 @@ class DataFileWriter:
         if self._writer is None:
             return None
         self._end(self._writer)
-        bounds = {name: self._told(name, ends) for name, ends in self._bounds.items()}
+        bounds = {name: self._bounds_text(name, ends) for name, ends in self._bounds.items()}
         lowest, highest = (
             {n: ends[side] for n, ends in bounds.items() if ends is not None} for side in (0, 1)
         )
@@ -168,7 +168,7 @@ class DataFileWriter:
         """The footer of the file; it has one once it is closed."""
         return self._footers[0]
 
-    def _told(self, name: str, ends: tuple[Any, Any]) -> tuple[Any, Any] | None:
+    def _bounds_text(self, name: str, ends: tuple[Any, Any]) -> tuple[Any, Any] | None:
         """Bounds as Delta writes them; None: it has no text for them that every reader understands."""
         if name not in self._zones:
             return ends

@@ -51,7 +51,7 @@ def foreign_commits(table: LakeTable) -> list[CommitFile]:
     if not table.exists:
         return []
 
-    def found(newest: int) -> list[CommitFile]:
+    def unvouched(newest: int) -> list[CommitFile]:
         others: list[CommitFile] = []
         for each in table.commits_back(newest):
             if each is None:
@@ -62,7 +62,7 @@ def foreign_commits(table: LakeTable) -> list[CommitFile]:
                 others.append(each)
         return []  # no writer of ours is known, so there is nobody whose rows they could have changed
 
-    return _not_undone(looking_back(table, found))
+    return _not_undone(looking_back(table, unvouched))
 
 
 def require_own_rows(table: LakeTable) -> None:

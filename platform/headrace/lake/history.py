@@ -58,7 +58,7 @@ def carried(table: LakeTable, writers: Sequence[str]) -> dict[str, Any]:
          and the commit that carries this.
     """
 
-    def found(as_of: int) -> dict[str, Any]:
+    def last_commits(as_of: int) -> dict[str, Any]:
         commits = {writer: _last_commit(table, writer, as_of) for writer in writers}
         last = {
             writer: None if commit is None else _repeated(commit.version, commit.record)
@@ -66,7 +66,7 @@ def carried(table: LakeTable, writers: Sequence[str]) -> dict[str, Any]:
         }
         return {"carried": {"as_of": as_of, "last": last}}
 
-    return looking_back(table, found)
+    return looking_back(table, last_commits)
 
 
 def all_carried(table: LakeTable) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def all_carried(table: LakeTable) -> dict[str, Any]:
     Where other hands have cleaned history before, nothing is said of those who are not named.
     """
 
-    def found(as_of: int) -> dict[str, Any]:
+    def last_commits(as_of: int) -> dict[str, Any]:
         last: dict[str, Any] = {}
         known, knows_all = -1, True
         for number, commit in enumerate(table.commits_back(as_of)):
@@ -93,7 +93,7 @@ def all_carried(table: LakeTable) -> dict[str, Any]:
                 break
         return {"carried": {"as_of": as_of, "last": last, "all": knows_all}}
 
-    return looking_back(table, found)
+    return looking_back(table, last_commits)
 
 
 def _keep_newest(last: dict[str, Any], writer: str, repeated: Mapping[str, Any] | None) -> None:

@@ -56,11 +56,11 @@ class Lake:
         """The Delta table of a node's state."""
         return f"{self._nodes}/state/{node}/partials"
 
-    def beside(self, node: str) -> str:
+    def scratch(self, node: str) -> str:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""
         return f"{self.root}/beside/{node}"
 
-    def log_beside(self, topic: str) -> str:
+    def log_scratch(self, topic: str) -> str:
         """The folder in which a topic's log is written again before it is put in the place of the other."""
         return f"{self.root}/beside_logs/{topic}"
 

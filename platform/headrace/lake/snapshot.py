@@ -111,7 +111,7 @@ class IncrementalSnapshot:
                 self._look_at = time.monotonic() + LOOK_SECONDS
                 if not small_files.exists(commit_uri(self._uri, self._snapshot.version)):
                     self._snapshot = None  # its history was cleaned, or another table stands there
-            now = self._read_anew() if self._snapshot is None else self._snapshot
+            now = self._reload() if self._snapshot is None else self._snapshot
             while (found := read_commit(self._uri, now.version + 1)) is not None:
                 now = self._followed(now, found)
             self._snapshot = now
@@ -143,7 +143,7 @@ class IncrementalSnapshot:
         """The version after a commit. In: before  the version that it follows."""
         # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
         odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
-        now = self._read_anew() if odd else _after(before, found, self._times())
+        now = self._reload() if odd else _after(before, found, self._times())
         now = replace(now, is_vouched_for=found.vouches and now.version == found.version)
         self._recent[now.version] = now
         # A table that was read anew may be at a later version than this commit.
@@ -153,7 +153,7 @@ class IncrementalSnapshot:
             remembered.pop(now.version - REMEMBERED, None)
         return now
 
-    def _read_anew(self) -> Snapshot:
+    def _reload(self) -> Snapshot:
         version, files = self._load()
         found = Snapshot(version, dict(listed(files)))
         self._recent, self._commits = {version: found}, {}

@@ -144,7 +144,7 @@ class TableWriter:
         """Append the rows of files that lie in the table's folder, with a commit record; the version that holds them."""
         with self._lock:
             self._follow()
-            return self._commit(Change(added), self._told(record))
+            return self._commit(Change(added), self._marked(record))
 
     def replace(
         self,
@@ -164,7 +164,7 @@ class TableWriter:
             self._follow()
             self._require_there(removed)
             change = Change(added, removed, changes_data)
-            return self._commit(change, self._told(record), lambda found: not _removes(found, removed))
+            return self._commit(change, self._marked(record), lambda found: not _removes(found, removed))
 
     def commit_by(
         self, work: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]
@@ -182,7 +182,7 @@ class TableWriter:
                 while self._judge_next():
                     pass
                 version, token = self._judged, _token()
-                whole = {**self._told(record), FENCE: self._fence.entry(token)}
+                whole = {**self._marked(record), FENCE: self._fence.entry(token)}
                 was_unsure, self._unsure, began = self._unsure, True, boot_seconds()
                 error: Exception | None = None
                 try:
@@ -251,7 +251,7 @@ class TableWriter:
         if is_long:
             self._looked_at = now
 
-    def _told(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _marked(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**record, MENDS: True} if self._mends else record
 
     def _look(self, version: int) -> CommitFile | None:

@@ -36,7 +36,7 @@ from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, 
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.nodes.sink_rows import identity_of
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
@@ -80,7 +80,7 @@ class Backfill:
                 standing  what the log leads to where the node stands, if the caller has folded it; None: it is folded here
         Raises: TerminalError when the node has never run.
         """
-        node = found_in(lake, node)
+        node = resolve_references(lake, node)
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
         if not lakes.exists(lake.table(node.required_name)):
             raise TerminalError(
@@ -142,12 +142,12 @@ class Backfill:
         In:     before_swap  called with the rows that differ; `compare_rows.ONLY_IN` is `log` or `table`
                 lease        of the node's backfills, if the caller holds it
                 correct      False: sinks keep what they have
-        Raises: LeaseHeldError when another backfill of the node is running; TransientError when a sink's store is away.
+        Raises: LeaseTakenError when another backfill of the node is running; TransientError when a sink's store is away.
         """
         name = self.node.required_name
         held = lease or self._take_lease(name)
         try:
-            self._begin_anew()
+            self._drop_outdated_base()
             on_stage(STAGES[0])
             recomputed, stored = self._recomputed, self._stored()
             on_stage(STAGES[1])
@@ -207,7 +207,7 @@ class Backfill:
             self._standing.release()
             del self._standing
 
-    def _begin_anew(self) -> None:
+    def _drop_outdated_base(self) -> None:
         """Forget a base that was looked at for the plan, if it has been folded further since."""
         known = vars(self).get("_base")
         if known is not None and known != base_of(self._lake, self.node):

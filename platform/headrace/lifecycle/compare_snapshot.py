@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill_plan import DayVerdict
-    from headrace.nodes.held import Held
+    from headrace.nodes.node_frames import NodeFrames
     from headrace.nodes.progress import Progress
 
 
 class SnapshotComparison(Backfill):
     """A backfill that swaps nothing, of the tables as of a micro-batch; the stream may be ahead of it."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, node: Node, held: Held, progress: Progress) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: Node, held: NodeFrames, progress: Progress
+    ) -> None:
         """In: held, progress  the node's tables as of one micro-batch."""
         super().__init__(spark, lake, node)
         self._held, self.progress = held, progress
 
     def verdicts(self) -> list[DayVerdict]:
-        """Recompute and compare, day by day. Raises: LeaseHeldError when a backfill of the node is running."""
+        """Recompute and compare, day by day. Raises: LeaseTakenError when a backfill of the node is running."""
         return self.run(swap=False)
 
     def _table(self) -> DataFrame:

@@ -36,7 +36,6 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
-from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
 from headrace.lifecycle.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.fold_aside import FoldedAside
@@ -44,6 +43,7 @@ from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.lifecycle.pending_erasures import has_followed, note_pending
+from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
@@ -51,7 +51,7 @@ from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.older_rows import is_made, since_of
 from headrace.nodes.opening import read_opening
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.nodes.sink_rows import with_place
 from headrace.nodes.topics import nodes_below
 from headrace.operators.registry import operator_for
@@ -132,7 +132,7 @@ class Erasure:
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
+        self._nodes = nodes_below(topic, resolve_all_references(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
@@ -141,7 +141,7 @@ class Erasure:
     def run(self) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
 
-        Raises: LeaseHeldError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
+        Raises: LeaseTakenError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
                 somebody does not hand a node over.
         """
         spark, lake, clock = self._spark, self._lake, self._clock
@@ -188,7 +188,7 @@ class Erasure:
 
     def _drop_rebuilds(self) -> None:
         """Files that hold the key beside the tables: rebuilds, replaced tables, other logs, half written ones."""
-        beside = self._lake.log_beside(self._topic.name)  # of an act that was broken off
+        beside = self._lake.log_scratch(self._topic.name)  # of an act that was broken off
         small_files.delete(beside)
         lakes.forget(beside)
         for node in self._nodes:
@@ -201,7 +201,7 @@ class Erasure:
             folder = self._lake.rebuilds(node.required_name)
             small_files.delete(folder)
             lakes.forget(folder)
-            small_files.delete(self._lake.beside(node.required_name))  # what a backfill that died has left
+            small_files.delete(self._lake.scratch(node.required_name))  # what a backfill that died has left
 
     def _require_whole_log(self) -> None:
         for node in self._nodes:
@@ -261,7 +261,7 @@ class Erasure:
         work.run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
         yield results
-        state = write_state_anew(spark, lake, node, standing)
+        state = rewrite_state(spark, lake, node, standing)
         note = f"written again: {state.before:,} rows became {state.after:,}"
         yield Erased(name, "state", max(0, state.before - state.after), note)
         if state.unusable:

@@ -17,7 +17,7 @@ from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.takeover import take_over, writers_of
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ def former_of(lake: Lake, name: str) -> Former | None:
 
 def former_record(lake: Lake, name: str) -> Mapping[str, Any]:
     """The record of the state that is kept of a node: how far it goes, and what it has read."""
-    state = lakes.last_commit(lakes.open_table(_beside(lake, name).state(name)), f"node/{name}")
+    state = lakes.last_commit(lakes.open_table(_lake_of_former(lake, name).state(name)), f"node/{name}")
     assert state is not None
     return plain(state.record)
 
@@ -85,7 +85,7 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
 def _copy(lake: Lake, name: str, stored: Mapping[str, Any] | None, record: Mapping[str, Any]) -> None:
     """Copy a node's tables, in place of what was kept before. In: record  of the last commit of its state."""
     drop_former(lake, name)
-    beside = _beside(lake, name)
+    beside = _lake_of_former(lake, name)
     if stored is not None:
         small_files.write_json(beside.description(name), stored)
     if (plan := small_files.read_json(lake.plan(name))) is not None:
@@ -118,7 +118,7 @@ def drop_outdated(lake: Lake, now_ms: int, take: Callable[[str], Lease]) -> list
             continue
         try:
             lease = take(name)
-        except LeaseHeldError:
+        except LeaseTakenError:
             continue
         try:
             if former == former_of(lake, name):  # not what was kept since
@@ -148,22 +148,22 @@ def _is_read(lake: Lake, given: str) -> bool:
     return any(f'"{given}"' in json.dumps(small_files.read_json(lake.description(name))) for name in names)
 
 
-def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> None:
+def bring_back(lake: Lake, name: str, require_leases: Callable[[], object]) -> None:
     """Put the tables that are kept in the place of the node's, and keep them no longer.
 
-    In: require_held  raises when the caller does not hold the node's leases any more
+    In: require_leases  raises when the caller does not hold the node's leases any more
 
     A crash on the way is noticed as one of a rebuild is, and this may be done again. An act that was broken off may have
     kept tables that it did not replace. These stay as they are, for the node may have gone on since.
     """
-    beside, record = _beside(lake, name), former_record(lake, name)
+    beside, record = _lake_of_former(lake, name), former_record(lake, name)
     stored = small_files.read_json(beside.description(name))
     writers, left = take_over(lake, name), small_files.read_json(lake.plan(name))
-    require_held()  # behind the fence: this process may have been paused
+    require_leases()  # behind the fence: this process may have been paused
     is_replaced = _is_replaced(lake, name)
     if stored is not None:
         small_files.write_json(lake.description(name), stored)
-        require_held()  # whoever takes a lease later reads these rules
+        require_leases()  # whoever takes a lease later reads these rules
     if not is_replaced:
         drop_former(lake, name)
         return
@@ -231,7 +231,7 @@ def plain(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in ADDED}
 
 
-def _beside(lake: Lake, name: str) -> Lake:
+def _lake_of_former(lake: Lake, name: str) -> Lake:
     return replace(lake, nodes=f"{lake.former(name)}/tables")
 
 

@@ -17,7 +17,7 @@ from headrace.description import is_unnamed
 from headrace.lake import small_files
 from headrace.lifecycle.former import former_of
 from headrace.nodes.renamed import renamed_to
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 from headrace.writing.readers import SUFFIX, readers_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def drop_registrations(lake: Lake, clock: Clock) -> list[str]:
 def may_read(lake: Lake, reader: str, log: str, clock: Clock) -> bool:
     """Whether a node reads a log, or may be about to: one without tables waits for its first row."""
     said = small_files.read_json(lake.description(reader))
-    if said is None or held_since_ms(lake.lease(f"node/{reader}"), clock) is not None:
+    if said is None or lease_taken_ms(lake.lease(f"node/{reader}"), clock) is not None:
         return True
     if renamed_to(lake, reader) is not None:
         return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.lake import small_files
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -33,7 +33,7 @@ def forsaken_steps(lake: Lake, described: Collection[str], before_ms: int, clock
     rules = [json.dumps(small_files.read_json(lake.description(name))) for name in nodes] if steps else []
     for step in steps:
         is_read = any(f'"{step}@' in text for text in rules)
-        runs = held_since_ms(lake.lease(f"node/{step}"), clock) is not None
+        runs = lease_taken_ms(lake.lease(f"node/{step}"), clock) is not None
         if not is_read and not runs and _folded_ms(lake, step) <= before_ms:
             yield step
 

@@ -95,11 +95,11 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
 
 
 def bring_balance(
-    spark: SparkSession, lake: Lake, beside: Lake, node: Node, require_held: Callable[[], object]
+    spark: SparkSession, lake: Lake, beside: Lake, node: Node, require_leases: Callable[[], object]
 ) -> bool:
     """Put the balance with which a rebuild began beside the one that is there; False: it began with the whole log.
 
-    In: require_held  raises when the caller does not hold the node's leases any more
+    In: require_leases  raises when the caller does not hold the node's leases any more
     """
     name = node.required_name
     mine = small_files.read_json(beside.opening(name))
@@ -110,7 +110,7 @@ def bring_balance(
     made = _state_table(bound(spark, node), uri)
     if lakes.last_commit(lakes.open_table(uri), f"opening/{name}") is None:
         made.append(copy_state(StateSource.committed(table), uri), _signed(name))
-    require_held()  # who has the node now may have struck another balance
+    require_leases()  # who has the node now may have struck another balance
     small_files.write_json(lake.opening(name), mine | _balance_before(lake, name, mine))
     return True
 

@@ -24,7 +24,7 @@ def accept_gap(
     """Record the gap between the log and what Kafka still has as control rows; the stream then goes on after it.
 
     Out:    for each partition that lost records, the first offset lost and the first still there
-    Raises: LeaseHeldError while the topic's stream runs; TerminalError when the topic was deleted and created again.
+    Raises: LeaseTakenError while the topic's stream runs; TerminalError when the topic was deleted and created again.
     """
     clock, session = SystemClock(), pipeline_session(spark)
     lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)

@@ -23,7 +23,7 @@ def reset_guard(
 
     In:     root_partition  None: every partition of the root topic
     Out:    the root partitions that the guard has forgotten
-    Raises: LeaseHeldError while the topic's stream runs; TerminalError when its guard does not know that root.
+    Raises: LeaseTakenError while the topic's stream runs; TerminalError when its guard does not know that root.
     """
     clock, session = SystemClock(), pipeline_session(spark)
     lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)

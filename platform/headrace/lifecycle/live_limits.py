@@ -23,7 +23,7 @@ from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseTakenError, take_lease
 from headrace.writing.requests import ask, carry_out, pending, withdraw
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _record(spark: SparkSession, lake: Lake, topic: Topic) -> bool:
     clock = SystemClock()
     try:
         lease = take_lease(spark, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
-    except LeaseHeldError:
+    except LeaseTakenError:
         return False
     try:
         carry_out(spark, lake, Sequencer(spark, topic, lake.log(topic.name), clock))

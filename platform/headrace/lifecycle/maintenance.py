@@ -32,12 +32,12 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease, LeaseHeldError, held_since_ms, take_lease
+from headrace.writing.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.state_upkeep import StateUpkeep
 from headrace.writing.table_upkeep import pack_log
@@ -115,7 +115,7 @@ class Maintenance:
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
         self._spark, self._lake = pipeline_session(spark), lake
-        self._nodes = tuple(with_unnamed(all_found_in(lake, nodes)))
+        self._nodes = tuple(with_unnamed(resolve_all_references(lake, nodes)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
 
@@ -178,14 +178,14 @@ class Maintenance:
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
-                small_files.delete(lake.beside(name))  # what a backfill that died has left
+                small_files.delete(lake.scratch(name))  # what a backfill that died has left
                 for what, path in present.items():
                     signed, is_log = f"maintenance/{name}", what == "log"
                     work = partial(self._compact, path, signed, writers.get(what, []), is_log=is_log)
                     if what == "state":
                         work = partial(self._pack_state, node)
                     yield self._upkeep(name, what, path, work if compact else None, vacuum)
-        except LeaseHeldError as error:
+        except LeaseTakenError as error:
             for what, path in present.items():
                 yield self._left(name, what, path, str(error))
 
@@ -208,7 +208,9 @@ class Maintenance:
         """The nodes with a backfill that began before the files to be deleted left the newest version."""
         oldest_ms = self._clock.now_ms() - self._retention_hours * HOUR_MS + CLOCKS_DIFFER_MS
         since = {
-            node.required_name: held_since_ms(self._lake.lease(f"backfill/{node.required_name}"), self._clock)
+            node.required_name: lease_taken_ms(
+                self._lake.lease(f"backfill/{node.required_name}"), self._clock
+            )
             for node in self._nodes
             if topic in node.topics
         }

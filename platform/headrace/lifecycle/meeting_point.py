@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.lake import small_files
-from headrace.nodes.planned import planned_after, results_given
+from headrace.nodes.planned import planned_after, results_record
 from headrace.nodes.state_commits import last_state_commit
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
         return dict(kept["upto_ms"])
     progress: Mapping[str, Any] = commit.record["progress"]
     plan = planned_after(lake, name, commit)
-    if plan is not None and plan["batch"] == _batch_given(lake, name):
+    if plan is not None and plan["batch"] == _appended_batch(lake, name):
         return dict(plan["upto_ms"])
     return dict(progress["upto_ms"])
 
@@ -78,7 +78,7 @@ def place(lake: Lake, node: Node) -> tuple[Any, ...] | None:
     if commit is None:
         return None
     known = (commit.record.get("fingerprint"), commit.record.get("progress"), commit.record.get("batch"))
-    return (*known, standing(lake, node), _batch_given(lake, node.required_name))
+    return (*known, standing(lake, node), _appended_batch(lake, node.required_name))
 
 
 def keep_standing(lake: Lake, node: Node) -> None:
@@ -104,9 +104,9 @@ def _identity(commit: lakes.Commit) -> list[Any]:
     return [commit.record["fingerprint"], commit.record["progress"].get("batch", 0)]
 
 
-def _batch_given(lake: Lake, name: str) -> int | None:
+def _appended_batch(lake: Lake, name: str) -> int | None:
     """The last micro-batch whose appended results were written."""
-    batch: int | None = results_given(lake, name).get("batch")
+    batch: int | None = results_record(lake, name).get("batch")
     return batch
 
 

@@ -46,7 +46,7 @@ from headrace.nodes.node_tables import read_logs, snapshot
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.contract import SEQUENCE
 from headrace.oracle.log import AT_THE_END
@@ -106,7 +106,7 @@ class _Check:
     """One node, as of its last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
-        node = found_in(lake, node)
+        node = resolve_references(lake, node)
         self.spark, self.lake, self.node = spark, lake, node
         name = node.required_name
         if not lakes.exists(lake.table(name)):
@@ -145,7 +145,7 @@ class _Check:
             case StreamJoin():
                 return LEFT
             case FlatMapped():
-                return RESULT if self.node.told_by else None
+                return RESULT if self.node.distinguishing_columns else None
             case Relation() | TableChanges():
                 part, leaf = leftmost(_relation(self.node))
                 needs_all = any(
@@ -163,7 +163,7 @@ class _Check:
             case Batches():
                 return self.node.by
             case FlatMapped():
-                return self.node.told_by or self.node.comparable_columns
+                return self.node.distinguishing_columns or self.node.comparable_columns
             case NamedStream() | Processed():
                 return self.node.key or self.node.comparable_columns
             case Suppressed():

@@ -48,7 +48,7 @@ class KafkaAgain:
             return RECORDS.empty_table()
         wanted = _places(rows)
         found = self.stretches(_ranges(wanted)).sort_by([("partition", "ascending"), ("offset", "ascending")])
-        at, is_there = _found_at(wanted, _places(found))
+        at, is_there = _match_places(wanted, _places(found))
         self._require(is_there, wanted, "Kafka has no record there any more, as after compaction")
         records = found.take(pa.array(at))
         sizes = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value")))
@@ -95,7 +95,7 @@ def _ranges(places: Places) -> dict[int, tuple[int, int]]:
     return {p: (int(of.min()), int(of.max())) for p, of in of_each.items()}
 
 
-def _found_at(wanted: Places, found: Places) -> tuple[np.ndarray, np.ndarray]:
+def _match_places(wanted: Places, found: Places) -> tuple[np.ndarray, np.ndarray]:
     """Where each wanted place stands among those found, and whether it does. In: found  by partition and offset."""
     at, is_there = np.zeros(len(wanted[0]), np.int64), np.zeros(len(wanted[0]), bool)
     for partition in np.unique(wanted[0]):

@@ -52,7 +52,7 @@ from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import rebuild_from_balance, rebuild_place
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.lease import LeaseHeldError, require_held, take_lease
+from headrace.writing.lease import LeaseTakenError, require_leases, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import can_be_put_right, put_right
@@ -106,7 +106,7 @@ class Rebuild:
         self._beside = rebuild_place(lake, node)
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
-        except LeaseHeldError as error:
+        except LeaseTakenError as error:
             hint = "A stream tries again by itself; run a command again once that process has ended."
             raise TransientError(str(error), hint=hint) from error
         assert self._beside.nodes is not None
@@ -155,11 +155,11 @@ class Rebuild:
     @property
     def records_before(self) -> int | None:
         """Records already in the tables to be replaced; None: there are no tables."""
-        held = self._held
+        held = self._replaced_record
         return None if held is None else sum(Progress.from_json(held["progress"]).totals().values())
 
     @property
-    def beside(self) -> Lake:
+    def scratch(self) -> Lake:
         """Where its tables lie."""
         return self._beside
 
@@ -190,7 +190,7 @@ class Rebuild:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
             self.keep_older_rows()  # sinks keep them, too
-            require_held(leases)
+            require_leases(leases)
             self._on_step("before swap")
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
@@ -216,7 +216,7 @@ class Rebuild:
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
         """Called behind the fence: whoever wrote the tables before this moment has left a trace here."""
-        require_held(leases)
+        require_leases(leases)
         if place(self._lake, self._node) != stood:
             raise TransientError(
                 f"Node '{self._node.required_name}': another process has written its tables during the swap.",
@@ -257,7 +257,7 @@ class Rebuild:
         self._lease.release()
 
     @property
-    def _held(self) -> Mapping[str, Any] | None:
+    def _replaced_record(self) -> Mapping[str, Any] | None:
         """The record of the last commit of the state that is to be replaced."""
         name = self._node.required_name
         commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
@@ -265,7 +265,10 @@ class Rebuild:
 
     def _drop_outdated_log(self) -> None:
         """Remove the log that an earlier generation of the same description gave; logs may have been mended since."""
-        if self._held is not None and self._held["fingerprint"] != self._node.fingerprint():
+        if (
+            self._replaced_record is not None
+            and self._replaced_record["fingerprint"] != self._node.fingerprint()
+        ):
             uri = self._lake.log(output_name(self._node))
             small_files.delete(uri)
             lakes.forget(uri)

@@ -31,18 +31,18 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.epochs import foreign_commits
 from headrace.lake.undo import FilesGoneError, undo_foreign
-from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.fill_columns import fill_commits
 from headrace.lifecycle.irreplaceable_rows import require_replaceable, require_whole_past
 from headrace.lifecycle.lost_commits import LostCommits
 from headrace.lifecycle.repair_mark import RepairMark
+from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.stray_commits import StrayCommits
 from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.kafka import KafkaTopic, lost_offsets
@@ -94,7 +94,7 @@ class Repair:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
+        self._nodes = nodes_below(topic, resolve_all_references(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._kafka = KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
@@ -103,7 +103,7 @@ class Repair:
     def run(self) -> Iterator[Repaired]:
         """Repair; says of one gap and one node after the other what was done.
 
-        Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs;
+        Raises: LeaseTakenError, before anything is changed, while a stream, backfill, rebuild or maintenance runs;
                 TerminalError, before a commit is put back, when Kafka lacks what is gone, or is another topic;
                 TransientError or FencedError when another process repairs the log, too
         """
@@ -178,7 +178,7 @@ class Repair:
         verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)
-        write_state_anew(self._spark, self._lake, node)
+        rewrite_state(self._spark, self._lake, node)
         rewrite_node_log(self._lake, node)
         small_files.delete(files_gone)
         yield Repaired(name, "its tables were computed again from the log")

@@ -39,7 +39,7 @@ from headrace.nodes.cuts import day_after, note_cut
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.nodes.topics import wall_waits
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
@@ -118,14 +118,14 @@ class Retention:
         """In: nodes  all that there are; patience_seconds: for a stream's fold of current results to end."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._described = {node.required_name for node in with_unnamed(nodes)}
-        self._all = with_unnamed(all_found_in(lake, nodes))
+        self._all = with_unnamed(resolve_all_references(lake, nodes))
         self._nodes = [node for node in self._all if topic in node.topics]
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
 
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
         """Cut off the log commits before a moment.
 
-        Raises: LeaseHeldError while a backfill, rebuild or maintenance of these tables runs;
+        Raises: LeaseTakenError while a backfill, rebuild or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
         with nothing_rebuilds(self._spark, self._lake, self._nodes, self._clock, self._patience_seconds):

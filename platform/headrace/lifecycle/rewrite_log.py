@@ -29,7 +29,7 @@ from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import require_held
+from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def rewrite_log(
             nodes    all of the pipeline
             on_step  called with the name of each step; it may raise to stop there
     Out:    how many rows the log has
-    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs
+    Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs
     """
-    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
+    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
     with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         small_files.delete(beside)
         lakes.forget(beside)
@@ -82,7 +82,7 @@ def rewrite_log(
         on_step("after rows")
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         with rewritable(maintainer, record):
-            require_held(leases.values())
+            require_leases(leases.values())
             replace_table(appender, made, record, beside=maintainer, remarks=noting(added))
     small_files.delete(beside)
     lakes.forget(beside)

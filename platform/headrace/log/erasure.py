@@ -49,8 +49,8 @@ def key_bytes(topic: Topic, key: str) -> bytes:
             hint="Describe its key: hr.Topic(…, key=…).",
         )
     raw = key.encode()
-    if not _as_said(topic).scalar_key:
-        (found,) = Decoder(_as_said(topic)).read_keys(pa.array([raw])).to_pylist()
+    if not _written_format(topic).scalar_key:
+        (found,) = Decoder(_written_format(topic)).read_keys(pa.array([raw])).to_pylist()
         if found is None or all(value is None for value in found.values()):
             raise TerminalError(
                 f"Topic '{topic.name}': {key!r} is no key of it.",
@@ -65,9 +65,9 @@ def is_of_key(topic: Topic, raw: bytes, known: KnownSchemas | None = None) -> Ex
     In: raw    what `key_bytes` gave
         known  the schemas of the log
     """
-    of, said, came = RecordFormat.of(topic, known), _as_said(topic), F.col("raw_key")
+    of, said, came = RecordFormat.of(topic, known), _written_format(topic), F.col("raw_key")
     typed = (F.col("kind") == RECORD) & F.col("key").isNotNull() & _marking(_has_key(said, raw))(F.col("key"))
-    undecoded = (came == F.lit(raw)) | _marking(_came_under(of, said, raw))(came)
+    undecoded = (came == F.lit(raw)) | _marking(_keys_as_sent(of, said, raw))(came)
     return typed | ((F.col("kind") == DEAD_LETTER) & came.isNotNull() & undecoded)
 
 
@@ -80,7 +80,7 @@ def blanked(topic: Topic) -> Mapping[str, Expr]:
 
 def key_values(topic: Topic, raw: bytes) -> Mapping[str, str]:
     """The columns of a key as they stand in JSON, by name."""
-    if _as_said(topic).scalar_key:
+    if _written_format(topic).scalar_key:
         return {topic.key_columns[0].name: raw.decode()}
     found = json.loads(raw)
     return {column.name: _text(found[column.name]) for column in topic.key_columns if column.name in found}
@@ -90,7 +90,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _as_said(topic: Topic) -> RecordFormat:
+def _written_format(topic: Topic) -> RecordFormat:
     """The format in which people write a key."""
     return replace(RecordFormat.of(topic), key_encoding=None)
 
@@ -101,7 +101,7 @@ def _has_key(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     return lambda keys: pc.equal(encode(keys), wanted)
 
 
-def _came_under(of: RecordFormat, said: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
+def _keys_as_sent(of: RecordFormat, said: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     """Which keys, as Kafka had them, are this one; those that cannot be read are not."""
     wanted = encode(Decoder(said).read_keys(pa.array([raw])))[0]
 

@@ -36,7 +36,7 @@ def kept_by(topic: Topic, batch: int = 0) -> Mapping[str, Any]:
     return {"decoded": decoded_by(topic), "batch": batch, **where}
 
 
-def held_raw(lake: Lake, topic: Topic) -> Mapping[str, Any] | None:
+def raw_entry(lake: Lake, topic: Topic) -> Mapping[str, Any] | None:
     """The entry of a topic's log about the bytes of its records; None: it has none so far."""
     commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}")
     found: Mapping[str, Any] | None = None if commit is None else commit.record.get("after", {}).get("raw")
@@ -68,7 +68,7 @@ def is_read_otherwise(lake: Lake, topic: Topic) -> bool:
 
     Columns of the value alone are judged by those of the log, unless it says how records are read.
     """
-    if (raw := held_raw(lake, topic)) is None:
+    if (raw := raw_entry(lake, topic)) is None:
         return bool(topic.keep_raw) and any(other_reading(noted_reading(lake, topic), topic))
     return (
         raw["decoded"] != decoded_by(topic) if topic.keep_raw else any(other_reading(raw["decoded"], topic))
@@ -106,7 +106,7 @@ def written_by_another(topic: str) -> TerminalError:
     )
 
 
-def why_not_anew(raw: Mapping[str, Any] | None, *, is_cut: bool) -> str:
+def why_not_remade(raw: Mapping[str, Any] | None, *, is_cut: bool) -> str:
     """Why a log cannot be made anew from its own bytes; empty: it can. `raw` is that of its state."""
     if is_cut:
         return "older rows of its log were cut off"

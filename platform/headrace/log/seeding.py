@@ -65,7 +65,7 @@ class Seeding:
         Raises: TerminalError when the table has other columns, or rows that cannot stand in the log
         """
         version = self._version()
-        given = self._given(version)
+        given = self._rows_at(version)
         then = None if self._seed.then is None else dict(start(_stated(self._seed.then)))
         records = self._records(given, partitions)
         bounds = self._bounds(records, partitions)
@@ -94,7 +94,7 @@ class Seeding:
             raise seed_forsaken(self._topic.name, state)
         if state.then is not None:
             partitions = len(state.then)  # as many as there were: rows that are appended stand by them
-        records = self._placed(self._records(self._given(state.version), partitions), state)
+        records = self._placed(self._records(self._rows_at(state.version), partitions), state)
         for piece in state.left(self._sequencer.state.next_offsets):
             if ends():
                 raise SeedUnderWayError(
@@ -125,7 +125,7 @@ class Seeding:
             )
         return int(row["version"])
 
-    def _given(self, version: int | None) -> DataFrame:
+    def _rows_at(self, version: int | None) -> DataFrame:
         """The rows as they stand there."""
         uri = spark_uri(self._seed.uri)
         if version is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from headrace.nodes.held import Held
+    from headrace.nodes.node_frames import NodeFrames
 
 
 def rows_of_table(state: DataFrame, table: str) -> DataFrame:
@@ -41,7 +41,7 @@ def pending(state: DataFrame, folded: int) -> DataFrame:
     return newest(changes(state).where(F.col(BATCH) > folded))
 
 
-def current(held: Held) -> DataFrame:
+def current(held: NodeFrames) -> DataFrame:
     """The current row of each identity, with the columns of the base."""
     if held.state is None:
         return held.results
@@ -51,7 +51,7 @@ def current(held: Held) -> DataFrame:
     return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
 
 
-def revisions(held: Held, columns: Sequence[str]) -> DataFrame:
+def revisions(held: NodeFrames, columns: Sequence[str]) -> DataFrame:
     """Each row after each micro-batch that touched it and is not in the base yet, and before these, with BATCH."""
     users = [F.col(quote(name)) for name in columns]
     before = held.results.select(*users, F.lit(0).cast("long").alias(BATCH))

@@ -23,7 +23,7 @@ def note_cut(lake: Lake, topic: Topic, through_ms: int, highest_event_ms: int | 
     return highest_ms
 
 
-def first_day_held(lake: Lake, topics: Iterable[str]) -> dt.date | None:
+def first_whole_day(lake: Lake, topics: Iterable[str]) -> dt.date | None:
     """The first UTC day of which no record was cut off these logs; None: that is not known, or no record was."""
     cuts = [small_files.read_json(lake.cut(topic)) for topic in topics]
     noted = [cut["highest_event_ms"] for cut in cuts if cut is not None]

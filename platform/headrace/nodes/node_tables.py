@@ -19,7 +19,7 @@ from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.log.raw_records import is_read_otherwise
 from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
-from headrace.nodes.held import Held
+from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.operators.registry import operator_for
@@ -74,7 +74,7 @@ def results_writer(node: Node) -> str:
     return f"{'node' if operator_of(node).appended else 'fold'}/{node.required_name}"
 
 
-def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
+def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, Progress]:
     """The content of the node's tables, and its progress.
 
     The base is read first, because the progress only moves on. The state is read as of the version with that progress,
@@ -83,7 +83,7 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
     base, path = base_of(lake, node), lake.state(node.required_name)
     version = open_table(path).version
     progress = read_progress(lake, node, through=version)
-    return Held(base.read(spark), read_table(spark, path, version), base.batch), progress
+    return NodeFrames(base.read(spark), read_table(spark, path, version), base.batch), progress
 
 
 def read_progress(lake: Lake, node: Node, *, through: int | None = None) -> Progress:

@@ -173,7 +173,7 @@ def stand(
     opening: Opening,
 ) -> Standing:
     """Fold the logs from the opening balance through a frontier, in increments that a task can hold."""
-    folder = f"{lake.beside(node.required_name)}/{uuid.uuid4().hex}"
+    folder = f"{lake.scratch(node.required_name)}/{uuid.uuid4().hex}"
     try:
         return _stand(spark, lake, node, upto_ms, opening, folder)
     except BaseException:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from headrace.fold.contract import Clock, Times
     from headrace.lake import NewFile
     from headrace.nodes.bound_operator import BoundOperator
-    from headrace.nodes.held import Held
+    from headrace.nodes.node_frames import NodeFrames
 
 CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
 OF_SESSIONS = "which records were late for a session is told with the sessions before them"
@@ -191,7 +191,7 @@ class OperatorFrames:
         In:     as `decide`
         Raises: DescriptionError when nothing can be late.
         """
-        found = self.late_if_told(logs, unusable)
+        found = self.late_rows_if_any(logs, unusable)
         if found is None:
             raise DescriptionError(
                 f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
@@ -199,12 +199,14 @@ class OperatorFrames:
             )
         return found
 
-    def late_if_told(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame | None:
+    def late_rows_if_any(
+        self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
+    ) -> DataFrame | None:
         """The same; None: nothing can be late, or, as for joins of windows, the ledger alone tells how many are."""
         of = self.node.updated if isinstance(self.node, Suppressed) else self.node
         return late(bound(_session(logs), of), logs, unusable)
 
-    def read(self, held: Held, progress: Progress) -> DataFrame:
+    def read(self, held: NodeFrames, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.
 
         Out: final windows if suppressed, else every window as of now; the current row of each identity
@@ -227,7 +229,7 @@ class OperatorFrames:
             )
         return found
 
-    def updates(self, held: Held, progress: Progress) -> DataFrame:
+    def updates(self, held: NodeFrames, progress: Progress) -> DataFrame:
         """See `headrace.nodes.updates`."""
         return updates(self._of(held.results), held, progress)
 

@@ -34,7 +34,7 @@ def planned_after(
     record: Mapping[str, Any] = {} if commit is None else commit.record
     progress = record.get("progress", {})
     following, after_ms = progress.get("batch", 0) + 1, progress.get("upto_ms", {})
-    given = results_given(lake, name) if appended else {}
+    given = results_record(lake, name) if appended else {}
     if given.get("batch") == following and given.get("after_ms") == after_ms:
         return {"batch": following, "upto_ms": given["upto_ms"]}
     plan: Mapping[str, Any] | None = small_files.read_json(lake.plan(name))
@@ -43,7 +43,7 @@ def planned_after(
     return plan if plan["after_ms"] == after_ms else None
 
 
-def results_given(lake: Lake, name: str) -> Mapping[str, Any]:
+def results_record(lake: Lake, name: str) -> Mapping[str, Any]:
     """The record of the last commit of appended results of a node; nothing if there is none."""
     commit = last_commit(open_table(lake.table(name)), f"node/{name}")
     return {} if commit is None else commit.record

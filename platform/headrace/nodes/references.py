@@ -35,20 +35,20 @@ class NodeAwaitedError(TransientError):
     """A node that is read by name is not there yet. A stream waits for it."""
 
 
-def found_in(lake: Lake, node: N) -> N:
+def resolve_references(lake: Lake, node: N) -> N:
     """A node whose references are those of the lake as of now; itself if it has none.
 
     Raises: NodeAwaitedError when no pipeline has written one of them; OtherNodeError when one is not what its reader says
     """
-    return with_references(node, partial(found_reference, lake))
+    return with_references(node, partial(resolve_reference, lake))
 
 
-def all_found_in(lake: Lake, nodes: Sequence[Node]) -> list[Node]:
+def resolve_all_references(lake: Lake, nodes: Sequence[Node]) -> list[Node]:
     """The same of each node; one that waits for another is left out: it has read nothing yet."""
     found = []
     for node in nodes:
         try:
-            found.append(found_in(lake, node))
+            found.append(resolve_references(lake, node))
         except NodeAwaitedError:
             continue
     return found
@@ -61,21 +61,21 @@ def among_themselves(nodes: Sequence[Node]) -> list[Node]:
     """
     known = {node.required_name: node for node in nodes}
 
-    def found(reference: NodeReference) -> Topic:
+    def resolve(reference: NodeReference) -> Topic:
         node = known.get(reference.node)
         if node is None:
             raise DescriptionError(
                 f"Node '{reference.node}' is read by its name, and is not among the nodes.",
                 hint=f"Give it, too; there are: {', '.join(sorted(known))}.",
             )
-        node = with_references(node, found)
-        reference.found(node.fingerprint(), output_of(node))
+        node = with_references(node, resolve)
+        reference.resolved(node.fingerprint(), output_of(node))
         return NodeOutput.of(node)
 
-    return [with_references(node, found) for node in nodes]
+    return [with_references(node, resolve) for node in nodes]
 
 
-def found_reference(lake: Lake, reference: NodeReference) -> NodeReference:
+def resolve_reference(lake: Lake, reference: NodeReference) -> NodeReference:
     """A reference to the generation that the node's tables are of; one that is found already stays."""
     if reference.generation:
         return reference
@@ -85,7 +85,7 @@ def found_reference(lake: Lake, reference: NodeReference) -> NodeReference:
             f"Waits for node '{reference.node}', which no pipeline has written into this lake yet.",
             hint="Start the stream of the pipeline that has it.",
         )
-    return reference.found(said["fingerprint"], said["output"])
+    return reference.resolved(said["fingerprint"], said["output"])
 
 
 def require_logs(lake: Lake, node: Node) -> None:
@@ -123,9 +123,9 @@ class Generations:
     def of(self, node: Node) -> Node:
         """A node whose references are found.
 
-        Raises: as `found_in`; NodeAwaitedError, too, while a node that is read by name has no log
+        Raises: as `resolve_references`; NodeAwaitedError, too, while a node that is read by name has no log
         """
-        found = with_references(node, self._found)
+        found = with_references(node, self._resolved)
         require_logs(self._lake, found)
         self._known |= {reference.node: reference for reference in references_of(found)}
         return found
@@ -146,10 +146,10 @@ class Generations:
                 )
         return None
 
-    def _found(self, reference: NodeReference) -> NodeReference:
+    def _resolved(self, reference: NodeReference) -> NodeReference:
         kept = self._known.get(reference.node)
         if kept is None:
-            return found_reference(self._lake, reference)
-        return reference.found(
+            return resolve_reference(self._lake, reference)
+        return reference.resolved(
             kept.generation, {"key": kept.key, "value": kept.value, "changes": kept.changes}
         )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.nodes.bound_operator import BoundOperator
-    from headrace.nodes.held import Held
+    from headrace.nodes.node_frames import NodeFrames
     from headrace.nodes.progress import Progress
 
 
-def updates(of: BoundOperator, held: Held, progress: Progress) -> DataFrame:
+def updates(of: BoundOperator, held: NodeFrames, progress: Progress) -> DataFrame:
     """The node's columns, others that begin with `__`, and BATCH (null: the last word)."""
     node = of.operator.node
     if node.day_column is None:
@@ -42,7 +42,7 @@ def updates(of: BoundOperator, held: Held, progress: Progress) -> DataFrame:
     return finals.unionByName(running, allowMissingColumns=True)
 
 
-def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFrame) -> DataFrame:
+def _sessions(of: BoundOperator, held: NodeFrames, progress: Progress, finals: DataFrame) -> DataFrame:
     """Open sessions after each micro-batch that touched them.
 
     A session that became part of another, or grew, is gone under its old bounds. Its last row there is a row of nulls.
@@ -61,7 +61,7 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
     return both.unionByName(last_word, allowMissingColumns=True)
 
 
-def _worth(of: BoundOperator, held: Held) -> DataFrame:
+def _worth(of: BoundOperator, held: NodeFrames) -> DataFrame:
     """The values of each entry after each micro-batch that touched it. For a forgotten entry: the row that left last."""
     node = of.operator.node
     users, groups = _columns(node), [F.col(quote(name)) for name in node.key]

@@ -71,7 +71,7 @@ def _waits(node: Node, facts: LakeFacts) -> Iterator[Wait]:
         yield _incomplete(topics[name], facts)
     yield from _behind(node, progress, facts)
     if waits.stream_ms:
-        yield _held(node, waits.stream_ms, facts)
+        yield _stream_time_wait(node, waits.stream_ms, facts)
     if waits.wall:
         longest = format_duration(max(wait.ms for wait in waits.wall))
         moves = f"It ends at most {longest} after a record's commit, with a tick of a stream that runs."
@@ -82,7 +82,7 @@ def _waits(node: Node, facts: LakeFacts) -> Iterator[Wait]:
             yield from _waits(step, facts)
 
 
-def _held(node: Node, wait_ms: int, facts: LakeFacts) -> Wait:
+def _stream_time_wait(node: Node, wait_ms: int, facts: LakeFacts) -> Wait:
     """The partition that stands lowest among those by which the node's time goes."""
     topic, partition = _lowest(node, facts)
     state = facts.log(topic.name)

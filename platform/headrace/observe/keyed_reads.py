@@ -30,7 +30,7 @@ from headrace.fold.keys import with_keys
 from headrace.lake import open_table
 from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -88,7 +88,7 @@ class KeyedReads:
         Raises: DescriptionError when the node's results are not revised, or the key has other columns; TerminalError when
                 the lake has no table of the node; OtherDescriptionError when another description wrote its tables
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         values = key_values(node, key)
         results, state = self._tables(node)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap

@@ -39,7 +39,7 @@ from headrace.lake.paths import Lake
 from headrace.log.promise import write_promise
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.observe.newest_records import copy_newest
 from headrace.observe.preview import Stage
 from headrace.observe.views import Views, fates_of
@@ -75,7 +75,7 @@ def stages_of(
     target = Lake(f"file:{folder}")
     try:
         session = pipeline_session(base, interpreted=True)
-        node = found_in(source, node)
+        node = resolve_references(source, node)
         topics = [*dict.fromkeys(_topics_below(node))]
         copied = [
             copy_newest(session, each, records, source, target, kafka or KafkaSettings()) for each in topics

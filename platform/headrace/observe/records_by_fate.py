@@ -36,7 +36,7 @@ def records_by_fate(spark: SparkSession, lake: Lake, node: Node, fate: str) -> D
         raise DescriptionError(f"There is no fate {fate!r}.", hint=f"There are: {', '.join(FATES)}.")
     logs, unusable = logs_and_unusable(spark, lake, node, read_progress(lake, node).upto_ms)
     operator = operator_of(node)
-    late = operator.late_if_told(logs, unusable) if fate == LATE else None
+    late = operator.late_rows_if_any(logs, unusable) if fate == LATE else None
     if late is not None:
         seconds = F.format_number(F.max("late_by_ms") / 1000, 3)
         places = late.groupBy(*POSITION).agg(F.concat(F.lit("late by "), seconds, F.lit(" s")).alias("why"))

@@ -32,7 +32,7 @@ from headrace.lake import open_table
 from headrace.lake.storage import delta_uri
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
 from headrace.nodes.topics import topics_of
@@ -65,7 +65,7 @@ class LakeSql:
         """
         import duckdb
 
-        found = all_found_in(lake, nodes)
+        found = resolve_all_references(lake, nodes)
         self._lake, self._nodes = lake, {node.required_name: node for node in found}
         self._topics = topics_of(nodes)
         config = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}

@@ -15,7 +15,7 @@ from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.topics import topics_of, upstream_first
 from headrace.nodes.waits import COMPLETE, waits_of
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def standings(lake: Lake, nodes: Sequence[Node], clock: Clock) -> list[Standing]
 
 def _log(facts: LakeFacts, topic: str, clock: Clock) -> Standing:
     writer, lake = f"log/{topic}", facts.lake
-    running = held_since_ms(lake.lease(writer), clock) is not None
+    running = lease_taken_ms(lake.lease(writer), clock) is not None
     state, error = facts.log(topic), last_error(lake, writer)
     if state is None:
         return Standing(writer, running, last_error=error)
@@ -102,7 +102,7 @@ def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clo
     asset, progress = stream_name(name), facts.progress(name)
     found = Standing(
         asset,
-        held_since_ms(lake.lease(f"node/{name}"), clock) is not None,
+        lease_taken_ms(lake.lease(f"node/{name}"), clock) is not None,
         paused=small_files.exists(lake.paused(name)),
         waits=waits_of(node, facts),
         empty=None if facts.has_rows(node) else why_empty(node, facts),

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
 from headrace.fold.fates import FATES, KEPT, OPEN, USED
 from headrace.log.views import dead_letters as log_dead_letters
-from headrace.nodes.held import Held
+from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import base_of, read_progress, snapshot
 from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_frames import logs_and_unusable
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.records_by_fate import POSITION, below_topic, records_by_fate
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
@@ -49,7 +49,7 @@ class Views:
         Out: the columns of the node's table; one row for each of its identities. Suppressed windows are final; others
              are as of now. Totals, tables and joins are the current rows
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         return without_internal(operator_of(node).read(held, progress))
 
@@ -75,7 +75,7 @@ class Views:
              windows, upkeep puts the updates of many micro-batches together
         Law: the updates fold to the same rows however the log was cut; the rows in between depend on the cuts
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         updates = operator_of(node).updates(held, progress)
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
@@ -85,11 +85,11 @@ class Views:
 
         Raises: DescriptionError when nothing can be late
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         steps = [step for step in with_unnamed([node]) if step is not node]
-        told = [operator_of(step).late_if_told(*self._logs(step)) for step in steps]
+        told = [operator_of(step).late_rows_if_any(*self._logs(step)) for step in steps]
         frames = [frame for frame in told if frame is not None]
-        own = operator_of(node).late_if_told(*self._logs(node))
+        own = operator_of(node).late_rows_if_any(*self._logs(node))
         if own is None and not frames:
             return operator_of(node).late(*self._logs(node))
         frames = frames if own is None else [own, *frames]
@@ -101,7 +101,7 @@ class Views:
         Out:    the columns of the group, of the key and of the value; one row for each entry
         Raises: DescriptionError when the node has no such store.
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
         return operator_of(node).entries(held.state, store, progress)
@@ -123,7 +123,7 @@ class Views:
 
     def records(self, node: Node, fate: str) -> DataFrame:
         """Read the records behind a count (see `records_by_fate`): those that its steps without a name refuse, too."""
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         nodes = [node] if fate in (USED, OPEN) else with_unnamed([node])
         return _once([records_by_fate(self._spark, self._lake, each, fate) for each in nodes])
 
@@ -135,7 +135,7 @@ class Views:
         Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table. `used` counts
              the records that were kept and are no longer open; the checks compare it with the results
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         fates = fates_of(node, held, progress)
         rows = [
@@ -154,7 +154,7 @@ class Views:
 
         Out: columns and grain as `read`
         """
-        node = found_in(self._lake, node)
+        node = resolve_references(self._lake, node)
         progress, operator = read_progress(self._lake, node), operator_of(node)
         opening = read_opening(self._lake, node)
         standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)
@@ -162,7 +162,7 @@ class Views:
         if operator.appended and not opening.is_at_the_beginning:
             base = base_of(self._lake, node).read(self._spark)
             results = base.where(operator.settled(opening.progress)).unionByName(results)
-        held = Held(results, standing.state if operator.appended else None)
+        held = NodeFrames(results, standing.state if operator.appended else None)
         try:
             return without_internal(operator.read(held, standing.progress)).localCheckpoint()
         finally:
@@ -179,7 +179,7 @@ def _once(frames: Sequence[DataFrame]) -> DataFrame:
     return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
 
 
-def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
+def fates_of(node: Node, held: NodeFrames, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """Count, for each topic and partition, the records of each fate as of a snapshot."""
     open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
     still: Counter[tuple[str, int]] = Counter()

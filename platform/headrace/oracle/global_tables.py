@@ -77,7 +77,7 @@ def global_rows(here: Here, node: Processed, log: Log) -> dict[str, _Rows]:
 
 def before_record(node: Processed, record: Row) -> Before:
     """Which versions stand before a record. Rows that a whole log commit made stand after its records."""
-    told = {topic for each in node.tables for topic in each.told_after}
+    told = {topic for each in node.tables for topic in each.revised_at_commit_end}
     return lambda row: row.at_ms < record.at_ms if row.topic in told else row.place < record.place
 
 

@@ -96,7 +96,7 @@ def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int, *, w
 
 def _is_before(node: Lookup, version: Row, record: Row) -> bool:
     """Whether a row of the table stands before a record. The rows that a whole log commit made stand after its records."""
-    if version.topic in node.told_after:
+    if version.topic in node.revised_at_commit_end:
         return version.at_ms < record.at_ms
     return version.place < record.place
 

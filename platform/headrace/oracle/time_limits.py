@@ -210,12 +210,12 @@ def shown_entry(node: Suppressed, entry: Entry, worth: Any) -> Values:
 
 def _set(node: Suppressed, buffer: Buffer, said: str) -> None:
     """Put limits in force, unless they are another node's or ones that this node cannot have."""
-    asked = limits_said(node, said)
+    asked = limits_of_entry(node, said)
     if asked is not None and can_have(node, buffer.limits, asked):
         buffer.limits |= asked
 
 
-def limits_said(node: Suppressed, said: str) -> dict[str, int | None] | None:
+def limits_of_entry(node: Suppressed, said: str) -> dict[str, int | None] | None:
     """The limits that a control row sets for a node; None: it is another's."""
     entry = json.loads(said)
     return dict(entry["limits"]) if entry.get("node") == node.name else None

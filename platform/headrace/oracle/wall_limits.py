@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.oracle.fates import OPEN, SET_LIMITS
 from headrace.oracle.log import Log, Results, Row
-from headrace.oracle.time_limits import Entry, can_have, limits_said, shown_entry, updated, updates_of
+from headrace.oracle.time_limits import Entry, can_have, limits_of_entry, shown_entry, updated, updates_of
 from headrace.oracle.values import Identity
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def wall_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = 
     for partition in sorted({row.partition for row in rows}):
         mine = [row for row in rows if row.partition == partition]
         waits = _waits(node, mine, said, wanted, found)
-        _tell(node, partition, mine, waits, log.last_ms, found)
+        _note_waits(node, partition, mine, waits, log.last_ms, found)
     found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
     return found
 
@@ -63,7 +63,7 @@ def _waits(
     waiting = [*said]
     for row in rows:
         while waiting and waiting[0][0] <= row.at_ms:
-            asked = limits_said(node, waiting.pop(0)[1])
+            asked = limits_of_entry(node, waiting.pop(0)[1])
             if asked is not None and can_have(node, limits, asked):
                 limits |= asked
         fate, entries = updates_of(node, row)
@@ -82,7 +82,7 @@ def _waits(
     return everything
 
 
-def _tell(
+def _note_waits(
     node: Suppressed,
     partition: int,
     rows: Sequence[Row],

@@ -167,7 +167,7 @@ def _checks(
         if verdict is None or verdict.passed is None:
             continue
         if not verdict.passed and shown not in failing:
-            lines.append(f"{shown} fails. {_said(verdict)}".strip())
+            lines.append(f"{shown} fails. {_sentence(verdict)}".strip())
             now.add(shown)
         elif verdict.passed and shown in failing:
             lines.append(f"{shown} holds again.")
@@ -175,7 +175,7 @@ def _checks(
     return lines, now
 
 
-def _said(verdict: Verdict) -> str:
+def _sentence(verdict: Verdict) -> str:
     """Give the check's own sentence."""
     said = verdict.evaluation and verdict.evaluation.description
     return (said or "")[:SAID_MAX]

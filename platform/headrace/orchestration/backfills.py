@@ -13,7 +13,7 @@ from headrace.lifecycle.backfill_plan import STAGES, DayVerdict
 from headrace.lifecycle.sink_corrections import SinkVerdict
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
-from headrace.orchestration.spark_progress import told_progress
+from headrace.orchestration.spark_progress import logged_progress
 
 DAYS_SHOWN, DAYS_NAMED = 60, 10
 
@@ -44,7 +44,7 @@ def backfill(
     def on_stage(stage: str) -> None:
         context.log.info(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
 
-    with told_progress(started, context.log):
+    with logged_progress(started, context.log):
         verdicts = work.run(swap=config.swap, on_stage=on_stage)
     for verdict in verdicts:
         key = verdict.day.isoformat() if verdict.day else None

@@ -15,7 +15,7 @@ from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality import CheckResult, Thresholds, check_log, check_node, log_checks, node_checks
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}
@@ -93,7 +93,7 @@ def _recomputed(
     """The verdicts on these days; None: `check_node` recomputes, or says why it cannot."""
     try:
         return None if days is None else verify(spark, lake.lake, node, days)
-    except LeaseHeldError:  # another backfill of the node is running
+    except LeaseTakenError:  # another backfill of the node is running
         return None
 
 

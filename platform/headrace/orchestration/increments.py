@@ -116,7 +116,7 @@ class JudgedIncrements:
             is_due = last if under_way else passes or last or untold.is_due(now)
             due = meanwhile if under_way else untold
             if due.failing and is_due:
-                self._tell(each, due)
+                self._report(each, due)
                 untold, meanwhile = Untold(told_at=now), Untold()
             self._untold[each.name], self._came_meanwhile[each.name] = untold, meanwhile
 
@@ -126,7 +126,7 @@ class JudgedIncrements:
         newest = newest_verdicts(instance, [key]).get(key)
         return (False, False) if newest is None else (newest.passed is True, is_under_way(instance, newest))
 
-    def _tell(self, expectation: Expectation, untold: Untold) -> None:
+    def _report(self, expectation: Expectation, untold: Untold) -> None:
         found = Increment(-1, untold.rows, {expectation.name: untold.failing})
         failed = untold.times if untold.increments > 1 else None
         said = AssetCheckResult(

@@ -19,7 +19,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.emptiness import why_no_result
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.operator_frames import operator_of
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from headrace.description import Duration, Node
@@ -92,5 +92,5 @@ def _results(node: Node, facts: LakeFacts) -> int:
 
 
 def _why(node: Node, facts: LakeFacts) -> str:
-    runs = held_since_ms(facts.lake.lease(f"node/{node.required_name}"), CLOCK) is not None
+    runs = lease_taken_ms(facts.lake.lease(f"node/{node.required_name}"), CLOCK) is not None
     return f"{'' if runs else 'Its stream does not run. '}{why_no_result(node, facts)}"

@@ -11,13 +11,13 @@ EVERY_SECONDS = 10.0
 
 
 @contextmanager
-def told_progress(
+def logged_progress(
     spark: SparkSession, log: logging.Logger, every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
     """While entered, log every few seconds how many tasks of the current stages are done; short work is not logged."""
     ended = threading.Event()
 
-    def tell() -> None:
+    def log_stages() -> None:
         told = ""
         while not ended.wait(every_seconds):
             words = under_way(spark)
@@ -25,7 +25,7 @@ def told_progress(
                 log.info(words)
             told = words
 
-    teller = threading.Thread(target=tell, name="progress of Spark", daemon=True)
+    teller = threading.Thread(target=log_stages, name="progress of Spark", daemon=True)
     teller.start()
     try:
         yield

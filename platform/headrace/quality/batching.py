@@ -100,7 +100,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
     troubles = {**_by_group(spark, lake, books, node), **_in_table(books.results)}
     for sink in node.sinks:
         if isinstance(sink, ReadableSink):
-            held = sink.held(spark, delivery_of(lake, node, sink)).groupBy("batch_id").count()
+            held = sink.identities(spark, delivery_of(lake, node, sink)).groupBy("batch_id").count()
             troubles |= _in_sink(books.results, held, sink.name)
     frame = spark.createDataFrame(list(troubles.items()), COLUMNS).coalesce(1)
     batches = books.results.count()

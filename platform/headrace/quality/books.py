@@ -17,7 +17,7 @@ from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.fold.fates import FATES
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.held import Held
+from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import base_of, read_log, read_progress
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, read_opening
@@ -70,7 +70,7 @@ class Books:
 
     node: Node
     progress: Progress
-    held: Held
+    held: NodeFrames
     results: DataFrame
     in_results: int | None
     accounts: tuple[Account, ...]
@@ -116,7 +116,7 @@ def _records_in(results: DataFrame) -> int | None:
     return (row["records"] if row else 0) or 0
 
 
-def _results_in(node: Node, held: Held, progress: Progress) -> DataFrame:
+def _results_in(node: Node, held: NodeFrames, progress: Progress) -> DataFrame:
     """The result rows, with `__records` where they stand for records; of current results with the changes since."""
     operator = operator_of(node)
     if operator.appended:
@@ -124,7 +124,7 @@ def _results_in(node: Node, held: Held, progress: Progress) -> DataFrame:
     return operator.read(held, progress)
 
 
-def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
+def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, Progress]:
     """The node's tables as of exactly one micro-batch, and its progress; no state before the first."""
     name = node.required_name
     for _ in range(ATTEMPTS):
@@ -138,7 +138,7 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progre
         results = _base(spark, lake, node, progress)
         if unmoved and results is not None:
             known = None if version < 0 else read(spark, lake.state(name), version)
-            return Held(results[0], known, results[1]), progress
+            return NodeFrames(results[0], known, results[1]), progress
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
         f"Node '{name}' moved on {ATTEMPTS} times while its books were read.", hint="Run the check again."

@@ -11,7 +11,7 @@ from headrace import lake as lakes
 from headrace.description import Lookup
 from headrace.errors import TerminalError
 from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.nodes.remarks import remarks_on
 from headrace.quality import (
     batching,
@@ -96,7 +96,7 @@ def check_node(
             verdicts  of the days already recomputed; None: recompute every day now, and swap nothing
     Raises: TerminalError when the node's state was written by another description of it.
     """
-    spark, name, node = pinned(spark), node.required_name, found_in(lake, node)
+    spark, name, node = pinned(spark), node.required_name, resolve_references(lake, node)
     books = open_books(spark, lake, node)
     days = _verify(spark, lake, books) if verdicts is None else verdicts
     judged = {
@@ -122,7 +122,7 @@ def check_node(
     claims = node_checks(node)
     checks = [judged[check]() for check in claims if check in judged] + expected_checks(books)
     evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
-    evidence |= daily.tell(spark, lake, books) | {"remarks": remarks_on(node, LakeFacts(lake))}
+    evidence |= daily.evidence_by_day(spark, lake, books) | {"remarks": remarks_on(node, LakeFacts(lake))}
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
     return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
 
@@ -140,7 +140,7 @@ def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
     """The verdicts of every day as of the books, so that one report speaks of one moment; or why they cannot be had."""
     from headrace.lifecycle.compare_snapshot import SnapshotComparison
-    from headrace.writing.lease import LeaseHeldError
+    from headrace.writing.lease import LeaseTakenError
 
     name = books.node.required_name
     if not lakes.exists(lake.table(name)):
@@ -150,7 +150,7 @@ def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdic
         return gone if books.accounts else ()
     try:
         return SnapshotComparison(spark, lake, books.node, books.held, books.progress).verdicts()
-    except LeaseHeldError:
+    except LeaseTakenError:
         return f"{name} could not be compared: a backfill of it is running; run the check again after it."
     except lakes.ForeignCommitError as error:
         return f"{name} could not be compared: {error}"

@@ -33,7 +33,7 @@ BOUNDS = (
 LONGEST = "more than a day"
 
 
-def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
+def evidence_by_day(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     """The evidence by day and by lateness, as of the books.
 
     Out: `by_day`      rows of topic, UTC day of the event time, and records by fate, the newest first
@@ -53,7 +53,7 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = operator.late_if_told(logs, unusable) if books.total(LATE) else None
+    late = operator.late_rows_if_any(logs, unusable) if books.total(LATE) else None
     if late is not None and not any(row["fates"][LATE] for row in rows):
         _move_late(rows, late)
     return {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import references_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import topics_below
 from headrace.observe.views import without_internal
 from headrace.quality.books import open_books
@@ -65,7 +65,7 @@ def failing_rows(spark: SparkSession, lake: Lake, node: Node, rows_max: int = SH
 
     Raises: TerminalError when the node's state was written by another description of it
     """
-    node = found_in(lake, node)
+    node = resolve_references(lake, node)
     rows = without_internal(open_books(pinned(spark), lake, node).results)
     rules = {each.name: each.condition for each in node.expectations if each.condition is not None}
     fails = [F.count_if(~expression_of(condition)).alias(name) for name, condition in rules.items()]

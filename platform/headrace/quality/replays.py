@@ -213,7 +213,7 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
                 f"All records that the guard of {topic} refused were replays: no root was created again.",
                 facts,
             )
-        anew = [_begun_anew(topic, root, row) for root, row in runs.items()]
+        anew = [_created_again(topic, root, row) for root, row in runs.items()]
         lost = [_refused_unseen(topic, replays.guard, root, row) for root, row in unseen.items()]
         unnumbered = [ambiguous.words(topic)] if ambiguous.records else []
         return Finding(" ".join([*unnumbered, *anew, *lost][:SHOWN]), facts)
@@ -276,7 +276,7 @@ def _number(found: Mapping[str, Any], root: str) -> int:
     return int(found[root]["refused"]) if root in found else 0
 
 
-def _begun_anew(topic: str, root: str, row: Any) -> str:
+def _created_again(topic: str, root: str, row: Any) -> str:
     return (
         f"{root} has probably been created again: the last {counted(row['refused'], 'record')} of it in the log of "
         f"{topic} were refused as replays (offsets {row['first']} to {row['last']}) although they are dated "

@@ -75,7 +75,7 @@ def _run(
             **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"
         )
     else:
-        expectation = claim.expectation.anew()
+        expectation = claim.expectation.gx_expectation()
     batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("snapshot")
     suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=[expectation]))
     definition = context.validation_definitions.add(

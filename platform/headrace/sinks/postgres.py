@@ -104,11 +104,11 @@ class PostgresSink:
         """Put right what the table holds of some identities (see `CorrectableSink.correct`)."""
         self._merge(rows, delivery, through)
 
-    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
-        """The identities that the table holds, and those that it has refused (see `ReadableSink.held`)."""
-        from headrace.sinks.postgres_held import held_rows
+    def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        """The identities that the table holds, and those that it has refused (see `ReadableSink.identities`)."""
+        from headrace.sinks.postgres_identities import identities_in_table
 
-        return held_rows(spark, self._secret(), self.table, delivery)
+        return identities_in_table(spark, self._secret(), self.table, delivery)
 
     def _merge(self, rows: DataFrame, delivery: Delivery, through: int | None) -> None:
         from headrace.sinks.postgres_copy import copier, lines_of

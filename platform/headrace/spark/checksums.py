@@ -57,21 +57,21 @@ def _hashes(rows: DataFrame, columns: Sequence[str]) -> list[Column]:
 
 
 def _hash(rows: DataFrame, columns: Sequence[str], seed: int) -> Column:
-    told = (_told(F.col(quote(name)), rows.schema[name].dataType, seed) for name in columns)
+    told = (_hashed_text(F.col(quote(name)), rows.schema[name].dataType, seed) for name in columns)
     return F.xxhash64(F.lit(seed), *(part for parts in told for part in parts))
 
 
-def _told(value: Column, of: T.DataType, seed: int) -> list[Column]:
+def _hashed_text(value: Column, of: T.DataType, seed: int) -> list[Column]:
     """The numbers and texts of a value that are hashed. Different values have different lists.
 
     An array's elements are hashed one by one, each with the seed. So two that collide with one seed do not with another.
     """
     if isinstance(of, T.StructType):
-        fields = (_told(value.getField(field.name), field.dataType, seed) for field in of)
+        fields = (_hashed_text(value.getField(field.name), field.dataType, seed) for field in of)
         return [value.isNull(), *(part for parts in fields for part in parts)]
     if isinstance(of, T.ArrayType):
         element = of.elementType
-        hashes = F.transform(value, lambda each: F.xxhash64(F.lit(seed), *_told(each, element, seed)))
+        hashes = F.transform(value, lambda each: F.xxhash64(F.lit(seed), *_hashed_text(each, element, seed)))
         return [F.coalesce(F.size(value), F.lit(-1)), hashes]
     assert not isinstance(of, T.MapType)
     return [value.isNull(), value]

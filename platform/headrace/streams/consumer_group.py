@@ -30,7 +30,7 @@ class ConsumerGroup:
         self._next_at = 0.0
         self._failure = ""
 
-    def tell(self, offsets: Mapping[int, int], *, at_once: bool = False) -> None:
+    def commit(self, offsets: Mapping[int, int], *, at_once: bool = False) -> None:
         """Tell the next offset of each partition, if one has changed and the last time is long ago. Never raises."""
         changed = {p: offset for p, offset in offsets.items() if self._told.get(p) != offset}
         if not self._group or not changed or (not at_once and time.monotonic() < self._next_at):

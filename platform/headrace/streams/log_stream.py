@@ -206,7 +206,7 @@ class LogStream(SharedLog):
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
-                self._group.tell(sequencer.state.next_offsets, at_once=True)
+                self._group.commit(sequencer.state.next_offsets, at_once=True)
         finally:
             self.reader.close()
             self._lease = None
@@ -276,7 +276,7 @@ class LogStream(SharedLog):
                 if self.asked.ordered and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._record(partial(sequencer.promise, sequencer.now_ms()), stop)
                     self._wake_readers()
-                self._group.tell(sequencer.state.next_offsets)
+                self._group.commit(sequencer.state.next_offsets)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())

@@ -25,7 +25,7 @@ from headrace.streams.log_watch import LogWatch, log_version, waiting_records
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.swappable_loop import SwappableLoop
 from headrace.writing.background import BackgroundTask
-from headrace.writing.lease import Lease, LeaseHeldError, take_lease
+from headrace.writing.lease import Lease, LeaseTakenError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.rate_limited import RateLimited
 from headrace.writing.topic_descriptions import require_one_description
@@ -299,7 +299,7 @@ class NodeStream(SwappableLoop):
         folder = self._lake.lease(f"backfill/{self.name}")
         try:
             lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
-        except LeaseHeldError:
+        except LeaseTakenError:
             return
         try:
             upkeep()

@@ -10,7 +10,7 @@ from headrace.streams.supervised_loop import SupervisedLoop
 
 if TYPE_CHECKING:
     from headrace.log.sequencer import Sequencer
-    from headrace.writing.lease import Lease, LeaseHeldError
+    from headrace.writing.lease import Lease, LeaseTakenError
     from headrace.writing.readers import Asked
 
 
@@ -55,7 +55,7 @@ class SharedLog(SupervisedLoop):
         waits = self.asked.wall_waits or self.asked.ordered
         return min(max(self.trigger_ms // 4, 50), tick_every_ms) if waits else tick_every_ms
 
-    def _wait_for_lease(self, refused: LeaseHeldError) -> None:
+    def _wait_for_lease(self, refused: LeaseTakenError) -> None:
         """One run of all pipelines that read the log writes it; the others wait for its end as long as it takes."""
         super()._wait_for_lease(refused)
         if self.is_shared and refused.holder is not None:

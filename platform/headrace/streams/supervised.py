@@ -16,7 +16,7 @@ import structlog
 from headrace.errors import HeadraceError, TerminalError
 from headrace.streams.jvm_process import JvmEndedError
 from headrace.writing.handover import WaitsError
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 from headrace.writing.lease_waits import LeaseWait
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Supervised(ABC):
         if self._waits_for is not None:
             return "waiting"
         if self._lease_wait is not None:
-            return "failed" if isinstance(self.error, LeaseHeldError) else "waiting"
+            return "failed" if isinstance(self.error, LeaseTakenError) else "waiting"
         return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
@@ -206,7 +206,7 @@ class Supervised(ABC):
         if self._waits_for is not None:
             self._wait_for(self._waits_for)
             return
-        if isinstance(error, LeaseHeldError):
+        if isinstance(error, LeaseTakenError):
             self._wait_for_lease(error)
             return
         self._lease_wait = None
@@ -226,7 +226,7 @@ class Supervised(ABC):
         self._release()
         self.error, self._retry_at = error, time.monotonic() + LEASE_RETRY_SECONDS
 
-    def _wait_for_lease(self, refused: LeaseHeldError) -> None:
+    def _wait_for_lease(self, refused: LeaseTakenError) -> None:
         """Try again soon: the holder may be dead, or about to end. No failure is counted."""
         if self._lease_wait is None:
             logger.info("stream waits for a lease", kind=self.kind, name=self.name, held=str(refused))

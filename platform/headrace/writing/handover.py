@@ -25,9 +25,9 @@ from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.writing.lease import (
     EXPIRES_MS,
-    LeaseHeldError,
     LeaseNotExpiredError,
-    held_since_ms,
+    LeaseTakenError,
+    lease_taken_ms,
     take_lease,
 )
 from headrace.writing.lease_waits import RETRY_SECONDS
@@ -65,7 +65,7 @@ def handed_over(
     In:     what  who asks, for messages: "headrace apply"
             ask   False: no stream is asked, so a stream that runs keeps its nodes
     Out:    the leases, by node
-    Raises: LeaseHeldError when somebody who lives still holds one after the patience; then none is held
+    Raises: LeaseTakenError when somebody who lives still holds one after the patience; then none is held
     """
     with ExitStack() as stack:
         held: dict[str, Lease] = {}
@@ -75,7 +75,7 @@ def handed_over(
                 try:
                     held[name] = take_lease(spark, lake.lease(f"node/{name}"), f"Node '{name}'", clock)
                     stack.callback(held[name].release)
-                except LeaseHeldError as refused:
+                except LeaseTakenError as refused:
                     if time.monotonic() - began >= _patience(refused, patience_seconds):
                         raise
                     if ask and not small_files.exists(lake.handover(name)):
@@ -86,7 +86,7 @@ def handed_over(
         yield held
 
 
-def _patience(refused: LeaseHeldError, patience_seconds: float) -> float:
+def _patience(refused: LeaseTakenError, patience_seconds: float) -> float:
     """How long to wait: the lease of a process that may be dead is waited for until it expires."""
     may_be_dead = isinstance(refused, LeaseNotExpiredError)
     return max(patience_seconds, EXPIRES_MS / 1000 + 2 * RETRY_SECONDS) if may_be_dead else patience_seconds
@@ -122,7 +122,10 @@ class HandoverWait:
         if request is None:
             return
         lease = self._lake.lease(f"node/{self._name}")
-        if time.monotonic() - self._since < FORSAKEN_SECONDS or held_since_ms(lease, self._clock) is not None:
+        if (
+            time.monotonic() - self._since < FORSAKEN_SECONDS
+            or lease_taken_ms(lease, self._clock) is not None
+        ):
             raise WaitsError(
                 f"Node '{self._name}' is handed over to {request['who']}, and goes on afterwards."
             )

@@ -61,7 +61,7 @@ class Holder:
     expires_in_seconds: float | None
 
 
-class LeaseHeldError(TerminalError):
+class LeaseTakenError(TerminalError):
     """Another writer holds the lease; `holder` says who, and is None if that was not looked up."""
 
     def __init__(
@@ -78,7 +78,7 @@ class LeaseHeldError(TerminalError):
         self.holder = holder
 
 
-class LeaseNotExpiredError(LeaseHeldError):
+class LeaseNotExpiredError(LeaseTakenError):
     """A process on another machine or in another container holds the lease. If it is dead, the lease expires in 60 s."""
 
 
@@ -169,7 +169,7 @@ def take_lease(
 
     In:     folder          where this writer's leases lie; `writer` names it in messages
             orphan_seconds  how long to wait for the JVM of a killed process to end; None: `ORPHAN_SECONDS`
-    Raises: LeaseHeldError when another process holds it and is alive; TerminalError when this version may not write the
+    Raises: LeaseTakenError when another process holds it and is alive; TerminalError when this version may not write the
             lake (see `headrace.lake.format`); ClocksApartError when this clock, or that of the holder, is wrong
     """
     root, is_of_lake, _ = folder.rpartition("/leases/")
@@ -211,13 +211,13 @@ def take_lease(
     return lease.keep()
 
 
-def require_held(leases: Iterable[Lease]) -> None:
+def require_leases(leases: Iterable[Lease]) -> None:
     """Raises: LeaseLostError when one of them was taken over, or given back."""
     for lease in leases:
         lease.check()
 
 
-def held_since_ms(folder: str, clock: Clock) -> int | None:
+def lease_taken_ms(folder: str, clock: Clock) -> int | None:
     """When whoever holds the lease took it, in ms since 1970; None: nobody holds it, or its holder is gone."""
     epoch = _newest_epoch(folder)
     if not epoch:
@@ -243,28 +243,32 @@ def _require_free(folder: str, epoch: int, writer: str, clock: Clock, orphan_sec
     if not visible and silent_ms < -APART_MS:
         raise holder_is_ahead(writer, str(holder.get("host")), -silent_ms)
     if _alive(holder, silent_ms):
-        error = LeaseHeldError if visible else LeaseNotExpiredError
+        error = LeaseTakenError if visible else LeaseNotExpiredError
         renewed_ms = clock.now_ms() - silent_ms
         raise error(
             f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
             detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
             hint=f"Stop that run first; a lease left by a lost machine expires after {_expires_ms(holder) // 1000} s.",
             writer=writer,
-            holder=_told(
+            holder=_holder_of(
                 holder, epoch, renewed_ms, None if visible else (_expires_ms(holder) - silent_ms) / 1000
             ),
         )
     if visible and not _orphan_ends(holder, orphan_seconds):
-        raise LeaseHeldError(
+        raise LeaseTakenError(
             f"{writer} was being written by process {holder.get('pid')} on {holder.get('host')}, which is dead; "
             f"its Spark, process {holder.get('spark_pid')}, is not.",
             hint="Stop that process first: it may still be committing.",
             writer=writer,
-            holder=_told({**holder, "pid": holder.get("spark_pid")}, epoch, clock.now_ms() - silent_ms, None),
+            holder=_holder_of(
+                {**holder, "pid": holder.get("spark_pid")}, epoch, clock.now_ms() - silent_ms, None
+            ),
         )
 
 
-def _told(claim: Mapping[str, Any], epoch: int, renewed_ms: int, expires_in_seconds: float | None) -> Holder:
+def _holder_of(
+    claim: Mapping[str, Any], epoch: int, renewed_ms: int, expires_in_seconds: float | None
+) -> Holder:
     process = f"process {claim.get('pid')} on {claim.get('host')}"
     return Holder(process, epoch, int(claim.get("taken_ms", renewed_ms)), renewed_ms, expires_in_seconds)
 

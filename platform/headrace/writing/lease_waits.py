@@ -19,8 +19,8 @@ from headrace.writing.lease import (
     EXPIRES_MS,
     Holder,
     Lease,
-    LeaseHeldError,
     LeaseNotExpiredError,
+    LeaseTakenError,
     take_lease,
 )
 
@@ -50,13 +50,13 @@ class LeaseWait:
     stands_by   whether the stream waits for as long as the holder lives, to take over when it ends
     """
 
-    refused: LeaseHeldError
+    refused: LeaseTakenError
     began_at: float
     renewed_ms: int | None
     stands_by: bool = False
 
     @staticmethod
-    def after(before: LeaseWait | None, refused: LeaseHeldError, *, stands_by: bool = False) -> LeaseWait:
+    def after(before: LeaseWait | None, refused: LeaseTakenError, *, stands_by: bool = False) -> LeaseWait:
         """The wait after one more refusal; it begins anew when another writer has taken the lease meanwhile."""
         epoch = None if refused.holder is None else refused.holder.epoch
         if before is not None and before._epoch == epoch:
@@ -107,7 +107,7 @@ def take_lease_patiently(
 
     In:     patience_seconds  how long to wait for a process that lives
     Law:    A lease whose holder may be dead is waited for until it expires, whatever the patience.
-    Raises: LeaseHeldError when a process that lives still holds it after the patience, or renews it meanwhile.
+    Raises: LeaseTakenError when a process that lives still holds it after the patience, or renews it meanwhile.
     """
     expires: list[float] = []  # when the lease of a holder that may be dead is free, as of the first refusal
 
@@ -121,10 +121,10 @@ def take_lease_patiently(
         return waited_seconds >= max(patience_seconds, *expires)
 
     for attempt in Retrying(
-        retry=retry_if_exception_type(LeaseHeldError),
+        retry=retry_if_exception_type(LeaseTakenError),
         stop=has_waited,
         wait=wait_fixed(RETRY_SECONDS),
-        before_sleep=lambda attempt: _tell_waiting(writer, attempt),
+        before_sleep=lambda attempt: _log_waiting(writer, attempt),
         reraise=True,
     ):
         with attempt:
@@ -138,7 +138,7 @@ def _expires_in_seconds(holder: Holder | None) -> float:
     return max(EXPIRES_MS / 1000, known or 0.0)
 
 
-def _tell_waiting(writer: str, attempt: RetryCallState) -> None:
+def _log_waiting(writer: str, attempt: RetryCallState) -> None:
     if attempt.attempt_number == 1 and attempt.outcome is not None:
         logger.info("waiting for a lease", writer=writer, held=str(attempt.outcome.exception()))
 
@@ -150,7 +150,7 @@ def nothing_writes(
     """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
 
     Out:    the leases: of the backfills by node, of the log and of the nodes as `log/<topic>` and `node/<node>`
-    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
+    Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
     """
     with ExitStack() as stack:
         held: dict[str, Lease] = {}
@@ -170,11 +170,11 @@ def nothing_rebuilds(
 
     In:     patience_seconds  for a fold of current results to end, which a stream does under the lease of backfills
     Out:    the leases of the backfills, by node
-    Raises: LeaseHeldError while a backfill, rebuild or maintenance of these tables runs; then none is held.
+    Raises: LeaseTakenError while a backfill, rebuild or maintenance of these tables runs; then none is held.
     """
     with ExitStack() as stack:
 
-        def held(kind: str, name: str, patience: float) -> Lease:
+        def take(kind: str, name: str, patience: float) -> Lease:
             folder, writer = lake.lease(f"{kind}/{name}"), f"{kind.capitalize()} of '{name}'"
             lease = take_lease_patiently(spark, folder, writer, clock, patience)
             stack.callback(lease.release)
@@ -182,6 +182,6 @@ def nothing_rebuilds(
 
         backfills = {}
         for name in (node.required_name for node in nodes):
-            held("rebuild", name, 0.0)
-            backfills[name] = held("backfill", name, patience_seconds)
+            take("rebuild", name, 0.0)
+            backfills[name] = take("backfill", name, patience_seconds)
         yield backfills

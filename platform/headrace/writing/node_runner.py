@@ -39,7 +39,7 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.planned import planned_after, results_given
+from headrace.nodes.planned import planned_after, results_record
 from headrace.nodes.reader_commits import first_commit_ms
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
@@ -119,7 +119,7 @@ class NodeRunner:
         self._known = KnownUnusable(self._unusable.read, trusted=True)
         one_task.settings(spark)
         self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
-        self._tell_readers()
+        self._publish()
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond the progress, or a part of it; False when there is nothing new."""
@@ -142,10 +142,10 @@ class NodeRunner:
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False
         self.state_bytes_read = found.state_bytes_read
-        self._tell_readers()
+        self._publish()
         return True
 
-    def _tell_readers(self) -> None:
+    def _publish(self) -> None:
         if self.log is not None:
             self.log.follow(self.progress)
 
@@ -347,4 +347,4 @@ class NodeRunner:
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:
             return False
-        return int(results_given(self._lake, self.name).get("batch", 0)) >= batch
+        return int(results_record(self._lake, self.name).get("batch", 0)) >= batch

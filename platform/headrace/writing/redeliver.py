@@ -20,7 +20,7 @@ from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import found_in
+from headrace.nodes.references import resolve_references
 from headrace.nodes.sink_rows import with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
@@ -78,7 +78,7 @@ def redeliver(
     Out:    one entry for each sink, in the node's order
     Raises: TerminalError when the node has no such sink, no days, or has not run, or a sink cannot say what it holds.
     """
-    node = found_in(lake, node)
+    node = resolve_references(lake, node)
     chosen = _sinks(node, sinks)
     if only_missing:
         _require_readable(node, chosen)
@@ -118,7 +118,7 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     through_ms = operator.frontier_ms(progress)
     rows = with_place(node, held.results) if operator.appended else operator.read(held, progress)
     identity = [F.col(quote(name)) for name in delivery.identity]
-    touched = rows.select(*identity).unionByName(held_identities(spark, sink, delivery, rows))
+    touched = rows.select(*identity).unionByName(sink_identities(spark, sink, delivery, rows))
     right_rows = right_rows_of_results if operator.appended else right_rows_as_of
     with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
         sink.correct(right, replace(delivery, whole=True), through_ms)
@@ -133,7 +133,7 @@ def _to(
         sink.deliver(rows, delivery)
         return Redelivered(sink.name, count, count)
     assert isinstance(sink, ReadableSink)
-    lacking = rows_not_of(rows, held_identities(spark, sink, delivery, rows), delivery.identity).persist()
+    lacking = rows_not_of(rows, sink_identities(spark, sink, delivery, rows), delivery.identity).persist()
     try:
         missing = lacking.count()
         if missing:
@@ -143,14 +143,14 @@ def _to(
         lacking.unpersist()
 
 
-def held_identities(
+def sink_identities(
     spark: SparkSession, sink: ReadableSink, delivery: Delivery, rows: DataFrame
 ) -> DataFrame:
     """The identities that a sink holds, with the types that they have in the node's rows.
 
     In: rows  the node's rows. A struct or an array may come from the sink as a JSON text
     """
-    held = sink.held(spark, delivery)
+    held = sink.identities(spark, delivery)
     types = {name: (rows.schema[name].dataType, held.schema[name].dataType) for name in delivery.identity}
     return held.select(*(_as_in_rows(name, *of).alias(name) for name, of in types.items()))
 
@@ -168,7 +168,7 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
     if node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
-            hint="Deliver all of them, to a sink that has both `correct` and `held`; others get rows as they change.",
+            hint="Deliver all of them, to a sink that has both `correct` and `identities`; others get rows as they change.",
         )
     _require_run(lake, node)
     table = read(spark, lake.table(name))
@@ -204,6 +204,6 @@ def _require_readable(node: Node, sinks: Sequence[Sink]) -> None:
     for sink in sinks:
         if not isinstance(sink, ReadableSink):
             raise TerminalError(
-                f"Node '{node.required_name}': sink '{sink.name}' cannot say what it holds (it has no `held`).",
+                f"Node '{node.required_name}': sink '{sink.name}' cannot say what it holds (it has no `identities`).",
                 hint="Deliver all rows again: rows that it holds already change nothing.",
             )

@@ -17,7 +17,7 @@ from headrace.description.wording import listed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.notices import Names
-from headrace.writing.lease import held_since_ms
+from headrace.writing.lease import lease_taken_ms
 from headrace.writing.readers import readers_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def others_reading(
 ) -> list[str]:
     """The nodes of other pipelines that run and read a topic. In: own  the nodes of this one."""
     readers = [name for name in readers_of(lake, topic, names) if name not in own]
-    return [name for name in readers if held_since_ms(lake.lease(f"node/{name}"), clock) is not None]
+    return [name for name in readers if lease_taken_ms(lake.lease(f"node/{name}"), clock) is not None]
 
 
 def require_one_description(lake: Lake, topic: Topic, own: Collection[str], clock: Clock) -> None:

@@ -53,10 +53,10 @@ class Avro(Format):
         if self.version is not None and (not isinstance(self.version, int) or self.version < 1):
             raise DescriptionError(f"Avro: version {a_value(self.version)} is not a whole number above 0.")
         object.__setattr__(self, "schema", None if self.schema is None else _text(self.schema))
-        _ = self.given
+        _ = self.reader_schema
 
     @cached_property
-    def given(self) -> AvroType | None:
+    def reader_schema(self) -> AvroType | None:
         """The reader's schema that the description holds; None: it holds none."""
         if self.schema is None:
             return None
@@ -75,8 +75,8 @@ class Avro(Format):
                 declared  the columns as DDL, if the topic names some
         Raises: DescriptionError; RegistryAwayError when a registry has to be asked and does not answer
         """
-        if self.given is not None or declared:
-            return self.given
+        if self.reader_schema is not None or declared:
+            return self.reader_schema
         assert self.url is not None
         subject = self.subject or f"{topic}-{part}"
         found = described_schema(self.url, subject, self.version)

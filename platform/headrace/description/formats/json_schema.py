@@ -44,10 +44,10 @@ class JsonSchema(Format):
             checked_url(self.registry, "JsonSchema")
         object.__setattr__(self, "schema", None if self.schema is None else _text(self.schema))
         if self.schema is not None:
-            _ = self._given
+            _ = self._declared_schema
 
     @cached_property
-    def _given(self) -> Mapping[str, Any]:
+    def _declared_schema(self) -> Mapping[str, Any]:
         assert isinstance(self.schema, str)
         return _object(self.schema, "JsonSchema: schema")
 
@@ -77,15 +77,15 @@ class JsonSchema(Format):
     @property
     def properties(self) -> Mapping[str, Any]:
         """The properties of the described schema."""
-        return _resolved(self._given, self._given).get("properties") or {}
+        return _resolved(self._declared_schema, self._declared_schema).get("properties") or {}
 
     def property_type(self, name: str) -> str | None:
         """The type of a property's column as DDL; None: the described schema has no such property. Raises: SchemaError."""
-        return _column(self.properties[name], self._given, 0) if name in self.properties else None
+        return _column(self.properties[name], self._declared_schema, 0) if name in self.properties else None
 
     def _schema(self, topic: str, part: str, declared: str | None) -> Mapping[str, Any] | None:
         if self.schema is not None:
-            return self._given
+            return self._declared_schema
         if declared:
             return None
         if self.registry is None:

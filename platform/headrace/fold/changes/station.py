@@ -23,7 +23,7 @@ Ports = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
-class Given:
+class StationResult:
     """The result of a station for the rows of one bucket.
 
     deltas   changes of its relation (see `deltas`), with KEY and HASH of its own key; None: it is the last station
@@ -138,7 +138,7 @@ class Station(ABC):
         """See `Step.needs`. In: came  for each relation its changes, routed."""
 
     @abstractmethod
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See `Step.fold`."""
 
 

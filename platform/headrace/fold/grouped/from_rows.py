@@ -18,7 +18,7 @@ DISTINCT = "count_distinct"
 FROM_ROWS = (*PICKED, DISTINCT)  # kinds of aggregates
 
 
-def found_from_rows(
+def row_aggregates(
     aggregates: Sequence[tuple[str, Aggregate]], rows: pa.Schema
 ) -> tuple[Pick | DistinctValues, ...]:
     """Those of a description. In: rows  the columns of the table."""

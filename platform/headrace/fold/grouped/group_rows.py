@@ -13,7 +13,7 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.running import running_partials
 from headrace.fold.changes.deltas import AFTER, BEFORE, INTERNAL, KEYS, SIGN, commits, delta_schema, signed
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import Given, NewestOf, Ports, Route, Station, of_deleted
+from headrace.fold.changes.station import NewestOf, Ports, Route, Station, StationResult, of_deleted
 from headrace.fold.columns import MOMENT, moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.fates import with_column
@@ -58,7 +58,7 @@ class GroupedRows(Station):
         """The groups that are touched."""
         return {self._state: Needs(distinct_hashes(came[self.source]))}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See the package."""
         adds = self._adds(came)
         known = state.get(self._state, self.state[self._state].empty())
@@ -72,7 +72,9 @@ class GroupedRows(Station):
             rows = with_column(rows, name, column)
         rows = rows.append_column(HIGHEST_EVENT, pa.array(running_max(lives, int64(rows[EVENT]))))
         rows, also_gained = self._completed(rows, new, came, state)
-        return Given(self._deltas(rows, new, first), {self._state: self._gained(rows, new), **also_gained})
+        return StationResult(
+            self._deltas(rows, new, first), {self._state: self._gained(rows, new), **also_gained}
+        )
 
     @property
     def _state(self) -> str:

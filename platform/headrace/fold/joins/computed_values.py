@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.fold.changes.deltas import delta_schema
-from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Selection, Station
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, Selection, Station, StationResult
 from headrace.fold.contract import Needs, StateTable, Times
 
 
@@ -33,6 +33,6 @@ class ComputedValues(Station):
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """The columns of the join."""
-        return Given(came[self.part].select(delta_schema(self.columns).names))
+        return StationResult(came[self.part].select(delta_schema(self.columns).names))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.fold.changes.deltas import SIGN, commits
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import ByOwnKey, Given, NewestOf, Ports, Route, Station, of_deleted
+from headrace.fold.changes.station import ByOwnKey, NewestOf, Ports, Route, Station, StationResult, of_deleted
 from headrace.fold.contract import HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.refer import LEFT_KEY, ByForeignKey, refers_to_a_key
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
@@ -63,13 +63,13 @@ class ForeignKeyJoin(Station):
             self._right_state: Needs(np.union1d(of_right, distinct_hashes(came[self.left]))),
         }
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See the package."""
         left, right = came[self.left].combine_chunks(), came[self.right].combine_chunks()
         known = self._known(state, left, right)
         sides = Sides(self, left, right, *known)
         changes = {self._left_state: self._left_gains(sides), self._right_state: self._right_gains(sides)}
-        return Given(sides.deltas(), changes)
+        return StationResult(sides.deltas(), changes)
 
     @property
     def _left_state(self) -> str:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from headrace.description.feeds import LEFT
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema
 from headrace.fold.changes.ordering import PLACE, places
-from headrace.fold.changes.station import ByOwnKey, Given, NewestOf, Ports, Route, Station, of_deleted
+from headrace.fold.changes.station import ByOwnKey, NewestOf, Ports, Route, Station, StationResult, of_deleted
 from headrace.fold.contract import EVENT, HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import MATCHED, joined_columns, with_known
@@ -61,14 +61,14 @@ class OuterJoin(Station):
         touched = self._touched(came)
         return {name: Needs(touched) for name in self.state}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""
         touched, tables = self._touched(came), (came[self.left], came[self.right])
         known = [known_rows(state, name, of, touched) for name, of in self.state.items()]
         sides = _sides(known, [rows.combine_chunks() for rows in tables], per_commit=self.per_commit)
         gains = zip(self.state.items(), sides, strict=True)
         changes = {name: as_state(side.last(), of.schema) for (name, of), side in gains}
-        return Given(self._deltas(*sides), changes)
+        return StationResult(self._deltas(*sides), changes)
 
     def _touched(self, came: Ports) -> np.ndarray:
         return np.union1d(distinct_hashes(came[self.left]), distinct_hashes(came[self.right]))

@@ -58,7 +58,9 @@ class FindInLog(Step):
     rows: pa.Schema
     by_timestamp: bool
     counts: bool  # whether this step counts the fates
-    told_after: tuple[str, ...] = ()  # topics whose versions stand after all records of their commit
+    revised_at_commit_end: tuple[
+        str, ...
+    ] = ()  # topics whose versions stand after all records of their commit
     waited: Frontier | None = (
         None  # by which `ReleaseRecords` has released the records; None: it stands not before this
     )
@@ -97,7 +99,7 @@ class FindInLog(Step):
         place = place * 2 + told
         event_ms = versions[EVENT].to_numpy()
         in_order = in_table_order(codes[told], place[told], event_ms, by_timestamp=self.by_timestamp)
-        if self.told_after or self.waited is not None:
+        if self.revised_at_commit_end or self.waited is not None:
             place = self._whole_commits_first(place, both, told, records[final].to_numpy(), times)
         sequence = order_by_group(codes, place)
         found = _highest_before(sequence, codes, in_order)
@@ -127,9 +129,9 @@ class FindInLog(Step):
              final_ms  of the records the commit at which each is looked up
         Out: numbers that compare as the places do
         """
-        after = (told & pc.is_in(both[TOPIC], pa.array(self.told_after, pa.string())).to_numpy()).astype(
-            np.int8
-        )
+        after = (
+            told & pc.is_in(both[TOPIC], pa.array(self.revised_at_commit_end, pa.string())).to_numpy()
+        ).astype(np.int8)
         at_ms = both[INGESTED].to_numpy().copy()
         completed_ms = None if self.waited is None else self.waited.completed_ms(times)
         if completed_ms is not None:

@@ -25,7 +25,7 @@ class LookupInLog:
     inner: bool
     by_timestamp: bool
     shared: bool  # whether the stream and the table read one topic
-    told_after: tuple[str, ...] = ()  # see `Lookup.told_after`
+    revised_at_commit_end: tuple[str, ...] = ()  # see `Lookup.revised_at_commit_end`
     complete: tuple[str, ...] = ()  # topics that have to be complete before any record is looked up
 
     @classmethod
@@ -36,7 +36,7 @@ class LookupInLog:
             node.how == INNER,
             node.right.order_by == TIMESTAMP,
             shares_topics(node),
-            node.told_after,
+            node.revised_at_commit_end,
             node.waits_for,
         )
 
@@ -46,7 +46,9 @@ class LookupInLog:
         sides, waits = self.sides, bool(self.complete)
         answers = Answers(sides.record, sides.keys, sides.values, self.inner)
         counting = (CountFates(),) if self.shared else ()
-        find = FindInLog(answers, sides.rows, self.by_timestamp, not (self.shared or waits), self.told_after)
+        find = FindInLog(
+            answers, sides.rows, self.by_timestamp, not (self.shared or waits), self.revised_at_commit_end
+        )
         if not waits:
             return (*counting, find)
         release = ReleaseRecords(

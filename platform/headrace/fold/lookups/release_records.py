@@ -106,7 +106,7 @@ class ReleaseRecords(Step):
         schema = self.state["waiting"].schema
         came = kept_of(rows, RECORD, [name for name in schema.names if name != DUE])
         came = came.append_column(DUE, due_times(came, self.frontier.grace_ms)).select(schema.names)
-        asking = pa.concat_tables([came, self._held(state, times)])
+        asking = pa.concat_tables([came, self._due_records(state, times)])
         at_ms = release_times(asking, times.commits, self.frontier)
         released = at_ms != LOWEST
         waits = ~released[: came.num_rows]
@@ -122,7 +122,7 @@ class ReleaseRecords(Step):
             tally=tally_of(rows) if self.counts else None,
         )
 
-    def _held(self, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
+    def _due_records(self, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
         waiting, passed = state.get("waiting"), self._passed(times)
         schema = self.state["waiting"].schema
         if waiting is None or passed is None:

@@ -131,7 +131,7 @@ class Packing:
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
         fields += [inputs[RESULT].field(CAUSE)] if CAUSE in inputs[RESULT].names else []
         schema = pa.schema([field.with_nullable(True) for field in fields])
-        told = tuple(dict.fromkeys(topic for each in node.tables for topic in each.told_after))
+        told = tuple(dict.fromkeys(topic for each in node.tables for topic in each.revised_at_commit_end))
         return cls(tables, by, told, node.shares_topics, schema)
 
     def packed(self, feeds: Mapping[str, pa.Table]) -> pa.Table:

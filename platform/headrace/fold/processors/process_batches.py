@@ -68,7 +68,7 @@ class ProcessBatches(ProcessRecords):
         for store in self.shape.stores:
             held = state.get(store_table(store.name))
             if held is not None:
-                runner.context.store(store.name).hold(self._held(store, held, own[KEY]))
+                runner.context.store(store.name).hold(self._store_entries(store, held, own[KEY]))
         runner.run(kept, same.codes[order])
         outputs = {"results": self._results(runner.rows(), kept, times)}
         tally = tally_of(rows)
@@ -78,7 +78,7 @@ class ProcessBatches(ProcessRecords):
         changes = {store_table(store.name): self._changes(store, runner, own) for store in self.shape.stores}
         return Folded(outputs=outputs, changes=changes, tally=tally)
 
-    def _held(self, store: StoreShape, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
+    def _store_entries(self, store: StoreShape, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
         """The entries of the groups that have records. In: KEY of each group."""
         number = pc.index_in(rows[KEY], value_set=keys.combine_chunks()).cast(pa.int64())
         which = pc.and_(number.is_valid(), pc.invert(rows[DELETED]))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.fold.aggregates.kind import highest_by, whole
 from headrace.fold.changes.deltas import AFTER, KEYS, SIGN, delta_schema
-from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, Station, StationResult
 from headrace.fold.columns import MOMENT, int64
 from headrace.fold.contract import (
     BATCH,
@@ -66,7 +66,7 @@ class FinalWindows(Station):
         closing = self._closing(times)
         return {} if closing is None else {self._state: Needs(times=closing)}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See the class."""
         partials = came[self.part]
         starts = pa.array(int64(partials[START].cast(pa.int64())) // 1000)
@@ -78,7 +78,7 @@ class FinalWindows(Station):
         first_open_ms = self.shape.panes.first_open_ms(self.shape.closed_ms(times.after))
         is_open = int64(partials[START_MS]) >= first_open_ms
         closed = self._summed(both.filter(pa.array(closes)))
-        return Given(self._deltas(closed, times), {self._state: partials.filter(pa.array(is_open))})
+        return StationResult(self._deltas(closed, times), {self._state: partials.filter(pa.array(is_open))})
 
     @property
     def _state(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.fold.changes.deltas import Port
-from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, Station, StationResult
 from headrace.fold.contract import Needs, StateTable, Times
 from headrace.fold.keys import distinct_hashes, with_keys
 from headrace.fold.tables.decide_records import kept_records
@@ -105,13 +105,13 @@ class TableStation(Station):
             return {}
         return {self._state: Needs(distinct_hashes(came[self.part]))}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See `LatestRows.advance`. Records of a key may come from several buckets of the step before."""
         if not self.knows:
-            return Given(self.rows.reduced(came[self.part]))
+            return StationResult(self.rows.reduced(came[self.part]))
         known = state.get(self._state, self.state[self._state].empty())
         deltas, gained = self.rows.advance(came[self.part], known)
-        return Given(deltas, {self._state: gained})
+        return StationResult(deltas, {self._state: gained})
 
     @property
     def _state(self) -> str:

@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.changes.deltas import SHARED, delta_schema
-from headrace.fold.changes.station import MADE, PASSES, ByOwnKey, Given, Ports, Refinement, Route, Station
+from headrace.fold.changes.station import (
+    MADE,
+    PASSES,
+    ByOwnKey,
+    Ports,
+    Refinement,
+    Route,
+    Station,
+    StationResult,
+)
 from headrace.fold.contract import Needs, StateTable, Times
 
 
@@ -41,7 +50,7 @@ class RefinedRows(Station):
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""
         rows = came[self.source]
         if PASSES in rows.column_names:
@@ -49,4 +58,4 @@ class RefinedRows(Station):
         columns = {name: rows[self.origins.get(name, f"{MADE}{name}")] for name in self.columns.names}
         schema = delta_schema(self.columns)
         shared = {name: rows[name] for name in SHARED}
-        return Given(pa.table(columns | shared).select(schema.names).cast(schema))
+        return StationResult(pa.table(columns | shared).select(schema.names).cast(schema))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.fold.changes.collect import CHANGES, RESULTS, appended_changes, changes_of, latest_changes
-from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, Station, StationResult
 from headrace.fold.contract import Needs, StateTable, Times
 
 
@@ -36,13 +36,13 @@ class Results(Station):
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
         """The outputs of the node."""
         deltas = came[self.part]
         values = [name for name in self.columns.names if name not in self.key]
         if self.appended:
-            return Given(outputs={RESULTS: appended_changes(deltas, self.key, values)})
+            return StationResult(outputs={RESULTS: appended_changes(deltas, self.key, values)})
         outputs = {RESULTS: latest_changes(deltas, self.key, values, per_commit=self.changes)}
         if self.changes:
             outputs[CHANGES] = changes_of(deltas, self.key, values)
-        return Given(outputs=outputs)
+        return StationResult(outputs=outputs)

@@ -26,7 +26,7 @@ from headrace.fold.columns import MOMENT
 from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
 from headrace.fold.grouped.contributions import ByGroup
-from headrace.fold.grouped.from_rows import FROM_ROWS, found_from_rows
+from headrace.fold.grouped.from_rows import FROM_ROWS, row_aggregates
 from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import MATCHED
@@ -126,7 +126,7 @@ class Grower:
         else:
             names, picks = (
                 [name for name, _ in node.aggregates],
-                found_from_rows(node.aggregates, rows.columns),
+                row_aggregates(node.aggregates, rows.columns),
             )
             each = ByGroupOfRow(node.by, tuple(spelled))
             station = GroupedMembers(

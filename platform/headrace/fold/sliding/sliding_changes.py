@@ -103,7 +103,7 @@ class FoldSlidingChanges(Step):
 
     def _changed(self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
         """The windows that records change, after each commit."""
-        shown, at_ms = windows_after_commits(kept, self._held(kept, state), self.shape, times.before)
+        shown, at_ms = windows_after_commits(kept, self._known_points(kept, state), self.shape, times.before)
         changed = (at_ms != BEFORE) & self._differ(shown, at_ms)
         return self._shown(shown.filter(pa.array(changed)), at_ms[changed], kept)
 
@@ -121,7 +121,7 @@ class FoldSlidingChanges(Step):
         differs[order[1:]] = ~same
         return differs
 
-    def _held(self, kept: pa.Table, state: Mapping[str, pa.Table]) -> pa.Table:
+    def _known_points(self, kept: pa.Table, state: Mapping[str, pa.Table]) -> pa.Table:
         """The points that were there before, of groups that have records now."""
         table = self.state[POINTS]
         held = state[POINTS].select(table.schema.names) if POINTS in state else table.schema.empty_table()

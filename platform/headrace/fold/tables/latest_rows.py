@@ -120,9 +120,11 @@ class LatestRows:
         both = both.combine_chunks()
         is_known = np.arange(both.num_rows) < known.num_rows
         at = np.concatenate([np.full(known.num_rows, LOWEST), commits(came, per_commit=self.per_commit)])
-        return self._told(both, is_known, at)
+        return self._changes_and_rows(both, is_known, at)
 
-    def _told(self, rows: pa.Table, is_known: np.ndarray, at: np.ndarray) -> tuple[pa.Table, pa.Table]:
+    def _changes_and_rows(
+        self, rows: pa.Table, is_known: np.ndarray, at: np.ndarray
+    ) -> tuple[pa.Table, pa.Table]:
         key, row_of_rank = group(rows[KEY]).codes, self._order(rows)
         sorted_by_key = order(key, at)
         key, at = key[sorted_by_key], at[sorted_by_key]

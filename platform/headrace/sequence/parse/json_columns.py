@@ -53,7 +53,7 @@ class Objects:
 
 
 @dataclass
-class _Found:
+class _ColumnRows:
     """Rows read in columns, part by part, and rows that are left to be read one by one."""
 
     rows: list[np.ndarray] = field(default_factory=list)
@@ -73,7 +73,7 @@ class ObjectReader:
 
     def read(self, texts: pa.StringArray) -> Objects:
         """Read texts, of which each begins with "{" and ends with "}", white space aside; none is null."""
-        found, rows = _Found(), np.arange(len(texts))
+        found, rows = _ColumnRows(), np.arange(len(texts))
         if self._arrow is None:
             found.odd.append(rows)
         else:
@@ -91,7 +91,7 @@ class ObjectReader:
             return Objects(_one(found.parts, self._type), {})
         return self._with_odd(texts, found)
 
-    def _with_odd(self, texts: pa.StringArray, found: _Found) -> Objects:
+    def _with_odd(self, texts: pa.StringArray, found: _ColumnRows) -> Objects:
         odd, malformed = np.concatenate(found.odd), dict[int, Malformed]()
         values: list[Mapping[str, Any] | None] = []
         for row, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
@@ -105,7 +105,7 @@ class ObjectReader:
         place[np.concatenate([*found.rows, odd])] = np.arange(len(texts))
         return Objects(_one(parts, self._type).take(pa.array(place)), malformed)
 
-    def _read(self, texts: pa.StringArray, rows: np.ndarray, found: _Found) -> None:
+    def _read(self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows) -> None:
         part, _ = self._in_columns(texts, rows, found)
         if part:
             return
@@ -117,7 +117,7 @@ class ObjectReader:
         for mine in (likely, ~likely):
             self._around_odd(texts.filter(pa.array(mine)), rows[mine], found)
 
-    def _around_odd(self, texts: pa.StringArray, rows: np.ndarray, found: _Found) -> None:
+    def _around_odd(self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows) -> None:
         waiting = [(0, len(rows))]
         while waiting:
             begin, end = waiting.pop()
@@ -139,7 +139,9 @@ class ObjectReader:
                 found.odd.append(rows[begin + at : begin + at + 1])
                 waiting += [(begin + at + 1, end), (begin, begin + at)]
 
-    def _in_columns(self, texts: pa.StringArray, rows: np.ndarray, found: _Found) -> tuple[bool, int | None]:
+    def _in_columns(
+        self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows
+    ) -> tuple[bool, int | None]:
         """Whether Arrow takes these texts; if not, the first that it does not take, if that is known."""
         if not len(texts):
             return True, None

@@ -26,7 +26,7 @@ from headrace.lake.data_file import DataFileWriter
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.kafka_holds import WAY_OUT
 from headrace.lifecycle.read_kafka_again import KafkaAgain
-from headrace.lifecycle.rows_read_anew import why_not_read_anew
+from headrace.lifecycle.rereadable_rows import why_not_reread
 from headrace.log.filled_columns import noting
 from headrace.log.guard import GuardStore
 from headrace.log.raw_records import kept_by
@@ -38,7 +38,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import require_held
+from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ GROUP_BYTES = (
 )  # of rows that are written at once; compressed records may hold far more than they take
 
 
-def make_log_anew(
+def remake_log(
     spark: SparkSession,
     lake: Lake,
     topic: Topic,
@@ -75,10 +75,10 @@ def make_log_anew(
     In:     nodes    all of the pipeline
             kafka    reads the records from Kafka; None: the log has their bytes
             on_step  called with the name of each step; it may raise to stop there
-    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
+    Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs;
             TerminalError, before anything is changed, when rows were erased, or have no bytes, or Kafka lacks their records
     """
-    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
+    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
     with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         _require_readable(lakes.open_table(uri), topic, from_kafka=kafka is not None)
         small_files.delete(beside)
@@ -102,7 +102,7 @@ def make_log_anew(
         record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
         signed = {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}
         with rewritable(maintainer, signed):
-            require_held(leases.values())
+            require_leases(leases.values())
             # Columns hold what the records bring now, also those that had other values in older records.
             replace_table(appender, made, record, beside=maintainer, remarks=noting({}))
     small_files.delete(beside)
@@ -111,7 +111,7 @@ def make_log_anew(
 
 def _require_readable(log: LakeTable, topic: Topic, *, from_kafka: bool) -> None:
     """Refuse a log of which a record has no bytes, or must not be read."""
-    if why := why_not_read_anew(log, from_kafka=from_kafka):
+    if why := why_not_reread(log, from_kafka=from_kafka):
         raise TerminalError(
             f"Topic '{topic.name}': its log cannot be made again from the bytes of its records.",
             detail=f"{why}.",

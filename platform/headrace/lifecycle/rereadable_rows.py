@@ -38,7 +38,7 @@ ODD = {  # of a log that is not made anew
 }
 
 
-def why_not_read_anew(log: LakeTable, *, from_kafka: bool) -> str:
+def why_not_reread(log: LakeTable, *, from_kafka: bool) -> str:
     """The rows that speak against it, in words; empty: none do.
 
     In: from_kafka  whether the records are read from Kafka, so that the log need not have their bytes

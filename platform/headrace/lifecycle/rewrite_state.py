@@ -40,7 +40,7 @@ def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Anew:
+class RewrittenState:
     """A state that was written anew.
 
     before    how many rows it had; after: has now
@@ -52,7 +52,9 @@ class Anew:
     unusable: int
 
 
-def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Standing | None = None) -> Anew:
+def rewrite_state(
+    spark: SparkSession, lake: Lake, node: Node, standing: Standing | None = None
+) -> RewrittenState:
     """Write the state as a fold of the whole log leaves it; current results are all in the base already.
 
     It reaches as far as before, and not beyond the end of a log. The state is fenced before its progress is read: a process
@@ -88,4 +90,4 @@ def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Stan
         before.files, added, state_record(node, progress, writings_read(lake, node)), changes_data=True
     )
     now.release()
-    return Anew(before.rows, table.snapshot().rows, forgotten)
+    return RewrittenState(before.rows, table.snapshot().rows, forgotten)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Held:
+class NodeFrames:
     """Tables of a node.
 
     results  rows of the result table

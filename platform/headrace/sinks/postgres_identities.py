@@ -42,7 +42,7 @@ _TYPES = {
 }
 
 
-def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> DataFrame:
+def identities_in_table(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> DataFrame:
     """The identities in the table, one row for each, and those of rows that it has refused.
 
     Out: streamed by one executor task, whatever the table's size, with its types; when there is no table yet, what was

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def unless_others_write(what: str) -> Iterator[None]:
     """Take leases inside. In: what  cannot be done without them: "Topic 'readings': its log cannot be written again".
 
-    Raises: TerminalError in place of LeaseHeldError: it names the process, and says what to do
+    Raises: TerminalError in place of LeaseTakenError: it names the process, and says what to do
     """
     try:
         yield
-    except LeaseHeldError as error:
+    except LeaseTakenError as error:
         raise TerminalError(
             f"{what} while another process writes there.",
             detail=str(error),
