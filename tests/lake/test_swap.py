@@ -27,7 +27,7 @@ def test_an_appender_does_not_undo_what_a_newer_maintainer_has_done(tmp_path: Pa
     appender, maintainer = (lakes.TableWriter(table, role) for role in (lakes.APPENDER, lakes.MAINTAINER))
     newer = lakes.TableWriter(table, lakes.MAINTAINER)
     with pytest.raises(FencedError, match="a newer maintainer has taken the table over"):
-        replace_table(appender, source, {"writer": "rewrite"}, beside=maintainer)
+        replace_table(appender, source, {"writer": "rewrite"}, other_role=maintainer)
     assert lakes.last_commit(table, "rewrite") is None
-    replace_table(appender, source, {"writer": "rewrite"}, beside=newer)
+    replace_table(appender, source, {"writer": "rewrite"}, other_role=newer)
     assert lakes.last_commit(table, "rewrite") is not None

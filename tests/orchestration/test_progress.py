@@ -192,11 +192,11 @@ def test_the_pages_of_a_lake_elsewhere_need_a_folder_that_is_named(monkeypatch: 
 
 def test_a_run_that_stands_by_reports_of_a_query_from_when_it_has_it() -> None:
     told: list[str] = []
-    reported = Reported(stands_by=True, tell=told.append)
+    reported = Reported(stands_by=True, report=told.append)
     for statuses in ([WAITING], [WAITING], [STOPPED]):
         assert reported.of(statuses) == []
     assert told == ["Stands by for stream/reading_counts_stream.", "Stands by for nothing more."]
     for status in (RUNNING, STOPPED):
         assert reported.of([status]) == [status]
     assert reported.of([WAITING]) == []
-    assert Reported(stands_by=False, tell=told.append).of([WAITING]) == [WAITING]
+    assert Reported(stands_by=False, report=told.append).of([WAITING]) == [WAITING]

@@ -27,15 +27,15 @@ OF_AGGREGATES = (COLUMNS_READ, ORDER)  # changes that come with those of aggrega
 NEW_NAME = "give the changed node a new name: it is then built from the rest of the log"
 
 
-def why_not_from_the_rest(cut: Sequence[str], changes: Changes, why_not_told: str = "") -> str:
+def why_not_from_the_rest(cut: Sequence[str], changes: Changes, why_not_resent: str = "") -> str:
     """Why a node cannot be rebuilt, with the columns that cannot be computed.
 
     In: cut           the topics whose logs were cut
-        why_not_told  why a balance that has all its aggregates does not do (see `nodes.rebuild_from_balance`)
+        why_not_resent  why a balance that has all its aggregates does not do (see `nodes.rebuild_from_balance`)
     """
     reason = f"rows of the log of '{cut[0]}' were cut off (headrace retain)"
-    if why_not_told:
-        return f"{reason}, and its opening balance does not stand for all of them: {why_not_told}"
+    if why_not_resent:
+        return f"{reason}, and its opening balance does not stand for all of them: {why_not_resent}"
     lacking = lacking_columns(changes)
     if lacking and not _others_than_columns(changes):
         return f"{reason}, and its opening balance does not tell {', '.join(lacking)}"

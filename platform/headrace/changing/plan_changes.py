@@ -155,24 +155,24 @@ class _Planner:
         return replace(plan, node=node.required_name, outcome=outcome, renamed_from=before)
 
     def _of_changed(
-        self, node: Node, held: StoredNode, described: Mapping[str, Any], remarks: tuple[str, ...]
+        self, node: Node, known: StoredNode, described: Mapping[str, Any], remarks: tuple[str, ...]
     ) -> NodePlan:
-        name, outcome = node.required_name, outcome_of(held.stored, held.written_by, described)
-        changes = Changes() if held.rules is None else compare_rules(held.rules, described["rules"])
-        plan = NodePlan(name, GOES_ON, changes, remarks, details_unknown=held.rules is None)
+        name, outcome = node.required_name, outcome_of(known.stored, known.written_by, described)
+        changes = Changes() if known.rules is None else compare_rules(known.rules, described["rules"])
+        plan = NodePlan(name, GOES_ON, changes, remarks, details_unknown=known.rules is None)
         if outcome == GOES_ON:
             return plan
         plan = replace(
             plan,
-            interrupted=held.is_interrupted(described["fingerprint"]),
+            interrupted=known.is_interrupted(described["fingerprint"]),
             sinks=tuple((sink.name, isinstance(sink, CorrectableSink)) for sink in node.sinks),
-            rekeyed=tuple(held.rekeyed(node)),
+            rekeyed=tuple(known.rekeyed(node)),
         )
         reason, way_out = self._why_not(node, changes)
         if reason:
             return replace(plan, outcome=REFUSED, reason=reason, way_out=way_out)
         from_balance = bool(cut_logs(self._lake, node))
-        reads = tuple(self._reads(node, held))
+        reads = tuple(self._reads(node, known))
         rate = small_files.read_json(self._lake.rebuild_rate(name))
         rows = sum(read.rows for read in reads)
         seconds = rows * rate["seconds"] / rate["rows"] if rate and rate["rows"] else None
@@ -243,8 +243,8 @@ class _Planner:
             else:
                 yield from self._logs(step)
 
-    def _reads(self, node: Node, held: StoredNode) -> Iterator[LogRead]:
-        before = {} if held.rules is None else nodes_read(held.rules)
+    def _reads(self, node: Node, known: StoredNode) -> Iterator[LogRead]:
+        before = {} if known.rules is None else nodes_read(known.rules)
         for topic in {each.name: each for each in self._logs(node)}.values():
             name, _, generation = topic.name.partition("@")
             uri = self._lake.log(topic.name)
@@ -272,9 +272,9 @@ class _Planner:
         return {name: plan_topic(self._lake, topic, self._kafka) for name, topic in self._topics.items()}
 
 
-def _of_unfound(name: str, held: StoredNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
+def _of_unfound(name: str, known: StoredNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
     """The plan of a node that reads by its name one that is not there, or is not as described."""
-    outcome = NEW if held is None and isinstance(error, NodeAwaitedError) else REFUSED
+    outcome = NEW if known is None and isinstance(error, NodeAwaitedError) else REFUSED
     reason = "; ".join(words.rstrip(".") for words in (error.message, error.detail) if words)
     return NodePlan(name, outcome, reason=reason, way_out=error.hint or f"{RESTORE}.")
 

@@ -137,16 +137,16 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
         raise
 
 
-def _copy_node(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
-    """In: held  raises when somebody has taken a lease."""
+def _copy_node(lake: Lake, before: str, after: str, require_leases: Callable[[], object]) -> None:
+    """In: require_leases  raises when somebody has taken a lease."""
     commit = last_state_commit(lake, before)
     assert commit is not None
     results, state = lakes.open_table(lake.table(before)), lakes.open_table(lake.state(before))
     _make(lake.table(after), results, kinds.RESULTS)
     _make(lake.state(after), state, kinds.state(()))
     writers = take_over(lake, after)
-    held()  # behind the fence
-    _copy_small_files(lake, before, after, held)
+    require_leases()  # behind the fence
+    _copy_small_files(lake, before, after, require_leases)
     replace_table(writers.appender, results, {"writer": "renamed"})
     for one, other in zip(writers_of(before), writers_of(after), strict=True):
         if (told := record_of(lake, before, one)) is not None:
@@ -160,7 +160,7 @@ def _make(uri: str, like: LakeTable, settings: Mapping[str, str]) -> None:
         lakes.create(uri, like.schema, settings)
 
 
-def _copy_small_files(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
+def _copy_small_files(lake: Lake, before: str, after: str, require_leases: Callable[[], object]) -> None:
     """Copy what lies beside results and state, over what a rename that was broken off has left.
 
     Tables are written behind a fence, or into folders that nobody else knows; a small file only if nobody has written it.
@@ -168,17 +168,22 @@ def _copy_small_files(lake: Lake, before: str, after: str, held: Callable[[], ob
     folders = small_files.names(lake.openings(after))
     files = (lake.opening, lake.paused, lake.description, lake.plan)  # results may hold what is planned
     left = {place: small_files.read_json(place(after)) for place in files}
-    held()  # so they are those of a rename that was broken off
+    require_leases()  # so they are those of a rename that was broken off
     copied = {place: small_files.read_json(place(before)) for place in files}
     if (balance := copied[lake.opening]) is not None:
-        copied[lake.opening] = _copy_balance(lake, before, after, balance, held)
+        copied[lake.opening] = _copy_balance(lake, before, after, balance, require_leases)
     for name in folders:
         small_files.delete(f"{lake.openings(after)}/{name}")
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
-            _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied", held)
+            _copy(
+                f"{lake.root}/{kind}/{before}/{name}",
+                f"{lake.root}/{kind}/{after}/{name}",
+                "copied",
+                require_leases,
+            )
     for place, content in copied.items():
-        held()
+        require_leases()
         if content is not None:
             _write(place(after), content, left[place])
 
@@ -192,22 +197,22 @@ def _write(uri: str, content: Any, left: Any) -> None:
 
 
 def _copy_balance(
-    lake: Lake, before: str, after: str, balance: Mapping[str, Any], held: Callable[[], object]
+    lake: Lake, before: str, after: str, balance: Mapping[str, Any], require_leases: Callable[[], object]
 ) -> dict[str, Any]:
     """Copy the tables of a balance into new folders; the content of the file that names them."""
     copies = []
     for entry in entries_of(balance):
         folder = uuid4().hex
         source = f"{lake.openings(before)}/{entry['folder']}/{STATE}"
-        _copy(source, f"{lake.openings(after)}/{folder}/{STATE}", f"opening/{after}", held)
+        _copy(source, f"{lake.openings(after)}/{folder}/{STATE}", f"opening/{after}", require_leases)
         copies.append({name: of for name, of in entry.items() if name != BEFORE} | {"folder": folder})
     return copies[0] | ({BEFORE: copies[1]} if copies[1:] else {})
 
 
-def _copy(source: str, target: str, writer: str, held: Callable[[], object]) -> None:
+def _copy(source: str, target: str, writer: str, require_leases: Callable[[], object]) -> None:
     """Let a table hold what another holds, also one that a rename has left, unless another process has taken it since."""
     table = lakes.open_table(source)
     _make(target, table, kinds.state(()))
     appender = lakes.TableWriter(lakes.open_table(target), lakes.APPENDER)
-    held()  # behind the fence
+    require_leases()  # behind the fence
     replace_table(appender, table, {"writer": writer})

@@ -32,14 +32,14 @@ Root = Annotated[
 S = TypeVar("S", bound=BaseSettings)
 
 
-def read_settings(section: type[S], **given: Any) -> S:
+def read_settings(section: type[S], **overrides: Any) -> S:
     """Read the settings of a class from the environment.
 
-    In:     given  values that are not read
+    In:     overrides  values that are not read
     Raises: TerminalError naming each variable whose value is wrong
     """
     try:
-        return section(**given)
+        return section(**overrides)
     except (ValidationError, SettingsError) as error:  # of a class that is no `EnvironmentSettings`
         raise refused(section, error) from None
 

@@ -63,26 +63,26 @@ def get_row(
     report(json_line(row), row)
 
 
-def _print(found: pa.Table, output: Output, rows: int) -> None:
+def _print(table: pa.Table, output: Output, rows: int) -> None:
     if output is Output.JSON:
-        for row in found.to_pylist():
+        for row in table.to_pylist():
             report(json_line(row), row)
     elif output is Output.CSV:
         writer = csv.writer(sys.stdout)
-        writer.writerow(found.column_names)
-        writer.writerows(row.values() for row in found.to_pylist())
+        writer.writerow(table.column_names)
+        writer.writerows(row.values() for row in table.to_pylist())
     else:
-        for line in _lines(found, rows):
+        for line in _lines(table, rows):
             report(line)
 
 
-def _lines(found: pa.Table, rows: int) -> list[str]:
-    shown = [[*map(_cell, row.values())] for row in found.slice(0, rows).to_pylist()]
-    cells = [found.column_names, *shown]
+def _lines(table: pa.Table, rows: int) -> list[str]:
+    shown = [[*map(_cell, row.values())] for row in table.slice(0, rows).to_pylist()]
+    cells = [table.column_names, *shown]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip() for row in cells]
     lines.insert(1, "  ".join("─" * width for width in widths))
-    more = found.num_rows - len(shown)
+    more = table.num_rows - len(shown)
     return [*lines, *([f"… and {more:,} rows more (--rows)"] if more else [])]
 
 

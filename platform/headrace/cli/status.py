@@ -57,12 +57,12 @@ def show_status(
             time.sleep(EVERY_SECONDS)
 
 
-def table_of(found: Sequence[Standing]) -> Table:
+def table_of(standings: Sequence[Standing]) -> Table:
     """The standings as a table for people."""
-    asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in found), default=0))
+    asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in standings), default=0))
     others = ("state", "commits", "read through", "stream time", "behind", "records")
     shown = Table(asset, *(Column(name, overflow="fold") for name in others), box=None)
-    for each in found:
+    for each in standings:
         counts = ", ".join(
             f"{number:,} {fate.replace('_', ' ')}" for fate, number in (each.records or {}).items()
         )
@@ -78,9 +78,9 @@ def table_of(found: Sequence[Standing]) -> Table:
     return shown
 
 
-def shown_of(found: Sequence[Standing]) -> Group:
+def shown_of(standings: Sequence[Standing]) -> Group:
     """The table, and below it what a person asks next: errors, what is waited for, and how to see what was counted."""
-    return Group(table_of(found), *(Text(line) for each in found for line in remarks_on(each)))
+    return Group(table_of(standings), *(Text(line) for each in standings for line in remarks_on(each)))
 
 
 def remarks_on(of: Standing) -> Iterator[str]:

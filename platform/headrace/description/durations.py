@@ -91,16 +91,19 @@ def _unit_ms(unit: str, text: str, what: str) -> Fraction:
     )
 
 
-def _whole(exact: Fraction, given: Duration, what: str) -> int:
+def _whole(exact: Fraction, duration: Duration, what: str) -> int:
     if exact < 0:
-        raise DescriptionError(f"{what}: {a_value(given)} is negative.", hint="The shortest is '0 seconds'.")
+        raise DescriptionError(
+            f"{what}: {a_value(duration)} is negative.", hint="The shortest is '0 seconds'."
+        )
     if exact.denominator != 1:
         raise DescriptionError(
-            f"{what}: {a_value(given)} is finer than a millisecond.", hint="Round it to whole milliseconds."
+            f"{what}: {a_value(duration)} is finer than a millisecond.",
+            hint="Round it to whole milliseconds.",
         )
     if exact > DURATION_MAX_MS:
         raise DescriptionError(
-            f"{what}: {a_value(given)} is longer than 100 years.", hint="Is the unit right?"
+            f"{what}: {a_value(duration)} is longer than 100 years.", hint="Is the unit right?"
         )
     return int(exact)
 

@@ -69,20 +69,20 @@ def event_time(sql: str, columns: Sequence[Column], what: str) -> EventTime:
     )
 
 
-def _require_time(found: EventTime, what: str, name: str) -> None:
-    of = _type(found)
+def _require_time(event_time: EventTime, what: str, name: str) -> None:
+    of = _type(event_time)
     if of not in ("TIMESTAMP", "BIGINT"):
         raise DescriptionError(
             f"{what}: {name} is {of}.", hint="Declare it TIMESTAMP, or BIGINT in epoch milliseconds."
         )
 
 
-def _type(found: EventTime) -> str:
-    if isinstance(found, Field):
-        return found.type
-    if found.function != COALESCE:
+def _type(event_time: EventTime) -> str:
+    if isinstance(event_time, Field):
+        return event_time.type
+    if event_time.function != COALESCE:
         return "TIMESTAMP"
-    types = {_type(each) for each in found.of}
+    types = {_type(each) for each in event_time.of}
     return " or ".join(sorted(types))
 
 

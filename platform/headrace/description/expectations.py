@@ -143,18 +143,20 @@ def split_conditions(expectations: Sequence[object], shape: Shape) -> tuple[str,
     return " AND ".join(f"({condition})" for _, condition in conditions), f"concat_ws(', ', {names})"
 
 
-def _read(given: Any) -> Expectation:
-    configuration: Any = getattr(given, "configuration", None)
+def _read(argument: Any) -> Expectation:
+    configuration: Any = getattr(argument, "configuration", None)
     kwargs = getattr(configuration, "kwargs", None)
-    if isinstance(given, type) or not isinstance(kwargs, Mapping):
+    if isinstance(argument, type) or not isinstance(kwargs, Mapping):
         raise DescriptionError(
-            f"expectations: {a_value(given)} is no expectation of Great Expectations.",
+            f"expectations: {a_value(argument)} is no expectation of Great Expectations.",
             hint="Write for example gx.expectations.ExpectColumnValuesToNotBeNull(column='value').",
         )
     arguments = {name: value for name, value in kwargs.items() if name not in ASIDE}
-    severity = str(getattr(given.severity, "value", given.severity))
+    severity = str(getattr(argument.severity, "value", argument.severity))
     text = json.dumps(arguments, sort_keys=True, default=_plain)
-    return Expectation(type(given), text, ERROR if severity == "critical" else WARN, given.description or "")
+    return Expectation(
+        type(argument), text, ERROR if severity == "critical" else WARN, argument.description or ""
+    )
 
 
 def _named(one: Expectation, taken: Sequence[str]) -> Expectation:

@@ -279,10 +279,10 @@ def _sources(topics: Sequence[Topic]) -> set[Topic]:
     return set().union(*each)
 
 
-def _way_to(name: str, mine: str, other: str) -> str:
+def _way_to(name: str, own_type: str, other: str) -> str:
     """The step that makes a column of the other type."""
-    if mine.startswith("STRUCT<"):
-        fields = [field.name for field in fields_of_struct(mine, name) if field.type == other]
+    if own_type.startswith("STRUCT<"):
+        fields = [field.name for field in fields_of_struct(own_type, name) if field.type == other]
         field = fields[0] if fields else "field"
         return f"Take one of its fields: .with_column('{name}_{field}', '{name}.{field}')."
     return f"Cast it before: .with_column('{name}', 'CAST({name} AS {other})')."

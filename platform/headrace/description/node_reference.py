@@ -92,15 +92,15 @@ class NodeReference(Topic):
         own = {"changes": output.get("changes", False), "behind_ms": output.get("behind_ms", 0)}
         return replace(self, name=name, key=output["key"], value=output["value"], **own)
 
-    def _check_columns(self, given: Mapping[str, str]) -> None:
+    def _check_columns(self, actual: Mapping[str, str]) -> None:
         mine = {name: column.type for name, column in self.types.items()}
-        if mine != given:
+        if mine != actual:
             off = [
-                f"{name}: {given.get(name, 'not a column')}, described as {mine.get(name, 'not a column')}"
-                for name in dict.fromkeys([*given, *mine])
-                if given.get(name) != mine.get(name)
+                f"{name}: {actual.get(name, 'not a column')}, described as {mine.get(name, 'not a column')}"
+                for name in dict.fromkeys([*actual, *mine])
+                if actual.get(name) != mine.get(name)
             ]
-            schema = ", ".join(f"{name} {of}" for name, of in given.items())
+            schema = ", ".join(f"{name} {of}" for name, of in actual.items())
             raise OtherNodeError(
                 f"Node '{self.node}' has other columns than its reader describes.",
                 detail="; ".join(off),

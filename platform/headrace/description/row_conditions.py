@@ -13,31 +13,33 @@ from sqlglot import exp
 
 from headrace.description.schema import quote
 
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 # Arguments that change nothing of what a row has to be.
 NEUTRAL = {"column", "column_A", "column_B", "mostly", "catch_exceptions"}
 
 
-def condition_of(kind: str, given: Given) -> str | None:
+def condition_of(kind: str, named: Arguments) -> str | None:
     """SQL that is true for rows that meet an expectation of this class; None: a row alone does not tell."""
     known = CONDITIONS.get(kind)
-    if known is None or given.get("mostly", 1) != 1:
+    if known is None or named.get("mostly", 1) != 1:
         return None
     build, arguments = known
-    if set(given) - NEUTRAL - arguments:  # such as row_condition: it would make another claim
+    if set(named) - NEUTRAL - arguments:  # such as row_condition: it would make another claim
         return None
-    return build(given)
+    return build(named)
 
 
-def words_of(kind: str, given: Given) -> str:
+def words_of(kind: str, arguments: Arguments) -> str:
     """An expectation in words, as `n: values to be between, min_value 0`."""
-    subject = " and ".join(str(given[name]) for name in ("column", "column_A", "column_B") if name in given)
+    subject = " and ".join(
+        str(arguments[name]) for name in ("column", "column_A", "column_B") if name in arguments
+    )
     verb = "".join(f" {c.lower()}" if c.isupper() else c for c in kind.removeprefix("Expect")).strip()
     if subject:
         verb = verb.removeprefix("column ")
     rest = [
         f"{name} {_plain(value)}"
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name not in ("column", "column_A", "column_B")
     ]
     return ", ".join([f"{subject}: {verb}" if subject else verb, *rest])
@@ -60,60 +62,62 @@ def _unless_null(column: str, condition: str) -> str:
     return f"{quote(column)} IS NULL OR coalesce({condition}, false)"
 
 
-def _bounds(value: str, given: Given) -> str:
-    low, high = given.get("min_value"), given.get("max_value")
-    more, less = ">" if given.get("strict_min") else ">=", "<" if given.get("strict_max") else "<="
+def _bounds(value: str, arguments: Arguments) -> str:
+    low, high = arguments.get("min_value"), arguments.get("max_value")
+    more, less = ">" if arguments.get("strict_min") else ">=", "<" if arguments.get("strict_max") else "<="
     sides = [f"{value} {more} {_literal(low)}"] if low is not None else []
     sides += [f"{value} {less} {_literal(high)}"] if high is not None else []
     return " AND ".join(sides) or "true"
 
 
-def _between(given: Given) -> str:
-    return _unless_null(given["column"], _bounds(quote(given["column"]), given))
+def _between(arguments: Arguments) -> str:
+    return _unless_null(arguments["column"], _bounds(quote(arguments["column"]), arguments))
 
 
-def _lengths(given: Given) -> str:
-    return _unless_null(given["column"], _bounds(f"length({quote(given['column'])})", given))
+def _lengths(arguments: Arguments) -> str:
+    return _unless_null(arguments["column"], _bounds(f"length({quote(arguments['column'])})", arguments))
 
 
-def _length(given: Given) -> str:
-    return _unless_null(given["column"], f"length({quote(given['column'])}) = {_literal(given['value'])}")
-
-
-def _in_set(given: Given, negated: str = "") -> str:
-    values: Sequence[Any] = given.get("value_set") or ()
-    listed = ", ".join(map(_literal, values)) or "NULL"
-    inside = f"coalesce({quote(given['column'])} IN ({listed}), false)"
-    return _unless_null(given["column"], f"{negated}{inside}")
-
-
-def _matches(given: Given, negated: str = "") -> str:
+def _length(arguments: Arguments) -> str:
     return _unless_null(
-        given["column"], f"{negated}({quote(given['column'])} RLIKE {_literal(given['regex'])})"
+        arguments["column"], f"length({quote(arguments['column'])}) = {_literal(arguments['value'])}"
     )
 
 
-def _pair_equal(given: Given) -> str:
-    one, other = quote(given["column_A"]), quote(given["column_B"])
+def _in_set(arguments: Arguments, negated: str = "") -> str:
+    values: Sequence[Any] = arguments.get("value_set") or ()
+    listed = ", ".join(map(_literal, values)) or "NULL"
+    inside = f"coalesce({quote(arguments['column'])} IN ({listed}), false)"
+    return _unless_null(arguments["column"], f"{negated}{inside}")
+
+
+def _matches(arguments: Arguments, negated: str = "") -> str:
+    return _unless_null(
+        arguments["column"], f"{negated}({quote(arguments['column'])} RLIKE {_literal(arguments['regex'])})"
+    )
+
+
+def _pair_equal(arguments: Arguments) -> str:
+    one, other = quote(arguments["column_A"]), quote(arguments["column_B"])
     return f"{one} <=> {other}"
 
 
-def _pair_greater(given: Given) -> str:
-    one, other = quote(given["column_A"]), quote(given["column_B"])
-    sign = ">=" if given.get("or_equal") else ">"
+def _pair_greater(arguments: Arguments) -> str:
+    one, other = quote(arguments["column_A"]), quote(arguments["column_B"])
+    sign = ">=" if arguments.get("or_equal") else ">"
     return f"{one} IS NULL OR {other} IS NULL OR coalesce({one} {sign} {other}, false)"
 
 
 _RANGE = {"min_value", "max_value", "strict_min", "strict_max"}
 # By class: how its condition is made, and the arguments that this takes.
-CONDITIONS: Mapping[str, tuple[Callable[[Given], str], set[str]]] = {
-    "ExpectColumnValuesToNotBeNull": (lambda given: f"{quote(given['column'])} IS NOT NULL", set()),
-    "ExpectColumnValuesToBeNull": (lambda given: f"{quote(given['column'])} IS NULL", set()),
+CONDITIONS: Mapping[str, tuple[Callable[[Arguments], str], set[str]]] = {
+    "ExpectColumnValuesToNotBeNull": (lambda arguments: f"{quote(arguments['column'])} IS NOT NULL", set()),
+    "ExpectColumnValuesToBeNull": (lambda arguments: f"{quote(arguments['column'])} IS NULL", set()),
     "ExpectColumnValuesToBeBetween": (_between, _RANGE),
     "ExpectColumnValuesToBeInSet": (_in_set, {"value_set"}),
-    "ExpectColumnValuesToNotBeInSet": (lambda given: _in_set(given, "NOT "), {"value_set"}),
+    "ExpectColumnValuesToNotBeInSet": (lambda arguments: _in_set(arguments, "NOT "), {"value_set"}),
     "ExpectColumnValuesToMatchRegex": (_matches, {"regex"}),
-    "ExpectColumnValuesToNotMatchRegex": (lambda given: _matches(given, "NOT "), {"regex"}),
+    "ExpectColumnValuesToNotMatchRegex": (lambda arguments: _matches(arguments, "NOT "), {"regex"}),
     "ExpectColumnValueLengthsToBeBetween": (_lengths, _RANGE),
     "ExpectColumnValueLengthsToEqual": (_length, {"value"}),
     "ExpectColumnPairValuesToBeEqual": (_pair_equal, set()),

@@ -126,8 +126,8 @@ class Search:
         return self.last
 
 
-def _too_many(node: Node, place: Place, found: Sequence[Unusable]) -> UnusableRecordsError:
-    one = found[0] if found else None
+def _too_many(node: Node, place: Place, unusable: Sequence[Unusable]) -> UnusableRecordsError:
+    one = unusable[0] if unusable else None
     which = words_of(place if one is None else one.place)
     return UnusableRecordsError(
         f"Node '{node.name}': its steps raise for more records of one log commit than {COMMIT_TRIES_MAX} jobs can find.",

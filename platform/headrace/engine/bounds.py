@@ -28,7 +28,7 @@ from headrace.fold.windows import Windows
 
 
 def judged(
-    operator: NodeOperator, found: FoldResult, times: Times, sizes: Sizes
+    operator: NodeOperator, result: FoldResult, times: Times, sizes: Sizes
 ) -> tuple[Sizes, TerminalError | None]:
     """How much waits after an increment, and why the stream has to stop before it commits anything.
 
@@ -41,9 +41,9 @@ def judged(
         case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
             policy = _last_policy(operator, times.limits)
             name = operator.node.required_name
-            return judge(sizes, found.outputs.get(SIZES, ()), lambda _: policy.bound, name, "open windows")
+            return judge(sizes, result.outputs.get(SIZES, ()), lambda _: policy.bound, name, "open windows")
         case TimeLimit():
-            waiting = found.outputs.get(WAITING)
+            waiting = result.outputs.get(WAITING)
             refusal = operator.kernel.refusal(pa.concat_tables(waiting), times) if waiting else None
             return {}, refusal
     return {}, None

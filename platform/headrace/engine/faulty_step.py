@@ -44,18 +44,18 @@ class Part:
 
 
 def fate_and_reason(
-    feed: Feed, topic: str, log: DataFrame, said: str, work: Evaluates, likely: int | None
+    feed: Feed, topic: str, log: DataFrame, raised: str, work: Evaluates, likely: int | None
 ) -> tuple[str, str | None, int | None]:
     """The fate of a record whose steps raise, the reason, and the number of the part that is at fault.
 
     In: log     the row of the log
-        said    what the steps say when all are evaluated
+        raised  what the steps say when all are evaluated
         likely  the number of the part at fault, as far as can be guessed
     """
     parts = _parts_of(feed, topic, log)
-    at, told = (0, said) if len(parts) == 1 else _first_raising(parts, work, likely)
+    at, told = (0, raised) if len(parts) == 1 else _first_raising(parts, work, likely)
     if at is None:
-        return DEAD_LETTER, f"the steps together: {said}", None
+        return DEAD_LETTER, f"the steps together: {raised}", None
     part, marks = parts[at], (REFUSED, RAW["tombstone"])
     if part.before is not None and _is_filtered(work.rows(part.before.select(*marks))):
         return FILTERED, None, at

@@ -122,23 +122,23 @@ class Run:
     compute: Compute | None = None
 
     def through(
-        self, steps: Sequence[Step], came: Between, times: Times, state: StateSource, batch: int
+        self, steps: Sequence[Step], between: Between, times: Times, state: StateSource, batch: int
     ) -> tuple[list[BucketResult], Between]:
         """The results of all buckets of some steps, without their rows; and what goes on to the step behind them."""
         everything: list[BucketResult] = []
         for step in steps:
-            rows = self._computed(step, came.rows)
-            found = self.how.run(self._tasks(step, Between(rows, came.shared), times, state, batch))
+            rows = self._computed(step, between.rows)
+            found = self.how.run(self._tasks(step, Between(rows, between.shared), times, state, batch))
             sharing = [one.shared for one in found if one.shared is not None]
             shared = pa.concat_tables(sharing) if sharing else None
-            came = Between(_joined([one.rows for one in found], rows.slice(0, 0)), shared)
+            between = Between(_joined([one.rows for one in found], rows.slice(0, 0)), shared)
             everything += [without_rows(one) for one in found]
-        return everything, came
+        return everything, between
 
     def _tasks(
-        self, step: Step, came: Between, times: Times, state: StateSource, batch: int
+        self, step: Step, between: Between, times: Times, state: StateSource, batch: int
     ) -> list[BucketTask]:
-        buckets = exchanged(step, came.rows, came.shared, self.how.buckets)
+        buckets = exchanged(step, between.rows, between.shared, self.how.buckets)
         return [
             self.task(step, mine, (number, len(buckets)), times, state, batch)
             for number, mine in enumerate(buckets)
@@ -147,18 +147,18 @@ class Run:
     def task(
         self,
         step: Step,
-        mine: pa.Table,
+        rows: pa.Table,
         bucket: tuple[int, int],
         times: Times,
         state: StateSource,
         batch: int,
     ) -> BucketTask:
-        """One bucket of a step. In: mine  its rows; bucket: its number, and how many there are."""
+        """One bucket of a step. In: rows  its rows; bucket: its number, and how many there are."""
         hashes = bucket_hashes(*bucket)
         files = {n: f for table in step.state for n, f in state.of(table, hashes).files.items()}
         layout = StateLayout({**step.state, **self.kept})
         source = StateSource(state.uri, files)
-        return BucketTask(step, mine, times, layout, source, hashes, batch, self.outputs)
+        return BucketTask(step, rows, times, layout, source, hashes, batch, self.outputs)
 
     def _computed(self, step: Step, rows: pa.Table) -> pa.Table:
         if not selections_of(step):

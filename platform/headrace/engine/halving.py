@@ -52,12 +52,12 @@ class OddOnes(Generic[T]):
 
 
 def odd_ones(
-    count: int, fails: Callable[[int, int], bool], told: Callable[[int], T], *, known_odd: bool = False
+    count: int, fails: Callable[[int, int], bool], describe: Callable[[int], T], *, known_odd: bool = False
 ) -> OddOnes[T]:
     """Find the odd ones of `count` items.
 
     In: fails      tries the items from one place up to another, which is left out; true if one of them is odd
-        told       tells of an odd item
+        describe   tells of an odd item
                    Both may raise OutOfTriesError: the search then ends.
         known_odd  whether it is known that one of them is odd
     Out: with n items and d odd ones it takes about d · (2 + log2(n / d)) tries. If one half does not fail, the other
@@ -72,7 +72,7 @@ def odd_ones(
             if first == end or not (is_odd or fails(first, end)):
                 known = end
             elif end - first == 1:
-                found[first] = told(first)
+                found[first] = describe(first)
                 known = end
             else:
                 middle = (first + end) // 2

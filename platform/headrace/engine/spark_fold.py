@@ -72,16 +72,16 @@ class SparkFold:
         self.operator, self.rows = operator, rows
 
     def fold(
-        self, spark: SparkSession, told: Increment, unusable: Sequence[Unusable] | None = None
+        self, spark: SparkSession, increment: Increment, unusable: Sequence[Unusable] | None = None
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
-        buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
-        if self._folds_here(told, buckets, spark.sparkContext.master or ""):
-            rows = self._computed_here(spark, told, unusable)
+        buckets = buckets_for(increment.slices.values(), spark.sparkContext.defaultParallelism)
+        if self._folds_here(increment, buckets, spark.sparkContext.master or ""):
+            rows = self._computed_here(spark, increment, unusable)
             if rows is not None:
-                return self._fold_here(told, rows)
-        tasks = self._tasks(told, buckets)
-        frame = self.rows.computed_frame(spark, told.slices, unusable)
+                return self._fold_here(increment, rows)
+        tasks = self._tasks(increment, buckets)
+        frame = self.rows.computed_frame(spark, increment.slices, unusable)
         computed = None if frame is None else self.rows.computed
         spread = self._destination(tasks[0].steps[0], buckets) if computed and buckets > 1 else None
         work: Any = FirstTask(self.rows.packed, computed, self.operator.kernel, tasks[0], spread)
@@ -94,9 +94,9 @@ class SparkFold:
             work, names = task, frame.columns
         reports = mapped(frame, work, names, StructType([REPORT_TYPE])).collect()
         if not reports:  # SQL had commit rows alone, and Spark makes no task of Python for no rows
-            return self._fold_here(told)
+            return self._fold_here(increment)
         found: list[Report] = [pickle.loads(row[REPORT]) for row in reports]
-        return together([one for each in found for one in each.results], told.batch), found[0].times
+        return together([one for each in found for one in each.results], increment.batch), found[0].times
 
     def _brought_together(self, frame: DataFrame, task: StageTask) -> DataFrame:
         """The rows of each bucket of a stage in one task, with the columns that SQL computes."""
@@ -105,30 +105,33 @@ class SparkFold:
         selections = selections_of(task.steps[0])
         return computed_columns(selections, frame) if selections else frame
 
-    def _tasks(self, told: Increment, buckets: int) -> list[StageTask]:
+    def _tasks(self, increment: Increment, buckets: int) -> list[StageTask]:
         """One for each stage."""
-        run = Run(told.outputs, self.operator.kept, Distribution(), _is_computed)
+        run = Run(increment.outputs, self.operator.kept, Distribution(), _is_computed)
         stages = self._stages(each=buckets > 1)
         goes_to = [*(self._destination(steps[0], buckets) for steps in stages[1:]), None]
         return [
-            StageTask(steps, then, run, told, buckets) for steps, then in zip(stages, goes_to, strict=True)
+            StageTask(steps, then, run, increment, buckets)
+            for steps, then in zip(stages, goes_to, strict=True)
         ]
 
-    def _folds_here(self, told: Increment, buckets: int, master: str) -> bool:
+    def _folds_here(self, increment: Increment, buckets: int, master: str) -> bool:
         """True if the driver folds an increment."""
-        if not any(each.files for each in told.slices.values()):
+        if not any(each.files for each in increment.slices.values()):
             return True
         if len(self._stages(each=False)) > 1:  # SQL computes columns between two steps
             return False
-        if self.rows.computed.feeds and told.log_bytes > HERE_BYTES:
+        if self.rows.computed.feeds and increment.log_bytes > HERE_BYTES:
             return False
-        return is_for_driver(told, buckets, master)
+        return is_for_driver(increment, buckets, master)
 
     def _computed_here(
-        self, spark: SparkSession, told: Increment, unusable: Sequence[Unusable] | None
+        self, spark: SparkSession, increment: Increment, unusable: Sequence[Unusable] | None
     ) -> Mapping[str, pa.Table] | None:
         """The rows that SQL computes, by feed; None: this failed, and tasks shall say why. Without a worker of Python."""
-        frame = self.rows.computed_frame(spark, told.slices, unusable) if self.rows.computed.feeds else None
+        frame = (
+            self.rows.computed_frame(spark, increment.slices, unusable) if self.rows.computed.feeds else None
+        )
         if frame is None:
             return self.rows.computed.empty()
         try:
@@ -137,10 +140,10 @@ class SparkFold:
             return None  # the error may lack its cause, by which an unusable record is told
 
     def _fold_here(
-        self, told: Increment, computed: Mapping[str, pa.Table] | None = None
+        self, increment: Increment, computed: Mapping[str, pa.Table] | None = None
     ) -> tuple[FoldResult, Times]:
         """Fold an increment without a task of Python. In: computed  rows that SQL computes, by feed; None: no rows."""
-        tasks = self._tasks(told, 1)
+        tasks = self._tasks(increment, 1)
         first = FirstTask(self.rows.packed, None, self.operator.kernel, tasks[0])
         times, rows = first.rows(self.rows.computed.empty() if computed is None else computed)
         report = Report((), times)
@@ -148,7 +151,7 @@ class SparkFold:
             if number:
                 rows = nothing_computed(selections_of(task.steps[0]), rows)
             report, rows = task.fold(report, rows)
-        return together(report.results, told.batch), times
+        return together(report.results, increment.batch), times
 
     def _stages(self, *, each: bool) -> Sequence[Sequence[Step]]:
         """The steps of each stage. In: each  whether each step has a stage of its own."""
@@ -183,7 +186,7 @@ class SparkFold:
         return exchanged(step, rows, None, buckets)[0].schema
 
 
-def is_for_driver(told: Increment, buckets: int, master: str) -> bool:
+def is_for_driver(increment: Increment, buckets: int, master: str) -> bool:
     """True if the driver folds an increment sooner than Spark.
 
     On a single machine it does so if there is one bucket: a task would wait for a slot that the log's tasks have. Elsewhere
@@ -193,8 +196,8 @@ def is_for_driver(told: Increment, buckets: int, master: str) -> bool:
     """
     if buckets == 1 and is_local(master):
         return True
-    state_bytes = sum(file.size for file in told.source.files.values())
-    return told.log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
+    state_bytes = sum(file.size for file in increment.source.files.values())
+    return increment.log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
 
 
 def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:

@@ -47,26 +47,26 @@ def xxh64(values: pa.Array, seed: int = SEED) -> np.ndarray:
 
 
 def _hash(
-    content: np.ndarray, starts: np.ndarray, ends: np.ndarray, seed: np.uint64, found: np.ndarray
+    content: np.ndarray, starts: np.ndarray, ends: np.ndarray, seed: np.uint64, hashes: np.ndarray
 ) -> None:
     lengths = ends - starts
-    found[:] = seed + P5
+    hashes[:] = seed + P5
     at = starts.copy()
     if (lengths >= STRIPE).any():
         rows = np.flatnonzero(lengths >= STRIPE)
-        found[rows] = _stripes(content, at, lengths // STRIPE, rows, seed)
-    found += lengths.astype(np.uint64)
+        hashes[rows] = _stripes(content, at, lengths // STRIPE, rows, seed)
+    hashes += lengths.astype(np.uint64)
     rest = np.arange(len(at))
     for width, step in ((8, _word), (4, _half), (1, _byte)):
         while len(rest := rest[ends[rest] - at[rest] >= width]):
-            found[rest] = step(found[rest], _read(content, at[rest], width))
+            hashes[rest] = step(hashes[rest], _read(content, at[rest], width))
             at[rest] += width
         rest = np.flatnonzero(ends > at)
-    found ^= found >> np.uint64(33)
-    found *= P2
-    found ^= found >> np.uint64(29)
-    found *= P3
-    found ^= found >> np.uint64(32)
+    hashes ^= hashes >> np.uint64(33)
+    hashes *= P2
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= P3
+    hashes ^= hashes >> np.uint64(32)
 
 
 def _stripes(
@@ -105,17 +105,17 @@ def _round(lane: np.ndarray, word: np.ndarray) -> np.ndarray:
     return turned
 
 
-def _word(found: np.ndarray, word: np.ndarray) -> np.ndarray:
-    mixed = found ^ _round(np.zeros(len(word), np.uint64), word)
+def _word(hashes: np.ndarray, word: np.ndarray) -> np.ndarray:
+    mixed = hashes ^ _round(np.zeros(len(word), np.uint64), word)
     mixed = _rotate(mixed, 27) * P1 + P4
     return mixed
 
 
-def _half(found: np.ndarray, word: np.ndarray) -> np.ndarray:
-    mixed: np.ndarray = _rotate(found ^ (word * P1), 23) * P2 + P3
+def _half(hashes: np.ndarray, word: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray = _rotate(hashes ^ (word * P1), 23) * P2 + P3
     return mixed
 
 
-def _byte(found: np.ndarray, word: np.ndarray) -> np.ndarray:
-    mixed: np.ndarray = _rotate(found ^ (word * P5), 11) * P1
+def _byte(hashes: np.ndarray, word: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray = _rotate(hashes ^ (word * P5), 11) * P1
     return mixed

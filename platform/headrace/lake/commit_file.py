@@ -147,13 +147,13 @@ def append_actions(change: Change, record: Mapping[str, Any], now_ms: int) -> li
     return [{"commitInfo": info}, *({"add": each} for each in added), *({"remove": each} for each in removed)]
 
 
-def put_commit(found: CommitFile) -> bool:
+def put_commit(commit: CommitFile) -> bool:
     """Write a commit file, unless its version is taken. Out: False if it is."""
     # As text, not escaped: delta-rs reads the two escapes of a letter beyond U+FFFF as another letter.
     text = "\n".join(
-        json.dumps(action, separators=(",", ":"), ensure_ascii=False) for action in found.actions
+        json.dumps(action, separators=(",", ":"), ensure_ascii=False) for action in commit.actions
     )
-    return small_files.write_bytes(commit_uri(found.table, found.version), text.encode(), overwrite=False)
+    return small_files.write_bytes(commit_uri(commit.table, commit.version), text.encode(), overwrite=False)
 
 
 def read_commit(table: str, version: int) -> CommitFile | None:

@@ -84,15 +84,15 @@ class Fence:
         }
 
 
-def judge(found: CommitFile, fence: Fence, token: str) -> Verdict:
+def judge(commit: CommitFile, fence: Fence, token: str) -> Verdict:
     """Judge the commit that stands at a version which a writer wanted.
 
     A commit of the other role was fenced by an epoch of its own, so it may change rows (a backfill's swap, an erasure).
     """
-    known = found.fence
+    known = commit.fence
     if known is None:
-        foreign_rows = found.changes_data and not found.mended
-        return Verdict.REFUSED if foreign_rows or found.changes_table else Verdict.PASSED
+        foreign_rows = commit.changes_data and not commit.mended
+        return Verdict.REFUSED if foreign_rows or commit.changes_table else Verdict.PASSED
     if known["token"] == token:
         return Verdict.OWN
     if known["role"] != fence.role:
@@ -126,7 +126,7 @@ def commit(
     version: int,
     record: Mapping[str, Any],
     *,
-    may_pass: Callable[[CommitFile], bool] = lambda found: True,
+    may_pass: Callable[[CommitFile], bool] = lambda commit: True,
 ) -> tuple[int, Fence]:
     """Commit once, at the first version that is free for this writer.
 
@@ -168,57 +168,57 @@ def commit(
 
 
 def _passed(
-    found: CommitFile, fence: Fence, token: str, may_pass: Callable[[CommitFile], bool]
+    commit: CommitFile, fence: Fence, token: str, may_pass: Callable[[CommitFile], bool]
 ) -> Fence | None:
     """The fence after a commit that was passed; None: the commit is one's own."""
-    verdict = judge(found, fence, token)
+    verdict = judge(commit, fence, token)
     if verdict is Verdict.OWN:
         return None
     if verdict is not Verdict.PASSED:
-        raise refusal(found, fence, verdict)
-    if not may_pass(found):
-        raise ConflictError(found.version)
-    return after(fence, found)
+        raise refusal(commit, fence, verdict)
+    if not may_pass(commit):
+        raise ConflictError(commit.version)
+    return after(fence, commit)
 
 
 class ConflictError(Exception):
     """A commit took away what this one is made of; the caller looks again and works it out anew."""
 
 
-def after(fence: Fence, found: CommitFile) -> Fence:
+def after(fence: Fence, commit: CommitFile) -> Fence:
     """The fence once a commit of another role, or of somebody else, was passed."""
-    if found.fence is None:
+    if commit.fence is None:
         return fence
     newer = {
         role: max(epoch, fence.epochs.get(role, 0))
-        for role, epoch in found.fence["epochs"].items()
+        for role, epoch in commit.fence["epochs"].items()
         if role != fence.role
     }
     return replace(fence, epochs={**fence.epochs, **newer})
 
 
-def refusal(found: CommitFile, fence: Fence, verdict: Verdict) -> HeadraceError:
+def refusal(commit: CommitFile, fence: Fence, verdict: Verdict) -> HeadraceError:
     """The error that ends a writer."""
-    if verdict is Verdict.OVERTAKEN and found.fence is not None:
+    if verdict is Verdict.OVERTAKEN and commit.fence is not None:
         return FencedError(
-            f"{found.table}: a newer {fence.role} (epoch {found.fence['epoch']}) has taken the table over; "
+            f"{commit.table}: a newer {fence.role} (epoch {commit.fence['epoch']}) has taken the table over; "
             f"this one (epoch {fence.epoch}) stops without writing.",
             hint="Another run writes this asset now. Stop one of the two.",
         )
     if verdict is Verdict.LATE:
         return UnknownOutcomeError(
-            f"{found.table}: version {found.version} is an earlier commit of this {fence.role}, which arrived late.",
+            f"{commit.table}: version {commit.version} is an earlier commit of this {fence.role}, which arrived late.",
             hint="The writer opens the table again by itself and reads how far it came.",
         )
-    return foreign(found)
+    return foreign(commit)
 
 
-def foreign(found: CommitFile) -> ForeignCommitError:
+def foreign(commit: CommitFile) -> ForeignCommitError:
     """The error for a commit by somebody else that Headrace cannot pass."""
     return ForeignCommitError(
-        f"{found.table}: version {found.version} ({found.operation or 'unknown operation'}) changed the table, "
+        f"{commit.table}: version {commit.version} ({commit.operation or 'unknown operation'}) changed the table, "
         "and Headrace did not write it.",
-        detail=f"It {'changes rows' if found.changes_data else 'changes columns, properties or the protocol'}.",
+        detail=f"It {'changes rows' if commit.changes_data else 'changes columns, properties or the protocol'}.",
         hint="Stop the stream and run `headrace repair` with the topic: it undoes the change. "
-        f"Or restore the table to version {found.version - 1}. See docs/guides/operating.md, 'Foreign hands'.",
+        f"Or restore the table to version {commit.version - 1}. See docs/guides/operating.md, 'Foreign hands'.",
     )

@@ -29,9 +29,9 @@ class Commit:
 class LostHistoryError(TerminalError):
     """The history that would tell was cleaned."""
 
-    def __init__(self, table: LakeTable, version: int, told: str) -> None:
+    def __init__(self, table: LakeTable, version: int, what: str) -> None:
         super().__init__(
-            f"The table at {table.uri} has lost the history that names {told} (version {version}).",
+            f"The table at {table.uri} has lost the history that names {what} (version {version}).",
             hint="Rebuild it from the log, or restore the table's _delta_log from a backup.",
         )
 

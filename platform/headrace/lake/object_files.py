@@ -142,9 +142,9 @@ def reaching(uri: str) -> Iterator[None]:
         raise _named(uri, str(error)) from None
 
 
-def _named(uri: str, said: str) -> HeadraceError:
+def _named(uri: str, message: str) -> HeadraceError:
     """Turn a store's error into ours. Its whole answer is left out: it names the key that was used."""
-    code, status = re.search(r"<Code>(\w+)</Code>", said), re.search(r"status code: (\d+)", said)
+    code, status = re.search(r"<Code>(\w+)</Code>", message), re.search(r"status code: (\d+)", message)
     why = code[1] if code else f"HTTP {status[1]}" if status else None
     if code and code[1] == "NoSuchBucket":
         return _no_bucket(uri)
@@ -153,7 +153,7 @@ def _named(uri: str, said: str) -> HeadraceError:
             f"Storage '{uri}': the store refuses access ({why}).",
             hint="Give this process other credentials (AWS_ACCESS_KEY_ID, …, or a role), or allow it the bucket.",
         )
-    reason = why or said.strip().partition("\n")[0]
+    reason = why or message.strip().partition("\n")[0]
     return TransientError(f"Storage '{uri}': the store did not do as asked ({reason}).")
 
 

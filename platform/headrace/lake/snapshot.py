@@ -139,16 +139,16 @@ class IncrementalSnapshot:
             elif known is None or known.version < commit.version:  # others have committed before it
                 self.lost_track()
 
-    def _followed(self, before: Snapshot, found: CommitFile) -> Snapshot:
+    def _followed(self, before: Snapshot, commit: CommitFile) -> Snapshot:
         """The version after a commit. In: before  the version that it follows."""
         # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
-        odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
-        now = self._reload() if odd else _after(before, found, self._times())
-        now = replace(now, is_vouched_for=found.vouches and now.version == found.version)
+        odd = commit.changes_table or any(action.get("deletionVector") for action in commit.added)
+        now = self._reload() if odd else _after(before, commit, self._times())
+        now = replace(now, is_vouched_for=commit.vouches and now.version == commit.version)
         self._recent[now.version] = now
         # A table that was read anew may be at a later version than this commit.
-        if now.version == found.version and len(found.actions) <= ACTIONS_MAX:
-            self._commits[found.version] = found
+        if now.version == commit.version and len(commit.actions) <= ACTIONS_MAX:
+            self._commits[commit.version] = commit
         for remembered in (self._recent, self._commits):
             remembered.pop(now.version - REMEMBERED, None)
         return now

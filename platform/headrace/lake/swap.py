@@ -30,13 +30,13 @@ def replace_table(
     source: LakeTable,
     record: Mapping[str, Any],
     *,
-    beside: TableWriter | None = None,
+    other_role: TableWriter | None = None,
     remarks: Mapping[str, Mapping[str, str]] | None = None,
 ) -> int | None:
     """Let a table hold what another holds now. The files are copied first, so the commit itself takes a moment.
 
-    In:     beside  a writer of the other role that was there before anything was read; what a newer one did would be undone
-            remarks  on columns, which the table holds from this commit on (see `LakeTable.remarks`)
+    In:     other_role  a writer of the other role, made before anything is read; the work of a newer one would be undone
+            remarks     on columns, which the table holds from this commit on (see `LakeTable.remarks`)
     Out:    the version that holds the commit
     Raises: FencedError when a newer writer has taken the table over
     """
@@ -52,9 +52,9 @@ def replace_table(
         added.append(AddAction(new, file.size, {}, now_ms, True, stats_json(file, schema.names, times)))
 
     def replace(whole: Mapping[str, Any], table: DeltaTable) -> None:
-        if beside is not None and writer.epochs.get(beside.role, 0) > beside.epoch:
+        if other_role is not None and writer.epochs.get(other_role.role, 0) > other_role.epoch:
             raise FencedError(
-                f"{writer.uri}: a newer {beside.role} has taken the table over, and may have changed its rows.",
+                f"{writer.uri}: a newer {other_role.role} has taken the table over, and may have changed its rows.",
                 hint="Nothing was replaced. Run it again.",
             )
         table.create_write_transaction(

@@ -144,8 +144,8 @@ def _plain(data_type: Any) -> Any:
             return {"key": _plain(data_type["keyType"]), "value": _plain(data_type["valueType"])}
 
 
-def _lacks(found: list[dict[str, Any]], wanted: list[dict[str, Any]], column: str) -> bool:
-    has, needs = _by_name(found).get(column), _by_name(wanted)[column]
+def _lacks(stored: list[dict[str, Any]], wanted: list[dict[str, Any]], column: str) -> bool:
+    has, needs = _by_name(stored).get(column), _by_name(wanted)[column]
     return (
         isinstance(has, dict)
         and bool(needs.keys() - has.keys())
@@ -167,8 +167,8 @@ def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
     TableWriter(table, "describer").commit_by(grow, {"writer": "describer"})
 
 
-def _require_same(uri: str, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    changed = _changed(_by_name(found), _by_name(wanted))
+def _require_same(uri: str, stored: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    changed = _changed(_by_name(stored), _by_name(wanted))
     if not changed:
         return
     raise TerminalError(

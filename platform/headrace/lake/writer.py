@@ -164,7 +164,7 @@ class TableWriter:
             self._follow()
             self._require_there(removed)
             change = Change(added, removed, changes_data)
-            return self._commit(change, self._marked(record), lambda found: not _removes(found, removed))
+            return self._commit(change, self._marked(record), lambda commit: not _removes(commit, removed))
 
     def commit_by(
         self, work: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]
@@ -214,7 +214,7 @@ class TableWriter:
         self,
         change: Change,
         record: Mapping[str, Any],
-        may_pass: Callable[[CommitFile], bool] = lambda found: True,
+        may_pass: Callable[[CommitFile], bool] = lambda commit: True,
     ) -> int:
         store, began = _Store(self._table, change, self._give_way, self._look), boot_seconds()
         self._unsure = True
@@ -307,8 +307,8 @@ class TableWriter:
             ) from error
 
 
-def _removes(found: CommitFile, wanted: Mapping[str, DataFile]) -> bool:
-    return any(unquote(action["path"]) in wanted for action in found.removed)
+def _removes(commit: CommitFile, wanted: Mapping[str, DataFile]) -> bool:
+    return any(unquote(action["path"]) in wanted for action in commit.removed)
 
 
 def _token() -> str:

@@ -303,10 +303,10 @@ class Backfill:
         right = right_rows_of_results(node, after, differing, through_ms)
         return correct_sinks(self._lake, node, right, through_ms)
 
-    def _swap(self, recomputed: DataFrame, differing: DataFrame, held: Lease) -> None:
+    def _swap(self, recomputed: DataFrame, differing: DataFrame, lease: Lease) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes.
 
-        In: held  the lease of the node's backfills, which is looked at behind the fence: this process may have been paused
+        In: lease  the lease of the node's backfills, which is looked at behind the fence: this process may have been paused
         """
         identity = identity_of(self.node, differing)
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
@@ -322,7 +322,7 @@ class Backfill:
             folded = {"batch": self.progress.batch, "upto_ms": dict(self.progress.upto_ms)}
             record = {"writer": writer, **folded}
         maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True)
-        held.check()
+        lease.check()
         exchange(maintainer, changes, identity, record)
 
 

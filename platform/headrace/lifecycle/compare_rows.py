@@ -70,8 +70,8 @@ def differing_rows(log: DataFrame, table: DataFrame) -> DataFrame:
     return only_log.unionByName(table.exceptAll(log).withColumn(ONLY_IN, F.lit(TABLE)))
 
 
-def _rows(found: Mapping[Day, Checksum]) -> Counter[Day]:
-    return Counter({day: each.rows for day, each in found.items()})
+def _rows(checksums: Mapping[Day, Checksum]) -> Counter[Day]:
+    return Counter({day: each.rows for day, each in checksums.items()})
 
 
 def _is_among(days: frozenset[Day], day: Column) -> Column:

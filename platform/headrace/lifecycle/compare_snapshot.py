@@ -22,11 +22,11 @@ class SnapshotComparison(Backfill):
     """A backfill that swaps nothing, of the tables as of a micro-batch; the stream may be ahead of it."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, node: Node, held: NodeFrames, progress: Progress
+        self, spark: SparkSession, lake: Lake, node: Node, frames: NodeFrames, progress: Progress
     ) -> None:
         """In: held, progress  the node's tables as of one micro-batch."""
         super().__init__(spark, lake, node)
-        self._held, self.progress = held, progress
+        self._held, self.progress = frames, progress
 
     def verdicts(self) -> list[DayVerdict]:
         """Recompute and compare, day by day. Raises: LeaseTakenError when a backfill of the node is running."""

@@ -142,10 +142,10 @@ def _is_current(lake: Lake, name: str, former: Former) -> bool:
     return stored is not None and stored["fingerprint"] == former.fingerprint
 
 
-def _is_read(lake: Lake, given: str) -> bool:
+def _is_read(lake: Lake, output: str) -> bool:
     """Whether tables of a node were last written by a description that reads this log."""
     names = small_files.names(f"{lake.root}/tables")
-    return any(f'"{given}"' in json.dumps(small_files.read_json(lake.description(name))) for name in names)
+    return any(f'"{output}"' in json.dumps(small_files.read_json(lake.description(name))) for name in names)
 
 
 def bring_back(lake: Lake, name: str, require_leases: Callable[[], object]) -> None:
@@ -187,29 +187,29 @@ def _is_replaced(lake: Lake, name: str) -> bool:
     return former.batch in (None, commit.record.get("progress", {}).get("batch", 0))
 
 
-def _bring_back_plan(lake: Lake, beside: Lake, name: str, left: Any) -> None:
+def _bring_back_plan(lake: Lake, former: Lake, name: str, left: Any) -> None:
     """The results may hold a micro-batch that a crash had interrupted: it is repeated as it was planned.
 
     In: left  the plan that was there while the leases were held; another one is of a stream that has gone on since
     """
     if small_files.read_json(lake.plan(name)) != left:
         return
-    plan = small_files.read_json(beside.plan(name))
+    plan = small_files.read_json(former.plan(name))
     if plan is None:
         small_files.delete(lake.plan(name))
     else:
         small_files.write_json(lake.plan(name), plan)
 
 
-def replace_results(writers: TakenOver, name: str, source: LakeTable, told: Mapping[str, Any]) -> None:
+def replace_results(writers: TakenOver, name: str, source: LakeTable, record: Mapping[str, Any]) -> None:
     """Let a node's result table hold what another holds.
 
-    In: told  for each writer of results the record that says how far they go; of one that is missing: not at all
+    In: record  for each writer of results the record that says how far they go; of one that is missing: not at all
     """
     fold, node = writers_of(name)
-    folded = told.get(fold) or {"batch": 0, "upto_ms": {}}
+    folded = record.get(fold) or {"batch": 0, "upto_ms": {}}
     replace_table(writers.maintainer, source, {**folded, "writer": fold})
-    writers.appender.append([], {"batch": 0, **(told.get(node) or {}), "writer": node})
+    writers.appender.append([], {"batch": 0, **(record.get(node) or {}), "writer": node})
 
 
 def record_of(lake: Lake, name: str, writer: str) -> dict[str, Any] | None:

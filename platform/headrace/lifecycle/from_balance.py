@@ -58,14 +58,14 @@ if TYPE_CHECKING:
     from headrace.nodes.bound_operator import BoundOperator
 
 
-def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node) -> bool:
+def begin_from_balance(spark: SparkSession, lake: Lake, scratch: Lake, node: Node) -> bool:
     """Let a rebuild begin where the balance of the node stands, unless it has begun; False: its whole log is there.
 
-    In:     beside  where its tables lie (see `rebuild_from_balance.rebuild_place`)
+    In:     scratch  where its tables lie (see `rebuild_from_balance.rebuild_place`)
     Raises: TerminalError when the balance does not tell what the node needs
     """
     name = node.required_name
-    if small_files.exists(beside.opening(name)):
+    if small_files.exists(scratch.opening(name)):
         return True
     if not cut_logs(lake, node):
         return False
@@ -76,37 +76,37 @@ def begin_from_balance(spark: SparkSession, lake: Lake, beside: Lake, node: Node
             detail=rebuild.why_not,
             hint="Run `headrace plan`: it names what is missing, and the ways out.",
         )
-    assert beside.nodes is not None
-    small_files.delete(beside.nodes)  # begun, and broken off
-    lakes.forget(beside.nodes)
+    assert scratch.nodes is not None
+    small_files.delete(scratch.nodes)  # begun, and broken off
+    lakes.forget(scratch.nodes)
     entry: Mapping[str, Any] = balance_by(lake, name, state_written_by(lake, name)) or {}
     progress, of = Progress.from_json({**entry["progress"], "sizes": {}}), bound(spark, node)
     columns = columns_from(_aggregates(of), rebuild.sources)
     source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
     folder = uuid.uuid4().hex
-    uri = f"{beside.openings(name)}/{folder}/{STATE}"
+    uri = f"{scratch.openings(name)}/{folder}/{STATE}"
     _state_table(of, uri).append([*_projected(source, of.operator.layout, uri, columns)], _signed(name))
-    _settled_rows(spark, lake, beside, node, progress, rebuild.sources)
-    copied = copy_state(StateSource.committed(lakes.open_table(uri)), beside.state(name))
+    _settled_rows(spark, lake, scratch, node, progress, rebuild.sources)
+    copied = copy_state(StateSource.committed(lakes.open_table(uri)), scratch.state(name))
     record = state_record(node, progress, writings_read(lake, node))
-    _state_table(of, beside.state(name)).append(copied, record)
-    small_files.write_json(beside.opening(name), opening_entry(node, folder, progress))
+    _state_table(of, scratch.state(name)).append(copied, record)
+    small_files.write_json(scratch.opening(name), opening_entry(node, folder, progress))
     return True
 
 
 def bring_balance(
-    spark: SparkSession, lake: Lake, beside: Lake, node: Node, require_leases: Callable[[], object]
+    spark: SparkSession, lake: Lake, scratch: Lake, node: Node, require_leases: Callable[[], object]
 ) -> bool:
     """Put the balance with which a rebuild began beside the one that is there; False: it began with the whole log.
 
     In: require_leases  raises when the caller does not hold the node's leases any more
     """
     name = node.required_name
-    mine = small_files.read_json(beside.opening(name))
+    mine = small_files.read_json(scratch.opening(name))
     if mine is None:
         return False
     uri = f"{lake.openings(name)}/{mine['folder']}/{STATE}"
-    table = lakes.open_table(f"{beside.openings(name)}/{mine['folder']}/{STATE}")
+    table = lakes.open_table(f"{scratch.openings(name)}/{mine['folder']}/{STATE}")
     made = _state_table(bound(spark, node), uri)
     if lakes.last_commit(lakes.open_table(uri), f"opening/{name}") is None:
         made.append(copy_state(StateSource.committed(table), uri), _signed(name))
@@ -115,17 +115,17 @@ def bring_balance(
     return True
 
 
-def _balance_before(lake: Lake, name: str, mine: Mapping[str, Any]) -> dict[str, Any]:
+def _balance_before(lake: Lake, name: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """The balance that the tables are of, as the file of a balance has it beside another."""
     found = balance_by(lake, name, state_written_by(lake, name))
-    if found is None or found["fingerprint"] == mine["fingerprint"]:
+    if found is None or found["fingerprint"] == own["fingerprint"]:
         return {}
     return {BEFORE: {key: of for key, of in found.items() if key != BEFORE}}
 
 
-def settle_balance(lake: Lake, beside: Lake, name: str) -> None:
+def settle_balance(lake: Lake, scratch: Lake, name: str) -> None:
     """Forget the balance of the description before, once the node is the new one."""
-    mine = small_files.read_json(beside.opening(name))
+    mine = small_files.read_json(scratch.opening(name))
     if mine is not None:
         small_files.write_json(lake.opening(name), mine)
         forget_openings_but(lake, name, mine["folder"])
@@ -174,7 +174,7 @@ def _with_columns(rows: pa.Table, layout: StateLayout, table: str, columns: Mapp
 def _settled_rows(
     spark: SparkSession,
     lake: Lake,
-    beside: Lake,
+    scratch: Lake,
     node: Node,
     progress: Progress,
     sources: Mapping[str, str],
@@ -183,7 +183,7 @@ def _settled_rows(
     operator, name = operator_of(node), node.required_name
     if not operator.appended:
         return
-    made = lakes.create(beside.table(name), bound(spark, node).result_schema, kinds.RESULTS)
+    made = lakes.create(scratch.table(name), bound(spark, node).result_schema, kinds.RESULTS)
     rows = read(spark, lake.table(name)).where(operator.settled(progress))
     picked = [
         cast_by_name(F.col(quote(before)), rows.schema[before].dataType, field.dataType).alias(field.name)

@@ -54,7 +54,7 @@ class LostCommits:
         times = _commit_times(gap)
         after = before.after(times[0], [])
         if gap.offsets:
-            written = self._sequence_anew(gap, before, times[0])
+            written = self._resequence(gap, before, times[0])
             files, records = list(written.files), written.records
             after = before.after(times[0], written.ends)
         ends = {
@@ -97,7 +97,7 @@ class LostCommits:
         name, at_ms = self._topic.name, after.ingested_at_ms
         return write_decisions(self._path, self._schema, name, CONTROL, at_ms, rows)
 
-    def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
+    def _resequence(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
         raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
         work, guard = RecordWriter(self._topic, self._path, self._schema), self._guard_at(gap.after_ms)
         try:

@@ -95,13 +95,13 @@ def _ranges(places: Places) -> dict[int, tuple[int, int]]:
     return {p: (int(of.min()), int(of.max())) for p, of in of_each.items()}
 
 
-def _match_places(wanted: Places, found: Places) -> tuple[np.ndarray, np.ndarray]:
-    """Where each wanted place stands among those found, and whether it does. In: found  by partition and offset."""
+def _match_places(wanted: Places, places: Places) -> tuple[np.ndarray, np.ndarray]:
+    """Where each wanted place stands among those found, and whether it does. In: places  by partition and offset."""
     at, is_there = np.zeros(len(wanted[0]), np.int64), np.zeros(len(wanted[0]), bool)
     for partition in np.unique(wanted[0]):
         rows = np.flatnonzero(wanted[0] == partition)
-        first, end = np.searchsorted(found[0], [partition, partition + 1])
+        first, end = np.searchsorted(places[0], [partition, partition + 1])
         if first < end:
-            near = np.minimum(np.searchsorted(found[1][first:end], wanted[1][rows]), end - first - 1) + first
-            at[rows], is_there[rows] = near, found[1][near] == wanted[1][rows]
+            near = np.minimum(np.searchsorted(places[1][first:end], wanted[1][rows]), end - first - 1) + first
+            at[rows], is_there[rows] = near, places[1][near] == wanted[1][rows]
     return at, is_there

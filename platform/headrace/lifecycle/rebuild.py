@@ -169,10 +169,10 @@ class Rebuild:
         before_ms = standing(self._lake, self._node)
         return before_ms is not None and is_behind(before_ms, self.runner.progress.upto_ms, self._topics)
 
-    def swap(self, mine: Lease) -> None:
+    def swap(self, node_lease: Lease) -> None:
         """Put it in the place of the node's tables.
 
-        In:     mine  the node's lease, which the caller holds
+        In:     node_lease  the node's lease, which the caller holds
         Raises: TransientError while it is behind them, or when somebody has written them meanwhile; LeaseLostError when
                 somebody has taken a lease. Nothing is swapped then
         """
@@ -185,7 +185,7 @@ class Rebuild:
         lake, name = self._lake, self._node.required_name
         folder, clock = lake.lease(f"backfill/{name}"), self._clock
         lease = take_lease_patiently(self._spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
-        leases = (mine, self._lease, lease)
+        leases = (node_lease, self._lease, lease)
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
@@ -282,14 +282,14 @@ class Rebuild:
                 logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)
 
     def _replace(
-        self, source: str, swapper: lakes.TableWriter, writer: str, said: Mapping[str, Any] | None = None
+        self, source: str, swapper: lakes.TableWriter, writer: str, facts: Mapping[str, Any] | None = None
     ) -> None:
         commit = lakes.last_commit(lakes.open_table(source), writer)
         batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        replace_table(swapper, lakes.open_table(source), record | dict(said or {}))
+        replace_table(swapper, lakes.open_table(source), record | dict(facts or {}))
 
 
 def rebuild_due(

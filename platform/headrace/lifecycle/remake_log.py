@@ -104,7 +104,7 @@ def remake_log(
         with rewritable(maintainer, signed):
             require_leases(leases.values())
             # Columns hold what the records bring now, also those that had other values in older records.
-            replace_table(appender, made, record, beside=maintainer, remarks=noting({}))
+            replace_table(appender, made, record, other_role=maintainer, remarks=noting({}))
     small_files.delete(beside)
     lakes.forget(beside)
 
@@ -123,7 +123,7 @@ def _files(
     spark: SparkSession,
     uri: str,
     version: int,
-    anew: Resequencer,
+    resequencer: Resequencer,
     topic: Topic,
     folder: str,
     rows_max: int,
@@ -139,7 +139,7 @@ def _files(
             F.col("ingested_at") <= F.timestamp_micros(F.lit(last))
         )
         rows = log.where(between).withColumn("__at", at).orderBy("__at", "partition", "offset").toArrow()
-        yield from _written(_commits(rows, anew, kept, again), anew.schema, folder)
+        yield from _written(_commits(rows, resequencer, kept, again), resequencer.schema, folder)
 
 
 def stretches_of(
@@ -158,7 +158,7 @@ def stretches_of(
 
 
 def _commits(
-    rows: pa.Table, anew: Resequencer, kept: Mapping[str, Any], again: KafkaAgain | None
+    rows: pa.Table, resequencer: Resequencer, kept: Mapping[str, Any], again: KafkaAgain | None
 ) -> Iterator[pa.Table]:
     """Commit by commit, made anew. In: rows  by commit time, partition and offset."""
     times = rows["__at"].to_numpy()
@@ -168,7 +168,7 @@ def _commits(
     begins = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
     for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
         of_it = None if delivered is None else delivered.slice(upto[begin], upto[end] - upto[begin])
-        yield from anew.take(rows.slice(begin, end - begin).combine_chunks(), kept, of_it)
+        yield from resequencer.take(rows.slice(begin, end - begin).combine_chunks(), kept, of_it)
 
 
 def _written(tables: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:

@@ -83,7 +83,7 @@ def rewrite_log(
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         with rewritable(maintainer, record):
             require_leases(leases.values())
-            replace_table(appender, made, record, beside=maintainer, remarks=noting(added))
+            replace_table(appender, made, record, other_role=maintainer, remarks=noting(added))
     small_files.delete(beside)
     lakes.forget(beside)
     return snapshot.rows

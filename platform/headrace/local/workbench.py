@@ -178,21 +178,21 @@ def _milliseconds(at: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
-def key_bytes(topic: Topic, value: Mapping[str, Any] | None, given: Any) -> bytes | None:
+def key_bytes(topic: Topic, value: Mapping[str, Any] | None, key: Any) -> bytes | None:
     """A record's key as bytes: text if it is one STRING column, else JSON."""
     if not topic.key_columns:
         return None
     names = [column.name for column in topic.key_columns]
-    if given is None:
+    if key is None:
         if value is None or not set(names) <= value.keys():
             raise TerminalError(
                 f"Topic '{topic.name}': a record has no key; the key's columns are {', '.join(names)}.",
                 hint="Put them into the value, or give key=….",
             )
-        given = {name: value[name] for name in names}
-    elif not isinstance(given, dict):
-        given = {names[0]: given}
+        key = {name: value[name] for name in names}
+    elif not isinstance(key, dict):
+        key = {names[0]: key}
     if not topic.scalar_key:
-        return json.dumps(given).encode()
-    text = given[names[0]]
+        return json.dumps(key).encode()
+    text = key[names[0]]
     return None if text is None else str(text).encode()

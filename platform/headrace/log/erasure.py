@@ -101,16 +101,16 @@ def _has_key(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     return lambda keys: pc.equal(encode(keys), wanted)
 
 
-def _keys_as_sent(of: RecordFormat, said: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
+def _keys_as_sent(of: RecordFormat, written: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     """Which keys, as Kafka had them, are this one; those that cannot be read are not."""
-    wanted = encode(Decoder(said).read_keys(pa.array([raw])))[0]
+    wanted = encode(Decoder(written).read_keys(pa.array([raw])))[0]
 
-    def marked(came: pa.Array) -> pa.Array:
-        keys = Decoder(of).read_keys(came)
+    def marked(raw_keys: pa.Array) -> pa.Array:
+        keys = Decoder(of).read_keys(raw_keys)
         return pc.and_(keys.is_valid(), pc.equal(encode(keys), wanted))
 
-    def marks(came: pa.Array) -> pa.Array:
-        records = pa.table({KEY: came.cast(pa.binary())})
+    def marks(keys: pa.Array) -> pa.Array:
+        records = pa.table({KEY: keys.cast(pa.binary())})
         pieces = in_pieces(records, {KEY}.intersection(of.compressed), UNPACKED_BYTES_MAX)
         return pa.concat_arrays([marked(piece[KEY].combine_chunks()) for piece in pieces])
 

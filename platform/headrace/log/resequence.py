@@ -127,7 +127,7 @@ class Resequencer:
                 roots = {(t, p) for t, p in self.guard.roots() if t == topic and partition in (None, p)}
                 self.guard = self.guard.without(roots)
 
-    def _decisions(self, rows: pa.Table, said: CommitRow) -> pa.Table:
+    def _decisions(self, rows: pa.Table, commit_row: CommitRow) -> pa.Table:
         """Ticks and control rows, at the stream times of their partitions; the commit row says where the log stands now."""
         times = _stream_times(self.state)
         at = [times.get(p) for p in rows["partition"].to_pylist()]
@@ -139,7 +139,7 @@ class Resequencer:
         columns["stream_time"] = pa.array([None if ms is None else ms * MILLI for ms in at], pa.int64()).cast(
             self.schema.field("stream_time").type
         )
-        columns["control"] = pc.if_else(is_commit, said.to_json(), rows["control"]).combine_chunks()
+        columns["control"] = pc.if_else(is_commit, commit_row.to_json(), rows["control"]).combine_chunks()
         return rows_of(self.schema, columns, rows.num_rows)
 
 

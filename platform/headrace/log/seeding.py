@@ -132,11 +132,11 @@ class Seeding:
             return self._spark.read.parquet(uri)
         return self._spark.read.format("delta").option("versionAsOf", version).load(uri)
 
-    def _records(self, given: DataFrame, partitions: int) -> DataFrame:
+    def _records(self, rows: DataFrame, partitions: int) -> DataFrame:
         """The rows as Spark's Kafka source would give them; of rows without positions the offset is null."""
-        self._require_columns(given)
+        self._require_columns(rows)
         seed = self._seed
-        at = F.timestamp_millis(F.lit(0)) if seed.timestamp is None else _moment(given, seed.timestamp)
+        at = F.timestamp_millis(F.lit(0)) if seed.timestamp is None else _moment(rows, seed.timestamp)
         if seed.raw:
             key, value = (F.col(name).cast("binary") for name in ("key", "value"))
         else:
@@ -155,8 +155,8 @@ class Seeding:
                 )
             ]
         )
-        headers = F.col("headers") if seed.raw and "headers" in given.columns else F.lit(None).cast(HEADERS)
-        found = given.select(
+        headers = F.col("headers") if seed.raw and "headers" in rows.columns else F.lit(None).cast(HEADERS)
+        found = rows.select(
             key.alias("key"), value.alias("value"), at.alias("timestamp"), headers.alias("headers"), *kept
         )
         return found.select(
@@ -177,14 +177,14 @@ class Seeding:
             return F.col(quote(names[0])).cast("binary")
         return as_json(names).cast("binary")
 
-    def _require_columns(self, given: DataFrame) -> None:
+    def _require_columns(self, rows: DataFrame) -> None:
         topic, seed = self._topic, self._seed
         needed = ["key", "value"] if seed.raw else [*topic.columns]
         needed += [*(seed.position or ())] + ([] if seed.timestamp is None else [seed.timestamp])
-        missing = [name for name in dict.fromkeys(needed) if name not in given.columns]
+        missing = [name for name in dict.fromkeys(needed) if name not in rows.columns]
         if missing:
             raise self._refused(
-                f"it has no column {', '.join(missing)}", f"It has {', '.join(given.columns)}."
+                f"it has no column {', '.join(missing)}", f"It has {', '.join(rows.columns)}."
             )
 
     def _bounds(self, records: DataFrame, partitions: int) -> dict[int, tuple[int, int, int]]:
@@ -232,9 +232,9 @@ def _names(columns: tuple[Column, ...]) -> list[str]:
     return [column.name for column in columns]
 
 
-def _moment(given: DataFrame, name: str) -> Expr:
+def _moment(rows: DataFrame, name: str) -> Expr:
     """A column of times: TIMESTAMP, or a number of ms."""
-    whole = given.schema[name].dataType.typeName() in ("long", "integer")
+    whole = rows.schema[name].dataType.typeName() in ("long", "integer")
     return F.timestamp_millis(F.col(quote(name))) if whole else F.col(quote(name)).cast("timestamp")
 
 

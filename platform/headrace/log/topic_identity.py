@@ -21,16 +21,16 @@ def known_topic_id(path: str, name: str) -> str | None:
     return state.get("topic_id")
 
 
-def require_known_topic(name: str, known: str | None, found: str | None) -> None:
+def require_known_topic(name: str, known: str | None, topic_id: str | None) -> None:
     """Refuse another topic of the same name.
 
     In:     known  the id of the log's topic, and `found`: that of Kafka's; None: it is not known
     Raises: TerminalError
     """
-    if known is not None and found is not None and known != found:
+    if known is not None and topic_id is not None and known != topic_id:
         raise TerminalError(
             f"Topic '{name}' was deleted and created again: it is another topic than the log was read from.",
-            detail=f"Kafka's topic id is {found}, the log's is {known}.",
+            detail=f"Kafka's topic id is {topic_id}, the log's is {known}.",
             hint="If these are brokers of another cluster, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS. If not, read the "
             "topic into a new lake, or delete its log and its nodes, which are then built again.",
         )

@@ -41,21 +41,21 @@ def pending(state: DataFrame, folded: int) -> DataFrame:
     return newest(changes(state).where(F.col(BATCH) > folded))
 
 
-def current(held: NodeFrames) -> DataFrame:
+def current(frames: NodeFrames) -> DataFrame:
     """The current row of each identity, with the columns of the base."""
-    if held.state is None:
-        return held.results
-    since = pending(held.state, held.folded)
-    columns = [F.col(quote(name)) for name in held.results.columns]
-    untouched = held.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
+    if frames.state is None:
+        return frames.results
+    since = pending(frames.state, frames.folded)
+    columns = [F.col(quote(name)) for name in frames.results.columns]
+    untouched = frames.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
     return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
 
 
-def revisions(held: NodeFrames, columns: Sequence[str]) -> DataFrame:
+def revisions(frames: NodeFrames, columns: Sequence[str]) -> DataFrame:
     """Each row after each micro-batch that touched it and is not in the base yet, and before these, with BATCH."""
     users = [F.col(quote(name)) for name in columns]
-    before = held.results.select(*users, F.lit(0).cast("long").alias(BATCH))
-    if held.state is None:
+    before = frames.results.select(*users, F.lit(0).cast("long").alias(BATCH))
+    if frames.state is None:
         return before
-    since = changes(held.state).where(F.col(BATCH) > held.folded)
+    since = changes(frames.state).where(F.col(BATCH) > frames.folded)
     return before.unionByName(since.select(*users, F.col(BATCH).cast("long")))

@@ -48,17 +48,17 @@ class KnownUnusable:
 
 
 def fold_usable(
-    spark: SparkSession, of: BoundOperator, told: Increment, known: KnownUnusable
+    spark: SparkSession, of: BoundOperator, increment: Increment, known: KnownUnusable
 ) -> tuple[FoldResult, Times, Apart]:
     """Fold an increment: what it leads to, its clocks, and what was set apart of it.
 
     Raises: UnusableRecordsError; what else a job fails with
     """
     try:
-        found, times = of.fold.fold(spark, told)
+        found, times = of.fold.fold(spark, increment)
     except Exception as error:
         if is_spark_needed(error):
-            return fold_usable(spark, of.by_spark, told, known)
+            return fold_usable(spark, of.by_spark, increment, known)
         if raised_for_a_row(error) is None:
             raise
         _refuse_processor(error)
@@ -66,10 +66,10 @@ def fold_usable(
             _refuse_selection(of, error)
             raise
     else:
-        return found, times, _with_refused(Apart(told.upto_ms), found)
-    apart = _set_apart(spark, of, told, known)
+        return found, times, _with_refused(Apart(increment.upto_ms), found)
+    apart = _set_apart(spark, of, increment, known)
     try:
-        found, times = of.fold.fold(spark, _through(told, apart.upto_ms), apart.unusable)
+        found, times = of.fold.fold(spark, _through(increment, apart.upto_ms), apart.unusable)
     except Exception as error:
         _refuse_processor(error)
         _refuse_selection(of, error)
@@ -83,28 +83,28 @@ def is_spark_needed(error: Exception) -> bool:
     return isinstance(error, SparkNeededError) or (isinstance(error, PythonException) and name in str(error))
 
 
-def _with_refused(apart: Apart, found: FoldResult) -> Apart:
+def _with_refused(apart: Apart, result: FoldResult) -> Apart:
     """The same with the records for which a processor raises: its fold finds them, each time anew."""
     refused = [
         Unusable(RESULT, row[TOPIC], row[PARTITION], row[OFFSET], row[INGESTED], DEAD_LETTER, row[REASON])
-        for rows in found.outputs.get(REFUSED, ())
+        for rows in result.outputs.get(REFUSED, ())
         for row in rows.to_pylist()
     ]
     return replace(apart, unusable=[*apart.unusable, *refused], found=[*apart.found, *refused])
 
 
-def _set_apart(spark: SparkSession, of: BoundOperator, told: Increment, known: KnownUnusable) -> Apart:
-    done_ms, logs = told.before.upto_ms, of.rows.logs(spark, told.slices)
-    before = known.read(done_ms, told.upto_ms)
+def _set_apart(spark: SparkSession, of: BoundOperator, increment: Increment, known: KnownUnusable) -> Apart:
+    done_ms, logs = increment.before.upto_ms, of.rows.logs(spark, increment.slices)
+    before = known.read(done_ms, increment.upto_ms)
     if before and not known.trusted:
         before = still_raising(of.rows, logs, before)
-    return set_apart(of.rows, logs, done_ms, told.upto_ms, before)
+    return set_apart(of.rows, logs, done_ms, increment.upto_ms, before)
 
 
-def _through(told: Increment, upto_ms: Marks) -> Increment:
+def _through(increment: Increment, upto_ms: Marks) -> Increment:
     """The increment, no further than these commit times."""
-    slices = {name: replace(each, through_ms=upto_ms[name]) for name, each in told.slices.items()}
-    return replace(told, slices=slices, upto_ms=upto_ms)
+    slices = {name: replace(each, through_ms=upto_ms[name]) for name, each in increment.slices.items()}
+    return replace(increment, slices=slices, upto_ms=upto_ms)
 
 
 def _refuse_processor(error: Exception) -> None:

@@ -83,14 +83,14 @@ def mark_since(node: Node, writer: TableWriter) -> None:
         set_property(writer, PROPERTY, now, {"writer": "since"})
 
 
-def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, writer: str) -> None:
+def keep_older_rows(spark: SparkSession, lake: Lake, scratch: Lake, node: Node, writer: str) -> None:
     """Put the older rows of a node's table beside those that were rebuilt, once; columns that they lack are null.
 
     In: lake    that holds the table; beside: where the rebuilt one lies
         writer  who says how far the rebuilt results go
     """
     name, of = node.required_name, f"older/{node.required_name}"
-    target = lakes.open_table(beside.table(name))
+    target = lakes.open_table(scratch.table(name))
     if since_of(node) is None or not target.exists or lakes.last_commit(target, of) is not None:
         return
     maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[writer])

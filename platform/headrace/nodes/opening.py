@@ -117,9 +117,9 @@ def read_opening(lake: Lake, node: Node) -> Opening:
     return Opening(Progress.from_json(entry["progress"]), StateSource.committed(table))
 
 
-def entries_of(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def entries_of(opening: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The balances that a file holds: that of the node, and during a swap that of the description before."""
-    return [found, *([found[BEFORE]] if BEFORE in found else [])]
+    return [opening, *([opening[BEFORE]] if BEFORE in opening else [])]
 
 
 def balance_by(lake: Lake, name: str, fingerprint: str | None) -> Mapping[str, Any] | None:

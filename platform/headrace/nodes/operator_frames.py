@@ -206,16 +206,16 @@ class OperatorFrames:
         of = self.node.updated if isinstance(self.node, Suppressed) else self.node
         return late(bound(_session(logs), of), logs, unusable)
 
-    def read(self, held: NodeFrames, progress: Progress) -> DataFrame:
+    def read(self, frames: NodeFrames, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.
 
         Out: final windows if suppressed, else every window as of now; the current row of each identity
         """
         if not self.appended:
-            return current(held)
-        if not self.shows_open or held.state is None:
-            return held.results
-        return held.results.unionByName(self.open_windows(held.state, progress), allowMissingColumns=True)
+            return current(frames)
+        if not self.shows_open or frames.state is None:
+            return frames.results
+        return frames.results.unionByName(self.open_windows(frames.state, progress), allowMissingColumns=True)
 
     def open_windows(self, state: DataFrame, progress: Progress) -> DataFrame:
         """The windows that are not closed yet, with their values so far.
@@ -229,9 +229,9 @@ class OperatorFrames:
             )
         return found
 
-    def updates(self, held: NodeFrames, progress: Progress) -> DataFrame:
+    def updates(self, frames: NodeFrames, progress: Progress) -> DataFrame:
         """See `headrace.nodes.updates`."""
-        return updates(self._of(held.results), held, progress)
+        return updates(self._of(frames.results), frames, progress)
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
         """See `state_views.open_records`."""
@@ -317,10 +317,10 @@ def _limits(name: str, times: Times) -> list[Limits]:
     return [json.loads(said)["limits"] for _, said in standing(times.limits, name)]
 
 
-def _buffer(progress: Progress, found: FoldResult) -> Mapping[str, Mapping[str, int]]:
+def _buffer(progress: Progress, result: FoldResult) -> Mapping[str, Mapping[str, int]]:
     """The records and bytes that wait in each partition after an increment; empty for an operator without waits."""
     buffer = dict(progress.buffer)
-    for rows in found.outputs.get(WAITING, ()):
+    for rows in result.outputs.get(WAITING, ()):
         for row in rows.sort_by("__ingested_ms").to_pylist():  # one row per partition and commit
             buffer[str(row[PARTITION])] = {name: row[name] for name in COUNTS}
     return buffer

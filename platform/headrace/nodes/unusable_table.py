@@ -121,14 +121,14 @@ class UnusableTable:
         known = {place_of(each) for each in self.read()}
         self.add([each for each in others.read() if place_of(each) not in known])
 
-    def add(self, found: Sequence[Unusable]) -> None:
+    def add(self, unusable: Sequence[Unusable]) -> None:
         """Remember records; does nothing for none."""
-        if not found:
+        if not unusable:
             return
         if self._writer is None:
             table = lakes.create(self.uri, COLUMNS, kinds.state(SKIPPING))
             self._writer = lakes.TableWriter(table, lakes.APPENDER)
-        rows = [{**asdict(each), "ingested_at": _time(each.ingested_ms)} for each in found]
+        rows = [{**asdict(each), "ingested_at": _time(each.ingested_ms)} for each in unusable]
         file = write_output(self.uri, pa.Table.from_pylist(rows, COLUMNS))
         self._writer.append([file], {"writer": f"unusable/{self._name}"})
 

@@ -26,33 +26,33 @@ if TYPE_CHECKING:
     from headrace.nodes.progress import Progress
 
 
-def updates(of: BoundOperator, held: NodeFrames, progress: Progress) -> DataFrame:
+def updates(of: BoundOperator, frames: NodeFrames, progress: Progress) -> DataFrame:
     """The node's columns, others that begin with `__`, and BATCH (null: the last word)."""
     node = of.operator.node
     if node.day_column is None:
-        return revisions(held, node.columns)
+        return revisions(frames, node.columns)
     if isinstance(node, Suppressed):
-        return _worth(of, held)
-    finals = held.results.withColumn(BATCH, F.lit(None).cast("long"))
-    if held.state is None or not isinstance(node, WindowedAggregate):
+        return _worth(of, frames)
+    finals = frames.results.withColumn(BATCH, F.lit(None).cast("long"))
+    if frames.state is None or not isinstance(node, WindowedAggregate):
         return finals
     if isinstance(node.window, SessionWindows):
-        return _sessions(of, held, progress, finals)
-    running = state_views.running_windows(of, held.state, progress.clock)
+        return _sessions(of, frames, progress, finals)
+    running = state_views.running_windows(of, frames.state, progress.clock)
     return finals.unionByName(running, allowMissingColumns=True)
 
 
-def _sessions(of: BoundOperator, held: NodeFrames, progress: Progress, finals: DataFrame) -> DataFrame:
+def _sessions(of: BoundOperator, frames: NodeFrames, progress: Progress, finals: DataFrame) -> DataFrame:
     """Open sessions after each micro-batch that touched them.
 
     A session that became part of another, or grew, is gone under its old bounds. Its last row there is a row of nulls.
     """
-    assert held.state is not None
+    assert frames.state is not None
     node = of.operator.node
     users, identity = _columns(node), [F.col(quote(name)) for name in node.key]
-    running = state_views.running_sessions(of, held.state).where(~F.col(DELETED))
+    running = state_views.running_sessions(of, frames.state).where(~F.col(DELETED))
     running = running.select(*users, F.col(BATCH).cast("long"))
-    still_open = state_views.open_windows(of, held.state, progress.clock)
+    still_open = state_views.open_windows(of, frames.state, progress.clock)
     assert still_open is not None
     known = finals.select(*identity).unionByName(still_open.select(*identity))
     gone = rows_not_of(running.select(*identity).distinct(), known, node.key)
@@ -61,17 +61,17 @@ def _sessions(of: BoundOperator, held: NodeFrames, progress: Progress, finals: D
     return both.unionByName(last_word, allowMissingColumns=True)
 
 
-def _worth(of: BoundOperator, held: NodeFrames) -> DataFrame:
+def _worth(of: BoundOperator, frames: NodeFrames) -> DataFrame:
     """The values of each entry after each micro-batch that touched it. For a forgotten entry: the row that left last."""
     node = of.operator.node
     users, groups = _columns(node), [F.col(quote(name)) for name in node.key]
     left = F.struct("__sequence", F.col("__offset").isNull(), "__offset", "__sub", "__opened_ms")
     others = [F.col(quote(name)) for name in node.columns if name not in node.key]
-    last = held.results.groupBy(*groups).agg(F.max_by(F.struct(*others), left).alias("__row"))
+    last = frames.results.groupBy(*groups).agg(F.max_by(F.struct(*others), left).alias("__row"))
     before = last.select(*groups, "__row.*").select(*users, F.lit(0).cast("long").alias(BATCH))
-    if held.state is None:
+    if frames.state is None:
         return before
-    now = state_views.worth(of, held.state)
+    now = state_views.worth(of, frames.state)
     return before.unionByName(now.select(*users, F.col(BATCH).cast("long")))
 
 

@@ -50,14 +50,14 @@ def literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _by_role(connection: Any, root: str, told: str) -> None:
+def _by_role(connection: Any, root: str, options: str) -> None:
     """The credentials of a web identity, a container or a machine; DuckDB asks again before they expire."""
     import duckdb
     import duckdb_extension_aws
 
     connection.load_extension(_extension(duckdb_extension_aws))
     try:
-        connection.execute(f"CREATE SECRET (TYPE s3, PROVIDER credential_chain, REFRESH auto, {told})")
+        connection.execute(f"CREATE SECRET (TYPE s3, PROVIDER credential_chain, REFRESH auto, {options})")
     except duckdb.Error as error:
         raise TerminalError(
             f"Lake '{root}': DuckDB finds no credentials.",

@@ -179,9 +179,11 @@ def _once(frames: Sequence[DataFrame]) -> DataFrame:
     return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
 
 
-def fates_of(node: Node, held: NodeFrames, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
+def fates_of(
+    node: Node, frames: NodeFrames, progress: Progress
+) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """Count, for each topic and partition, the records of each fate as of a snapshot."""
-    open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
+    open_rows = None if frames.state is None else operator_of(node).open_records(frames.state, progress)
     still: Counter[tuple[str, int]] = Counter()
     for row in [] if open_rows is None else open_rows.collect():
         still[row["__topic"], row["__partition"]] += row["__records"]

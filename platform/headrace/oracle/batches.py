@@ -37,7 +37,7 @@ class _Cutter:
         self.open: dict[Identity, Batch] = {}
         self.closed: list[Batch] = []
 
-    def commit(self, at_ms: int, rows: list[Row], found: Results) -> None:
+    def commit(self, at_ms: int, rows: list[Row], results: Results) -> None:
         """One log commit, or the end of the log."""
         for key, batch in list(self.open.items()):
             wait = self.node.max_wait_ms
@@ -48,7 +48,7 @@ class _Cutter:
             if fate is None:
                 self.take(row)
             else:
-                found.met(row, fate)
+                results.met(row, fate)
         if any(row.fate == DRAIN for row in rows):
             for key in list(self.open):
                 self.close(key, at_ms, "drain")

@@ -81,7 +81,7 @@ def before_record(node: Processed, record: Row) -> Before:
     return lambda row: row.at_ms < record.at_ms if row.topic in told else row.place < record.place
 
 
-def note_fates_of_tables(node: Processed, log: Log, found: Results) -> None:
+def note_fates_of_tables(node: Processed, log: Log, results: Results) -> None:
     """Add the fates of the tables' records. One that an input takes is used, whatever the others make of it."""
     for table in node.tables:
         for row in log.feeds[table_feed(table.name)]:
@@ -89,8 +89,8 @@ def note_fates_of_tables(node: Processed, log: Log, found: Results) -> None:
                 continue
             place = row.topic, row.partition, row.offset
             fate = _refused(table.table, row) or USED
-            other = found.fates.get(place, fate)
-            found.fates[place] = USED if USED in (fate, other) else min(fate, other)
+            other = results.fates.get(place, fate)
+            results.fates[place] = USED if USED in (fate, other) else min(fate, other)
 
 
 def _refused(table: Table, row: Row) -> str | None:

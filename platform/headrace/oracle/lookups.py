@@ -137,14 +137,14 @@ def _is_late(node: Lookup, record: Row) -> bool:
     return history is not None and stream is not None and record.time_ms + history < stream
 
 
-def _note(found: Results, record: Row, fate: str) -> None:
+def _note(results: Results, record: Row, fate: str) -> None:
     """The fate of a record; if the table uses it too, it is used, or waits to be."""
     place = (record.topic, record.partition, record.offset or 0)
-    of_table = found.fates.get(place) if record.offset is not None else None
+    of_table = results.fates.get(place) if record.offset is not None else None
     if of_table == USED and fate != OPEN:
         return
     taken = fate in (USED, OPEN) or of_table is None
-    found.met(record, fate if taken else min(fate, of_table or fate))
+    results.met(record, fate if taken else min(fate, of_table or fate))
 
 
 def _shown(node: Lookup, at_ms: int, record: Row, row: Row | None) -> Values:

@@ -36,7 +36,9 @@ def sliding(node: WindowedAggregate, log: Log) -> Results:
     return found
 
 
-def _of_group(node: WindowedAggregate, rows: list[Row], times: list[tuple[int, int]], found: Results) -> None:
+def _of_group(
+    node: WindowedAggregate, rows: list[Row], times: list[tuple[int, int]], results: Results
+) -> None:
     assert isinstance(node.window, SlidingWindows)
     difference, grace = node.window.difference_ms, node.grace_ms
     lowest = times[-1][1] if times else -1
@@ -56,16 +58,16 @@ def _of_group(node: WindowedAggregate, rows: list[Row], times: list[tuple[int, i
             group.add(row)
         window = group.window(end - difference, end)
         window |= {"__timestamp": group.event_ms, "__records": group.records}
-        found.windowed(window, reached(times, end + grace))
+        results.windowed(window, reached(times, end + grace))
     for row in rows:
         own, last = max(row.time_ms, difference), row.time_ms + difference
         within = [end for end in holds if 0 <= end - row.time_ms <= difference]
         entered_any = any(end + grace > _stream(row) for end in within)
         for end in {*within, own}:
             if end + grace <= _stream(row):
-                found.missed(row, end - difference, end)
+                results.missed(row, end - difference, end)
         may_enter = last + grace > max(_stream(row), lowest)
-        found.met(row, OPEN if may_enter else USED if entered_any else LATE)
+        results.met(row, OPEN if may_enter else USED if entered_any else LATE)
 
 
 def _stream(row: Row) -> int:

@@ -58,13 +58,13 @@ def stream_join(node: StreamJoin, log: Log) -> Results:
     return found
 
 
-def _note(found: Results, row: Row, fate: str) -> None:
+def _note(results: Results, row: Row, fate: str) -> None:
     """The fate of a record. One that is on both sides is open while it is on one, and used if it is on one."""
     if row.offset is None:
         return
-    known = found.fates.get((row.topic, row.partition, row.offset))
+    known = results.fates.get((row.topic, row.partition, row.offset))
     both = [each for each in (known, fate) if each is not None]
-    found.met(row, next((best for best in (OPEN, USED) if best in both), min(both)))
+    results.met(row, next((best for best in (OPEN, USED) if best in both), min(both)))
 
 
 def _fate(node: StreamJoin, side: str, row: Row, *, can_leave: bool) -> str:

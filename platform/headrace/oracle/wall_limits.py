@@ -46,9 +46,9 @@ def wall_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = 
 def _waits(
     node: Suppressed,
     rows: Sequence[Row],
-    said: Sequence[tuple[int, str]],
+    limit_entries: Sequence[tuple[int, str]],
     wanted: Callable[[Identity], bool],
-    found: Results,
+    results: Results,
 ) -> list[tuple[Entry, WallWait]]:
     """All waits of a partition, in the order of their openings."""
     everything: list[tuple[Entry, WallWait]] = []
@@ -60,14 +60,14 @@ def _waits(
         "max_records": bound.max_records,
         "max_bytes": bound.max_bytes,
     }
-    waiting = [*said]
+    waiting = [*limit_entries]
     for row in rows:
         while waiting and waiting[0][0] <= row.at_ms:
             asked = limits_of_entry(node, waiting.pop(0)[1])
             if asked is not None and can_have(node, limits, asked):
                 limits |= asked
         fate, entries = updates_of(node, row)
-        found.met(row, fate)
+        results.met(row, fate)
         for key, start in entries:
             entry = (key, start)
             if not wanted(key):
@@ -88,20 +88,20 @@ def _note_waits(
     rows: Sequence[Row],
     waits: Sequence[tuple[Entry, WallWait]],
     last_ms: int,
-    found: Results,
+    results: Results,
 ) -> None:
     """Note the rows that have left, the records that have not, and how much waited after each log commit."""
     for _, wait in sorted(waits, key=lambda each: each[1].due_ms):
         first = wait.rows[0]
         if wait.due_ms > last_ms:
             for row in wait.rows:
-                found.fates[row.topic, row.partition, row.offset or 0] = OPEN
+                results.fates[row.topic, row.partition, row.offset or 0] = OPEN
             continue
         left = {"__sequence": wait.due_ms, "__partition": partition, "__offset": None, "__sub": 0}
         opened = {"__opened_ms": wait.opened_ms, "__opened_offset": first.offset}
         own = {"__topic": first.topic, "__early": False, "__timestamp": wait.event_ms}
-        found.rows.append({**wait.worth, **left, **opened, **own})
+        results.rows.append({**wait.worth, **left, **opened, **own})
     for at_ms in {row.at_ms for row in rows} | {w.due_ms for _, w in waits if w.due_ms <= last_ms}:
         there = [wait for _, wait in waits if wait.opened_ms <= at_ms < wait.due_ms]
         last = [next(row for row in reversed(wait.rows) if row.at_ms <= at_ms) for wait in there]
-        found.waiting[partition, at_ms] = len(there), sum(row.size_bytes for row in last)
+        results.waiting[partition, at_ms] = len(there), sum(row.size_bytes for row in last)

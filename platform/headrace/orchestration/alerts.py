@@ -135,7 +135,7 @@ def news(
 
 
 def _failed_runs(
-    instance: dg.DagsterInstance, jobs: Sequence[str], own: set[dg.AssetKey], told: Sequence[str] | None
+    instance: dg.DagsterInstance, jobs: Sequence[str], own: set[dg.AssetKey], reported: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Those that were not told; the first look tells none, for they may be old. A long run fails after younger ones.
 
@@ -150,10 +150,10 @@ def _failed_runs(
                 continue
             shown = run.run_id[:8]
             failed.append(shown)
-            if told is not None and shown not in told:
+            if reported is not None and shown not in reported:
                 what = ", ".join(assets) if job == OF_ASSETS else f"job {job}"
                 lines.append(f"Run {shown} of {what} failed.")
-    return lines, [*dict.fromkeys([*failed, *(told or ())])][:TOLD_MAX]
+    return lines, [*dict.fromkeys([*failed, *(reported or ())])][:TOLD_MAX]
 
 
 def _checks(

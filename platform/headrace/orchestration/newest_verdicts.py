@@ -53,9 +53,9 @@ def newest_verdicts(
     }
 
 
-def _judged(said: object) -> AssetCheckEvaluation | None:
+def _judged(evaluation: object) -> AssetCheckEvaluation | None:
     """The evaluation of a record; of a check that is only planned it holds an object of another class."""
-    return said if isinstance(said, AssetCheckEvaluation) else None
+    return evaluation if isinstance(evaluation, AssetCheckEvaluation) else None
 
 
 def is_under_way(instance: DagsterInstance, verdict: Verdict) -> bool:

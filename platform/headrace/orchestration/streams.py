@@ -134,9 +134,9 @@ def _start_spark(
 class Reported:
     """Chooses the queries that a run reports: all, or, where another run may have them, those that it has had itself."""
 
-    def __init__(self, *, stands_by: bool, tell: Callable[[str], None]) -> None:
-        """It has had none. In: tell  is told when others begin or cease to have some."""
-        self._stands_by, self._tell = stands_by, tell
+    def __init__(self, *, stands_by: bool, report: Callable[[str], None]) -> None:
+        """It has had none. In: report  is told when others begin or cease to have some."""
+        self._stands_by, self._tell = stands_by, report
         self._had: set[str] = set()
         self._waiting: list[str] = []
 
@@ -165,7 +165,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
-        self._reported = Reported(stands_by=pipeline.standby, tell=context.log.info)
+        self._reported = Reported(stands_by=pipeline.standby, report=context.log.info)
         self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)

@@ -163,9 +163,9 @@ def _in_table(results: DataFrame) -> dict[str, int]:
     return {REPEATED: repeated, UNEVEN: uneven}
 
 
-def _in_sink(results: DataFrame, held: DataFrame, sink: str) -> dict[str, int]:
+def _in_sink(results: DataFrame, identities: DataFrame, sink: str) -> dict[str, int]:
     ours = results.select("batch_id").distinct()
     return {
-        f"batches missing from {sink}": ours.join(held, "batch_id", "left_anti").count(),
-        f"batches repeated in {sink}": held.where("count > 1").count(),
+        f"batches missing from {sink}": ours.join(identities, "batch_id", "left_anti").count(),
+        f"batches repeated in {sink}": identities.where("count > 1").count(),
     }

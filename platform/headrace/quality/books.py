@@ -116,12 +116,12 @@ def _records_in(results: DataFrame) -> int | None:
     return (row["records"] if row else 0) or 0
 
 
-def _results_in(node: Node, held: NodeFrames, progress: Progress) -> DataFrame:
+def _results_in(node: Node, frames: NodeFrames, progress: Progress) -> DataFrame:
     """The result rows, with `__records` where they stand for records; of current results with the changes since."""
     operator = operator_of(node)
     if operator.appended:
-        return held.results
-    return operator.read(held, progress)
+        return frames.results
+    return operator.read(frames, progress)
 
 
 def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, Progress]:

@@ -126,11 +126,11 @@ def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
     )
 
 
-def _open_words(found: OpenDifference, books: Books) -> str:
-    difference = found.in_state - found.in_log
+def _open_words(open_difference: OpenDifference, books: Books) -> str:
+    difference = open_difference.in_state - open_difference.in_log
     missing = "missing from" if difference < 0 else "too many in"
     return (
-        f"{counted(abs(difference), 'record')} of open windows of {found.account.name} "
+        f"{counted(abs(difference), 'record')} of open windows of {open_difference.account.name} "
         f"{'is' if abs(difference) == 1 else 'are'} {missing} the state of {books.node.required_name}, "
-        f"which holds {found.in_state:,} where the log has {found.in_log:,}"
+        f"which holds {open_difference.in_state:,} where the log has {open_difference.in_log:,}"
     )

@@ -74,9 +74,9 @@ def _move_late(rows: Sequence[dict[str, Any]], late: DataFrame) -> None:
         row["fates"][KEPT] -= records
 
 
-def _row(found: dict[str, Any]) -> dict[str, Any]:
-    fates = {fate: found[fate] for fate in FATES_BY_DAY}
-    return {"topic": found["__topic"], "day": found["day"], "fates": fates, "records": sum(fates.values())}
+def _row(counts: dict[str, Any]) -> dict[str, Any]:
+    fates = {fate: counts[fate] for fate in FATES_BY_DAY}
+    return {"topic": counts["__topic"], "day": counts["day"], "fates": fates, "records": sum(fates.values())}
 
 
 def _lateness(late: DataFrame) -> list[dict[str, Any]]:

@@ -81,16 +81,16 @@ def judge_increment(spark: SparkSession, lake: Lake, node: Node, after: int) -> 
 
 
 def sentence_of_increment(
-    expectation: Expectation, found: Increment, node: Node, *, failed: int | None = None
+    expectation: Expectation, increment: Increment, node: Node, *, failed: int | None = None
 ) -> str:
     """The sentence about rows that a node's table gained and that fail.
 
     In: failed  how many increments had such rows, if `found` is the sum of several; None: it is one
     """
-    failing, name = found.failing[expectation.name], node.required_name
+    failing, name = increment.failing[expectation.name], node.required_name
     when = "last" if failed is None else f"since the last report, in {counted(failed, 'increment')},"
     return (
-        f"{failing:,} of {counted(found.rows, 'row')} that {name} gained {when} {_fail(failing)}: "
+        f"{failing:,} of {counted(increment.rows, 'row')} that {name} gained {when} {_fail(failing)}: "
         f"{_bare(expectation)}{_command(expectation, node)}; {ADVICE}."
     )
 

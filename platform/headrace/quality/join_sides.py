@@ -89,9 +89,9 @@ class JoinSides:
         named = (F.col(quote(f"{RESULT}:{name}")).alias(name) for name in node.columns if name in values)
         return told.select(*keys, *named)
 
-    def _same(self, mine: Column, theirs: Column) -> Column:
+    def _same(self, own: Column, theirs: Column) -> Column:
         """A null refers to nothing; a full outer join has one row for each key, and null is a key."""
-        return mine.eqNullSafe(theirs) if self.node.how == OUTER else mine == theirs
+        return own.eqNullSafe(theirs) if self.node.how == OUTER else own == theirs
 
     def _keys(self, carried: Selection) -> dict[str, Column]:
         """The key columns of the join, of rows with those of both sides."""

@@ -272,8 +272,8 @@ def _root(row: Any) -> str:
     return f"{row['root_topic']} partition {row['root_partition']}"
 
 
-def _number(found: Mapping[str, Any], root: str) -> int:
-    return int(found[root]["refused"]) if root in found else 0
+def _number(counts: Mapping[str, Any], root: str) -> int:
+    return int(counts[root]["refused"]) if root in counts else 0
 
 
 def _created_again(topic: str, root: str, row: Any) -> str:

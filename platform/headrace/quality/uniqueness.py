@@ -125,7 +125,7 @@ def totals(several: DataFrame) -> tuple[int, int]:
     return (total["found"], total["surplus"] or 0) if total is not None else (0, 0)
 
 
-def more_than_once(found: int, noun: str, where: str, surplus: int) -> str:
+def more_than_once(count: int, noun: str, where: str, surplus: int) -> str:
     """`2 offsets of the log of readings stand more than once, 3 rows too many`."""
-    stand = "stands" if found == 1 else "stand"
-    return f"{counted(found, noun)} of {where} {stand} more than once, {counted(surplus, 'row')} too many"
+    stand = "stands" if count == 1 else "stand"
+    return f"{counted(count, noun)} of {where} {stand} more than once, {counted(surplus, 'row')} too many"

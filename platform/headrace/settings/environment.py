@@ -14,13 +14,13 @@ from headrace.errors import TerminalError
 class EnvironmentSettings(BaseSettings):
     """Settings of which each field is a variable: the prefix of the class, and the field's name in capitals."""
 
-    def __init__(self, **given: Any) -> None:
-        """In: given  values that are not read.
+    def __init__(self, **values: Any) -> None:
+        """In: values  values that are not read.
 
         Raises: TerminalError naming each variable whose value is wrong
         """
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except (ValidationError, SettingsError) as error:
             raise refused(type(self), error) from None
 
@@ -36,7 +36,7 @@ def refused(section: type[BaseSettings], error: ValidationError | SettingsError)
         wrong = "; ".join(told)
     else:
         wrong = re.sub(
-            r'field "(\w+)" from source.*', lambda found: f"{prefix}{found[1]}".upper(), str(error)
+            r'field "(\w+)" from source.*', lambda match: f"{prefix}{match[1]}".upper(), str(error)
         )
     return TerminalError(
         "A setting has a value that it does not take.",

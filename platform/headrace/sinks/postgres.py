@@ -141,9 +141,9 @@ class PostgresSink:
         return dsn
 
 
-def _variable(given: object) -> str:
+def _variable(value: object) -> str:
     """The name of the variable that holds the connection string; the string itself is neither kept nor shown."""
-    named = getattr(given, "env_var_name", given)
+    named = getattr(value, "env_var_name", value)
     if not isinstance(named, str) or not _VARIABLE.fullmatch(named):
         raise DescriptionError(
             "PostgresSink: dsn is not the name of an environment variable, in capitals, digits and underscores.",

@@ -189,15 +189,15 @@ class Target:
         if columns_of(connection, self.gone) and not Identity(self.gone, self.identity).is_key(connection):
             connection.execute(self.fill("DROP TABLE {gone}"))
 
-    def _check(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
-        lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in found]
+    def _check(self, connection: psycopg.Connection, types: dict[str, str]) -> None:
+        lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in types]
         if lacking:
             added = ", ".join("ADD COLUMN " + column for column in lacking)
             raise TerminalError(
                 f"PostgreSQL's table '{self.shown}' lacks columns: {', '.join(lacking)}.",
                 hint=f"ALTER TABLE {self.table.as_string(None)} {added}",
             )
-        self._require_exact_identity(connection, found)
+        self._require_exact_identity(connection, types)
         key = self.key
         if key.is_key(connection):
             return
@@ -212,9 +212,9 @@ class Target:
                 else key.statements(connection, self.names),
             )
 
-    def _require_exact_identity(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
+    def _require_exact_identity(self, connection: psycopg.Connection, stored: dict[str, str]) -> None:
         types = dict(zip(self.identity, self.types, strict=True))
-        for name, theirs in inexact_columns(connection, self.table, types, found).items():
+        for name, theirs in inexact_columns(connection, self.table, types, stored).items():
             of, made = types[name].simpleString().upper(), column_type(types[name])
             plain = ' COLLATE "default"' if "COLLATE" in theirs else ""
             column, table = sql.Identifier(name).as_string(None), self.table.as_string(None)

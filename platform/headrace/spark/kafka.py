@@ -246,14 +246,14 @@ class _Committer:
         self._asked, self._answer = False, error or (failed[0] if failed else None)
 
 
-def admin_client(settings: KafkaSettings, options: Mapping[str, str], said: set[str]) -> AdminClient:
+def admin_client(settings: KafkaSettings, options: Mapping[str, str], messages: set[str]) -> AdminClient:
     """A client for questions to a broker. Its own log is silenced.
 
     In:     options  of librdkafka, before the settings
-            said     gains what the client says of its troubles, for errors in our words
+            messages  gains what the client says of its troubles, for errors in our words
     Raises: TerminalError for settings with which no client can be made
     """
-    own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: said.add(error.str())}
+    own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: messages.add(error.str())}
     try:
         return AdminClient({**settings.client_options(), **options, **own})
     except KafkaException as error:

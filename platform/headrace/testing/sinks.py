@@ -85,14 +85,14 @@ class SinkKit:
         self,
         spark: SparkSession,
         sink: Sink,
-        held: Callable[[], Iterable[Mapping[str, Any]]],
+        stored_rows: Callable[[], Iterable[Mapping[str, Any]]],
         *,
         refused: Callable[[], str] | None = None,
         away: Callable[[], AbstractContextManager[object]] | None = None,
         any_order: bool = True,
         appended: bool = False,
     ) -> None:
-        self._spark, self._sink, self._held = spark, sink, held
+        self._spark, self._sink, self._held = spark, sink, stored_rows
         self._refused, self._away, self._any_order, self._appended = refused, away, any_order, appended
         self._sequence = int(time.time() * 1000)
         self._run = uuid.uuid4().hex[:8]

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 class BackgroundTask:
     """A thread for the upkeep of one node or of the whole session."""
 
-    def __init__(self, name: str, turns: Turns, given_up: Callable[[], bool]) -> None:
+    def __init__(self, name: str, turns: Turns, cancelled: Callable[[], bool]) -> None:
         """Nothing is done yet.
 
         In: turns     at background work, shared by all that the session hosts
-            given_up  True once work that still waits for its turn is no longer wanted
+            cancelled  True once work that still waits for its turn is no longer wanted
         """
-        self._name, self._turns, self._given_up = name, turns, given_up
+        self._name, self._turns, self._given_up = name, turns, cancelled
         self._thread = threading.Thread()
         self.error: Exception | None = None  # of the last piece of work that failed
 

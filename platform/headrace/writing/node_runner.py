@@ -172,11 +172,11 @@ class NodeRunner:
         settled = [settled_ms(self._lake, topic) for topic in self.node.topics]
         return min([*settled, *bounds.values()])
 
-    def _remember(self, found: Sequence[Unusable]) -> None:
-        self._unusable.add(found)
-        for one in found[:1]:
+    def _remember(self, unusable: Sequence[Unusable]) -> None:
+        self._unusable.add(unusable)
+        for one in unusable[:1]:
             first = words_of(one.place)
-            logger.warning("a step raises for records", node=self.name, records=len(found), first=first)
+            logger.warning("a step raises for records", node=self.name, records=len(unusable), first=first)
 
     def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
         """The plan as far as the micro-batch goes. A repetition has to go as far, so it is there before sinks have anything.
@@ -194,18 +194,18 @@ class NodeRunner:
         if small_files.read_json(self._lake.plan(self.name)) == plan:
             small_files.delete(self._lake.plan(self.name))
 
-    def _write(self, found: FoldedIncrement, plan: Mapping[str, Any]) -> None:
-        written = self._has_outputs(found.progress.batch)
-        if found.refused is not None and not written:
-            self._discard(found)
+    def _write(self, folded: FoldedIncrement, plan: Mapping[str, Any]) -> None:
+        written = self._has_outputs(folded.progress.batch)
+        if folded.refused is not None and not written:
+            self._discard(folded)
             self._forget(plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, plan["upto_ms"][self.node.topics[0].name]
-            raise found.refused
+            raise folded.refused
         self._on_step("before outputs")
         if not written:
-            self._write_outputs(found)
+            self._write_outputs(folded)
         self._on_step("after outputs")
-        self._state_writer.append(found.state, state_record(self.node, found.progress, self._writings))
+        self._state_writer.append(folded.state, state_record(self.node, folded.progress, self._writings))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -267,34 +267,34 @@ class NodeRunner:
         files = self._state_upkeep.changes(folded, done)
         return rows_of_files(self._spark, self._state.uri, files, self._of.state)
 
-    def _write_outputs(self, found: FoldedIncrement) -> None:
+    def _write_outputs(self, folded: FoldedIncrement) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        rows = self._emitted(found) if self.node.sinks else None
+        rows = self._emitted(folded) if self.node.sinks else None
         if rows is None:
-            self._append(found)
+            self._append(folded)
             return
         rows = rows.persist()
         try:
             for sink in self.node.sinks:
                 sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            self._append(found)
+            self._append(folded)
         finally:
             rows.unpersist()
-        if found.changes:
+        if folded.changes:
             small_files.delete(self._outputs)
 
-    def _emitted(self, found: FoldedIncrement) -> DataFrame | None:
+    def _emitted(self, folded: FoldedIncrement) -> DataFrame | None:
         """The rows for sinks; None: there are none."""
-        files = found.results if self.operator.appended else found.changes
+        files = folded.results if self.operator.appended else folded.changes
         if not files:
             return None
         types = self._of.results if self.operator.appended else self._of.changes
         rows = rows_of_files(self._spark, self._outputs, (file.path for file in files), types)
         return self.operator.emitted(rows) if self.operator.appended else self.operator.changes_emitted(rows)
 
-    def _append(self, found: FoldedIncrement) -> None:
-        if found.results and self._results_writer is not None:
-            self._results_writer.append(found.results, self._results_record(found.progress))
+    def _append(self, folded: FoldedIncrement) -> None:
+        if folded.results and self._results_writer is not None:
+            self._results_writer.append(folded.results, self._results_record(folded.progress))
 
     def _results_record(self, progress: Progress) -> dict[str, Any]:
         """The record of a commit of results: a repetition of the micro-batch has to go as far (see `nodes.planned`)."""
@@ -302,10 +302,10 @@ class NodeRunner:
         began = {"after_ms": dict(self.progress.upto_ms), "upto_ms": upto_ms}
         return {"writer": self._writer, "batch": progress.batch, **began}
 
-    def _discard(self, found: FoldedIncrement) -> None:
-        for file in [*found.results, *found.changes]:
+    def _discard(self, folded: FoldedIncrement) -> None:
+        for file in [*folded.results, *folded.changes]:
             small_files.delete(f"{self._outputs}/{file.path}")
-        for file in found.state:
+        for file in folded.state:
             small_files.delete(f"{self._state.uri}/{file.path}")
 
     def _plan(self) -> dict[str, Any] | None:

@@ -111,9 +111,9 @@ def asked_through(topic: Topic, nodes: Sequence[Node], of_nodes: Mapping[str, As
     return replace(asked, longest_wait_ms=longest_wait_ms(topic, nodes, beyond))
 
 
-def _asked(said: dict[str, Any], reader: str) -> Asked:
-    waits = tuple(WallWait(**wait) for wait in said["wall_waits"])
-    return Asked(said["longest_wait_ms"], waits, said["ordered"], (reader,))
+def _asked(answer: dict[str, Any], reader: str) -> Asked:
+    waits = tuple(WallWait(**wait) for wait in answer["wall_waits"])
+    return Asked(answer["longest_wait_ms"], waits, answer["ordered"], (reader,))
 
 
 def can_be_read(lake: Lake, node: Node) -> bool:

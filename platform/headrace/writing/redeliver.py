@@ -155,9 +155,9 @@ def sink_identities(
     return held.select(*(_as_in_rows(name, *of).alias(name) for name, of in types.items()))
 
 
-def _as_in_rows(name: str, of: T.DataType, held: T.DataType) -> Column:
+def _as_in_rows(name: str, of: T.DataType, stored: T.DataType) -> Column:
     column = F.col(quote(name))
-    if isinstance(held, T.StringType) and isinstance(of, T.StructType | T.ArrayType):
+    if isinstance(stored, T.StringType) and isinstance(of, T.StructType | T.ArrayType):
         return F.from_json(column, of, JSON)
     return column.try_cast(of)
 

@@ -43,7 +43,7 @@ class Turns:
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, given_up: Callable[[], bool], *, first: bool = False) -> Iterator[bool]:
+    def taken(self, cancelled: Callable[[], bool], *, first: bool = False) -> Iterator[bool]:
         """A turn for as long as the context lasts; False if the caller gave up before its turn came.
 
         In: first  it is the next one, before all that wait: the caller has waited for a turn, and gave it back unused
@@ -54,7 +54,7 @@ class Turns:
                 self._waiting.appendleft(me)
             else:
                 self._waiting.append(me)
-            while not (mine := self._is_next(me)) and not given_up():
+            while not (mine := self._is_next(me)) and not cancelled():
                 self._changed.wait(LOOK_SECONDS)
             self._waiting.remove(me)
             if mine:
@@ -119,7 +119,7 @@ class CommitSchedule:
                 self._finished += 1
                 self._changed.notify_all()
 
-    def rest(self, given_up: Callable[[], bool], *, hurried: bool) -> None:
+    def rest(self, cancelled: Callable[[], bool], *, hurried: bool) -> None:
         """Leave the cores to the nodes until one asks for more.
 
         In: hurried  Kafka holds more than one micro-batch takes: the next need not wait until a node has folded this one
@@ -127,7 +127,7 @@ class CommitSchedule:
         until = time.monotonic() + REST_SECONDS
         with self._changed:
             self._resting, self._hurried = self._restless < self._finished, hurried
-            while self._resting and time.monotonic() < until and not given_up():
+            while self._resting and time.monotonic() < until and not cancelled():
                 self._changed.wait(LOOK_SECONDS)
             self._resting = False
 

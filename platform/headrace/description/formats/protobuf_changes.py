@@ -93,13 +93,13 @@ def _additions(old: Messages, new: Messages) -> Iterator[tuple[int, str]]:
                 yield NEW, f"field '{message}.{name}' is new"
 
 
-def _describe(messages: Any, above: str, found: Messages) -> None:
+def _describe(messages: Any, above: str, by_name: Messages) -> None:
     """Take in descriptors of messages."""
     for message in messages:
         name = f"{above}{message.name}"
         entries = {each.name: each.field for each in message.nested_type if each.options.map_entry}
-        found[name] = {field.number: (field.name, _described(field, entries)) for field in message.field}
-        _describe([each for each in message.nested_type if each.name not in entries], f"{name}.", found)
+        by_name[name] = {field.number: (field.name, _described(field, entries)) for field in message.field}
+        _describe([each for each in message.nested_type if each.name not in entries], f"{name}.", by_name)
 
 
 def _described(field: Any, entries: Mapping[str, Any]) -> str:
@@ -109,26 +109,26 @@ def _described(field: Any, entries: Mapping[str, Any]) -> str:
     return f"repeated {of}" if field.label == field.LABEL_REPEATED else of
 
 
-def _read_body(tokens: Iterator[str], above: str, found: Messages) -> None:
+def _read_body(tokens: Iterator[str], above: str, messages: Messages) -> None:
     """Take in the text of a file, or of a message up to its closing brace. In: above  its name and a dot."""
     for token in tokens:
         if token == "}":
             return
         if token == "message":
             name = f"{above}{next(tokens, '')}"
-            found[name] = {}
+            messages[name] = {}
             _open(tokens)
-            _read_body(tokens, f"{name}.", found)
+            _read_body(tokens, f"{name}.", messages)
         elif token == "oneof":
             _open(tokens)
-            _read_body(tokens, above, found)
+            _read_body(tokens, above, messages)
         elif token in _BLOCKS:
             _open(tokens)
             _skip(tokens, "}")
         elif token in _STATEMENTS:
             _skip(tokens, ";")
         elif token != ";":
-            _read_field([token, *_until(tokens, ";")], found.get(above.rstrip(".")))
+            _read_field([token, *_until(tokens, ";")], messages.get(above.rstrip(".")))
     if above:
         raise ValueError(f"the text ends within message '{above.rstrip('.')}'")
 

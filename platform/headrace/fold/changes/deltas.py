@@ -69,12 +69,12 @@ def signed(rows: pa.Table, signs: np.ndarray) -> pa.Table:
     return with_column(rows, SIGN, pa.array(signs, pa.int8()))
 
 
-def pack(came: Mapping[str, pa.Table], ports: Sequence[Port]) -> pa.Table:
+def pack(changes: Mapping[str, pa.Table], ports: Sequence[Port]) -> pa.Table:
     """Rows of several ports as one table; those that the others have are null."""
     schema = packed_schema(tuple(ports))
     tables = []
     for number, port in enumerate(ports):
-        rows = came[port.name]
+        rows = changes[port.name]
         mine = {name if name in SHARED else f"{port.name}:{name}": rows[name] for name in port.schema.names}
         mine[PORT] = pa.array(np.full(rows.num_rows, number, np.int8))
         columns = [mine.get(field.name) for field in schema]

@@ -40,7 +40,7 @@ class Route(ABC):
     """How the changes of a relation are brought together for the station that takes them."""
 
     @abstractmethod
-    def columns(self, given: pa.Schema) -> pa.Schema:
+    def columns(self, relation: pa.Schema) -> pa.Schema:
         """The columns of what travels, beside `deltas.SHARED`. In: those of the relation."""
 
     @abstractmethod
@@ -52,9 +52,9 @@ class Route(ABC):
 class ByOwnKey(Route):
     """By the key of the relation, which is set already."""
 
-    def columns(self, given: pa.Schema) -> pa.Schema:
+    def columns(self, relation: pa.Schema) -> pa.Schema:
         """The same."""
-        return given
+        return relation
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """The same."""
@@ -134,11 +134,11 @@ class Station(ABC):
     timed: bool = False
 
     @abstractmethod
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
-        """See `Step.needs`. In: came  for each relation its changes, routed."""
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
+        """See `Step.needs`. In: ports  for each relation its changes, routed."""
 
     @abstractmethod
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See `Step.fold`."""
 
 

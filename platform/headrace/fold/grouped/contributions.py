@@ -32,9 +32,9 @@ class ByGroup(Route):
     aggregates: Aggregates
     per_commit: bool
 
-    def columns(self, given: pa.Schema) -> pa.Schema:
+    def columns(self, relation: pa.Schema) -> pa.Schema:
         """The group columns and the partials."""
-        return pa.schema([*(given.field(name) for name in self.by), *self.aggregates.fields])
+        return pa.schema([*(relation.field(name) for name in self.by), *self.aggregates.fields])
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """One row for each group and commit; its place is the latest, its event time the highest of the changes."""

@@ -34,10 +34,10 @@ class ByGroupOfRow(Route):
     by: tuple[str, ...]
     reads: tuple[str, ...]
 
-    def columns(self, given: pa.Schema) -> pa.Schema:
+    def columns(self, relation: pa.Schema) -> pa.Schema:
         """The group columns, those that are read, and MEMBER."""
         names = dict.fromkeys((*self.by, *self.reads))
-        return pa.schema([*(given.field(name) for name in names), pa.field(MEMBER, pa.binary())])
+        return pa.schema([*(relation.field(name) for name in names), pa.field(MEMBER, pa.binary())])
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """The rows with the key of their group."""
@@ -80,9 +80,9 @@ class GroupedMembers(GroupedRows):
             ),
         }
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The groups that are touched, and the rows of those that lose some."""
-        rows = came[self.source]
+        rows = ports[self.source]
         return {
             self._state: Needs(distinct_hashes(rows)),
             self._members: Needs(self._read_whole(rows)),
@@ -97,18 +97,18 @@ class GroupedMembers(GroupedRows):
     def _members(self) -> str:
         return f"{self.part}_members"
 
-    def _adds(self, came: Ports) -> pa.Table:
-        return contributed(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
+    def _adds(self, ports: Ports) -> pa.Table:
+        return contributed(ports[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
 
     def _values(self, groups: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
         found = super()._values(groups)
         return found | {pick.name: pick.finish(whole(groups[pick.field.name])) for pick in self.picks}
 
     def _completed(
-        self, rows: pa.Table, new: np.ndarray, came: Ports, state: Ports
+        self, rows: pa.Table, new: np.ndarray, ports: Ports, state: Ports
     ) -> tuple[pa.Table, dict[str, pa.Table]]:
         """The groups with what they pick, and how their rows change."""
-        changes = came[self.source].combine_chunks()
+        changes = ports[self.source].combine_chunks()
         groups = _Questions(rows, new, per_commit=self.per_commit)
         losing = self._read_whole(changes)
         candidates, last = self._candidates(groups, changes, self._known_rows(state, losing))

@@ -54,13 +54,13 @@ class GroupedRows(Station):
             self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted)
         }
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The groups that are touched."""
-        return {self._state: Needs(distinct_hashes(came[self.source]))}
+        return {self._state: Needs(distinct_hashes(ports[self.source]))}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the package."""
-        adds = self._adds(came)
+        adds = self._adds(ports)
         known = state.get(self._state, self.state[self._state].empty())
         known = known.filter(
             pc.and_(pc.is_in(known[HASH], pa.array(distinct_hashes(adds))), pc.invert(known[DELETED]))
@@ -71,7 +71,7 @@ class GroupedRows(Station):
         for name, column in running_partials(self.aggregates, rows, lives).items():
             rows = with_column(rows, name, column)
         rows = rows.append_column(HIGHEST_EVENT, pa.array(running_max(lives, int64(rows[EVENT]))))
-        rows, also_gained = self._completed(rows, new, came, state)
+        rows, also_gained = self._completed(rows, new, ports, state)
         return StationResult(
             self._deltas(rows, new, first), {self._state: self._gained(rows, new), **also_gained}
         )
@@ -80,12 +80,12 @@ class GroupedRows(Station):
     def _state(self) -> str:
         return f"{self.part}_groups"
 
-    def _adds(self, came: Ports) -> pa.Table:
+    def _adds(self, ports: Ports) -> pa.Table:
         """The change of each group's partials in each commit."""
-        return merged(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
+        return merged(ports[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
 
     def _completed(
-        self, rows: pa.Table, new: np.ndarray, came: Ports, state: Ports
+        self, rows: pa.Table, new: np.ndarray, ports: Ports, state: Ports
     ) -> tuple[pa.Table, dict[str, pa.Table]]:
         """The groups with what is no partial of theirs; and what other tables of the state gain."""
         return rows, {}

@@ -29,10 +29,10 @@ class ComputedValues(Station):
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """The columns of the join."""
-        return StationResult(came[self.part].select(delta_schema(self.columns).names))
+        return StationResult(ports[self.part].select(delta_schema(self.columns).names))

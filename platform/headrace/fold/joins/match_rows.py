@@ -55,17 +55,17 @@ class ForeignKeyJoin(Station):
             self._right_state: StateTable(right, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
         }
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """Right rows that change or are referred to; left rows that refer to a right row that changes."""
-        of_right = distinct_hashes(came[self.right])
+        of_right = distinct_hashes(ports[self.right])
         return {
             self._left_state: Needs(of_right),
-            self._right_state: Needs(np.union1d(of_right, distinct_hashes(came[self.left]))),
+            self._right_state: Needs(np.union1d(of_right, distinct_hashes(ports[self.left]))),
         }
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the package."""
-        left, right = came[self.left].combine_chunks(), came[self.right].combine_chunks()
+        left, right = ports[self.left].combine_chunks(), ports[self.right].combine_chunks()
         known = self._known(state, left, right)
         sides = Sides(self, left, right, *known)
         changes = {self._left_state: self._left_gains(sides), self._right_state: self._right_gains(sides)}

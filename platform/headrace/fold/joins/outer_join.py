@@ -56,22 +56,22 @@ class OuterJoin(Station):
             for side, columns in ((self.left, self.left_columns), (self.right, self.right_columns))
         }
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The rows of both sides with the keys that change."""
-        touched = self._touched(came)
+        touched = self._touched(ports)
         return {name: Needs(touched) for name in self.state}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""
-        touched, tables = self._touched(came), (came[self.left], came[self.right])
+        touched, tables = self._touched(ports), (ports[self.left], ports[self.right])
         known = [known_rows(state, name, of, touched) for name, of in self.state.items()]
         sides = _sides(known, [rows.combine_chunks() for rows in tables], per_commit=self.per_commit)
         gains = zip(self.state.items(), sides, strict=True)
         changes = {name: as_state(side.last(), of.schema) for (name, of), side in gains}
         return StationResult(self._deltas(*sides), changes)
 
-    def _touched(self, came: Ports) -> np.ndarray:
-        return np.union1d(distinct_hashes(came[self.left]), distinct_hashes(came[self.right]))
+    def _touched(self, ports: Ports) -> np.ndarray:
+        return np.union1d(distinct_hashes(ports[self.left]), distinct_hashes(ports[self.right]))
 
     def _deltas(self, left: _Side, right: _Side) -> pa.Table:
         """The changes of the keys that a side changes."""
@@ -86,13 +86,13 @@ class OuterJoin(Station):
 
     def _joined(
         self,
-        mine: tuple[_Side, np.ndarray],
+        own: tuple[_Side, np.ndarray],
         theirs: tuple[_Side, np.ndarray],
         sign: int,
         causes: pa.Table,
     ) -> pa.Table:
         """Rows of both sides by number, at least one of each pair."""
-        of_left, of_right = (side.table.take(pa.array(at, mask=at == NO_ROW)) for side, at in (mine, theirs))
+        of_left, of_right = (side.table.take(pa.array(at, mask=at == NO_ROW)) for side, at in (own, theirs))
         columns = {
             name: pc.coalesce(of_left[name], of_right[other])
             for name, other in zip(self.key, self.right_key, strict=True)
@@ -102,7 +102,7 @@ class OuterJoin(Station):
         if self.raw:
             columns[MATCHED] = pa.array(theirs[1] != NO_ROW)
         columns |= {name: pc.coalesce(of_left[name], of_right[name]) for name in (KEY, HASH)}
-        columns[SIGN] = pa.array(np.full(len(mine[1]), sign, np.int8))
+        columns[SIGN] = pa.array(np.full(len(own[1]), sign, np.int8))
         columns |= {name: causes[name] for name in PLACE}
         columns[EVENT] = (
             causes[EVENT] if sign == BEFORE else pc.max_element_wise(of_left[EVENT], of_right[EVENT])
@@ -124,11 +124,11 @@ class _Side:
         return self.table.take(pa.array(self.rows.last()))
 
 
-def _sides(known: Sequence[pa.Table], came: Sequence[pa.Table], *, per_commit: bool) -> list[_Side]:
+def _sides(known: Sequence[pa.Table], arrived: Sequence[pa.Table], *, per_commit: bool) -> list[_Side]:
     """Both sides, at common moments."""
-    tables = [with_known(*pair) for pair in zip(known, came, strict=True)]
+    tables = [with_known(*pair) for pair in zip(known, arrived, strict=True)]
     keys = group(pa.chunked_array([chunk for t in tables for chunk in t[KEY].chunks], pa.binary())).codes
-    new = [commits(rows, per_commit=per_commit) for rows in came]
+    new = [commits(rows, per_commit=per_commit) for rows in arrived]
     moments = Moments(np.unique(np.concatenate(new)))
     found, begin = [], 0
     for table, rows, at in zip(tables, known, new, strict=True):

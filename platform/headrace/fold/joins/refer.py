@@ -30,9 +30,9 @@ class ByForeignKey(Route):
     on: tuple[str, ...]
     inner: bool
 
-    def columns(self, given: pa.Schema) -> pa.Schema:
+    def columns(self, relation: pa.Schema) -> pa.Schema:
         """Those of the left table, LEFT_KEY and LEFT_HASH."""
-        return pa.schema([*given, pa.field(LEFT_KEY, pa.binary()), pa.field(LEFT_HASH, pa.int64())])
+        return pa.schema([*relation, pa.field(LEFT_KEY, pa.binary()), pa.field(LEFT_HASH, pa.int64())])
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """The rows with the key that they refer to as KEY, and their own as LEFT_KEY."""

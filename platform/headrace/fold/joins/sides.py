@@ -156,11 +156,11 @@ class Sides:
         return int((self.right_at % self.moments.width > 0).sum())
 
 
-def with_known(known: pa.Table, came: pa.Table) -> pa.Table:
+def with_known(known: pa.Table, arrived: pa.Table) -> pa.Table:
     """Rows known from before, then rows that come; what the state does not hold of them is null."""
-    names = [name for name in came.column_names if name in known.column_names]
+    names = [name for name in arrived.column_names if name in known.column_names]
     return (
-        pa.concat_tables([known.select(names), came], promote_options="default")
-        .select(came.column_names)
+        pa.concat_tables([known.select(names), arrived], promote_options="default")
+        .select(arrived.column_names)
         .combine_chunks()
     )

@@ -24,21 +24,21 @@ class Answers:
     values: tuple[str, ...]
     inner: bool
 
-    def of(self, records: pa.Table, versions: pa.Table, found: np.ndarray, final: str) -> pa.Table:
+    def of(self, records: pa.Table, versions: pa.Table, version: np.ndarray, final: str) -> pa.Table:
         """The result rows.
 
-        In:  found  for each record the number of a version, or NOTHING
+        In:  version  for each record the number of a version, or NOTHING
              final  the column of records with the commit time at which a row is final
         Out: the node's columns, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time), CLOCK (of the record),
              SEQUENCE (`final`), and CAUSE if records have it; where `inner`, only of records that find a row
         """
-        there = found != NOTHING
-        there[there] = ~versions[ABSENT].to_numpy()[found[there]]
+        there = version != NOTHING
+        there[there] = ~versions[ABSENT].to_numpy()[version[there]]
         for name in self.keys:
             there &= records[name].is_valid().to_numpy()
         if self.inner:
-            records, found, there = records.filter(pa.array(there)), found[there], there[there]
-        which = pa.array(found, mask=~there)
+            records, version, there = records.filter(pa.array(there)), version[there], there[there]
+        which = pa.array(version, mask=~there)
         values = versions.select(list(self.values)).take(which)
         columns = {name: records[name] for name in self.record}
         columns |= {name: values[name] for name in self.values}

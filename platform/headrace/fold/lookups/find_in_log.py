@@ -121,21 +121,21 @@ class FindInLog(Step):
         return known.select([*columns, DELETED]).rename_columns([*columns, ABSENT])
 
     def _whole_commits_first(
-        self, place: np.ndarray, both: pa.Table, told: np.ndarray, final_ms: np.ndarray, times: Times
+        self, place: np.ndarray, both: pa.Table, is_version: np.ndarray, final_ms: np.ndarray, times: Times
     ) -> np.ndarray:
         """Places in which versions that follow from a whole commit stand after its rows, and last what waited for it.
 
-        In:  told      which rows are versions
+        In:  is_version  which rows are versions
              final_ms  of the records the commit at which each is looked up
         Out: numbers that compare as the places do
         """
         after = (
-            told & pc.is_in(both[TOPIC], pa.array(self.revised_at_commit_end, pa.string())).to_numpy()
+            is_version & pc.is_in(both[TOPIC], pa.array(self.revised_at_commit_end, pa.string())).to_numpy()
         ).astype(np.int8)
         at_ms = both[INGESTED].to_numpy().copy()
         completed_ms = None if self.waited is None else self.waited.completed_ms(times)
         if completed_ms is not None:
-            waited = np.flatnonzero(~told)[final_ms == completed_ms]
+            waited = np.flatnonzero(~is_version)[final_ms == completed_ms]
             at_ms[waited], after[waited] = completed_ms, 2
         order = np.lexsort((place, after, at_ms))
         found = np.empty(len(order), np.int64)

@@ -104,14 +104,14 @@ class FindInTime(Step):
         deadline = int64(results[TIMESTAMP]) + self.frontier.grace_ms
         return pa.array(np.maximum(deadline, int64(results[CLOCK], null=LOWEST)))
 
-    def _not_too_old(self, found: np.ndarray, records: pa.Table, versions: pa.Table) -> np.ndarray:
+    def _not_too_old(self, version: np.ndarray, records: pa.Table, versions: pa.Table) -> np.ndarray:
         """The versions that records find, without those that are too much older."""
-        there = np.flatnonzero(found != NOTHING)
+        there = np.flatnonzero(version != NOTHING)
         if self.within_ms is None or not len(there):
-            return found
-        age_ms = records[EVENT].to_numpy()[there] - versions[EVENT].to_numpy()[found[there]]
-        found[there[age_ms > self.within_ms]] = NOTHING
-        return found
+            return version
+        age_ms = records[EVENT].to_numpy()[there] - versions[EVENT].to_numpy()[version[there]]
+        version[there[age_ms > self.within_ms]] = NOTHING
+        return version
 
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
         """Versions that are followed by another of their key, both at or before every record still to be released.

@@ -86,10 +86,10 @@ class ProcessBatches(ProcessRecords):
         columns = dict(zip(names, (rows[name] for name in entry_columns(store)), strict=True))
         return pa.table({GROUP: number, **columns, DELETED: rows[DELETED]}).filter(which)
 
-    def _results(self, given: pa.Table, kept: pa.Table, times: Times) -> pa.Table:
+    def _results(self, forwarded: pa.Table, kept: pa.Table, times: Times) -> pa.Table:
         """Rows as `Forwarded.table` gives them."""
         commits = np.array([ms for ms, _ in times.commits], np.int64)
-        which = int64(given[RECORD])
+        which = int64(forwarded[RECORD])
         order = np.argsort(which, kind="stable")
         first = np.searchsorted(which[order], which[order])
         number = np.empty(len(which), np.int64)
@@ -110,7 +110,9 @@ class ProcessBatches(ProcessRecords):
             SEQUENCE: pa.array(at_ms),
         }
         place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items() if name in names}
-        return pa.table({name: given[name] for name in given.column_names if name != RECORD} | place | more)
+        return pa.table(
+            {name: forwarded[name] for name in forwarded.column_names if name != RECORD} | place | more
+        )
 
     def _changes(self, store: StoreShape, runner: BatchRunner, own: pa.Table) -> pa.Table:
         """The rows that a store's table gains. In: a row of each group."""

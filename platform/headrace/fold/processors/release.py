@@ -93,14 +93,14 @@ def passed(times: Times, shape: Shape) -> tuple[int, int] | None:
 
 
 def release(
-    given: tuple[pa.Table, np.ndarray], waiting: pa.Table, times: Times, shape: Shape
+    forwarded: tuple[pa.Table, np.ndarray], waiting: pa.Table, times: Times, shape: Shape
 ) -> tuple[Released, pa.Table]:
     """The records that an increment releases, of its own and of those that wait; and those that have to wait.
 
-    In: given    the records of the increment with MOMENT, and the number of each one's log commit
+    In: forwarded  the records of the increment with MOMENT, and the number of each one's log commit
         waiting  rows of WAITING; also such as are not released, or were before
     """
-    rows, own = given
+    rows, own = forwarded
     clocks = np.array([lowest_ms(each, shape.grace_ms) for _, each in times.commits], np.int64)
     passing = passed(times, shape)
     if passing is None:

@@ -96,35 +96,35 @@ class Runner:
         """The timers that each group has from its first record on."""
         return self._context.initial
 
-    def run(self, group: Group, mine: Sequence[int], clock: Moved) -> None:
+    def run(self, group: Group, numbers: Sequence[int], clock: Moved) -> None:
         """All commits that concern a group.
 
-        In:     mine  the numbers of its records, in their order
+        In:     numbers  the numbers of its records, in their order
         Raises: ProcessorError when the processor raises
         """
         self._context.enter(group)
         if isinstance(self._processor, FunctionProcessor):
-            self._run_function(self._processor, group, mine)
+            self._run_function(self._processor, group, numbers)
             return
         at, end = 0, len(self._commits.at_ms)
         done = 0
         while True:
-            follows = self._records.commit[mine[done]] if done < len(mine) else end
+            follows = self._records.commit[numbers[done]] if done < len(numbers) else end
             at = min(follows, self._next_due(group, clock, at), self._next_drain(at))
             if at >= end:
                 return
             upto = done
-            while upto < len(mine) and self._records.commit[mine[upto]] == at:
+            while upto < len(numbers) and self._records.commit[numbers[upto]] == at:
                 upto += 1
-            self._commit(group, at, mine[done:upto], clock)
+            self._commit(group, at, numbers[done:upto], clock)
             at, done = at + 1, upto
 
-    def _run_function(self, function: FunctionProcessor, group: Group, mine: Sequence[int]) -> None:
+    def _run_function(self, function: FunctionProcessor, group: Group, numbers: Sequence[int]) -> None:
         """All records of a group at once, for a function has no timers; one by one if it raises, to find the record."""
         group.begin()
         rows = len(self.forwarded.causes)
         try:
-            function.process_run(self._one_after_another(group, mine))
+            function.process_run(self._one_after_another(group, numbers))
         except RunDependentError as error:
             raise ProcessorError(
                 f"Node '{self._shape.node}': {self._name}, key {dict(group.key)!r}: {error.message}",
@@ -133,17 +133,17 @@ class Runner:
         except Exception:
             group.undo()
             self.forwarded.cut(rows)
-            for number in mine:
+            for number in numbers:
                 self._process(group, number, self._commits.at_ms[self._records.commit[number]])
 
-    def _one_after_another(self, group: Group, mine: Sequence[int]) -> Iterator[Record]:
+    def _one_after_another(self, group: Group, numbers: Sequence[int]) -> Iterator[Record]:
         """Records; the context stands at the one that was taken last."""
-        for number in mine:
+        for number in numbers:
             record = self._records.record(number)
             self._stand_at(group, number, self._commits.at_ms[self._records.commit[number]])
             yield record
 
-    def _commit(self, group: Group, at: int, mine: Sequence[int], clock: Moved) -> None:
+    def _commit(self, group: Group, at: int, numbers: Sequence[int], clock: Moved) -> None:
         """One log commit: timers by the wall clock, records with the timers before them, timers at its end, and a drain."""
         context, at_ms = self._context, self._commits.at_ms[at]
         context.wall_ms = at_ms
@@ -151,7 +151,7 @@ class Runner:
         if self._tables:
             self._tables.before_commit(at_ms)
         self._call_wall_timers(group, at_ms)
-        for number in mine:
+        for number in numbers:
             self._process(group, number, at_ms)
         after_ms = clock.after_ms[at]
         if self._tables:

@@ -34,14 +34,14 @@ class TableInLog:
     """One global table."""
 
     def __init__(
-        self, of: TableShape, before: pa.Table, came: tuple[pa.Table, np.ndarray], records: pa.Table
+        self, of: TableShape, before: pa.Table, arrived: tuple[pa.Table, np.ndarray], records: pa.Table
     ) -> None:
         """In: before  the rows before the increment, one of each key (see `TableShape.versions`).
 
-        came     the versions in the increment, in the order of the logs, and the number of each among those of all tables
+        arrived  the versions in the increment, in the order of the logs, and the number of each among those of all tables
         records  of the increment
         """
-        rows, number = came
+        rows, number = arrived
         changes = _has_key_of(before, rows, of)
         older = before.take(pa.array(np.flatnonzero(changes)))
         numbers = np.concatenate([np.full(older.num_rows, BEFORE), number])

@@ -61,14 +61,14 @@ class FinalWindows(Station):
         table = StateTable(self.kept, (START_MS, HASH), self._merged, START_MS, self._expired)
         self.state: Mapping[str, StateTable] = {self._state: table}
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The windows that close."""
         closing = self._closing(times)
         return {} if closing is None else {self._state: Needs(times=closing)}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the class."""
-        partials = came[self.part]
+        partials = ports[self.part]
         starts = pa.array(int64(partials[START].cast(pa.int64())) // 1000)
         partials = partials.append_column(START_MS, starts).select(self.kept.names).cast(self.kept)
         known = state.get(self._state, self.state[self._state].empty()).select(self.kept.names)

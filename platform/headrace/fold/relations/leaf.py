@@ -99,18 +99,18 @@ class TableStation(Station):
         self.columns = self.rows.columns
         self.state: Mapping[str, StateTable] = {self._state: self.rows.state} if self.knows else {}
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The rows of the same keys."""
         if not self.knows:
             return {}
-        return {self._state: Needs(distinct_hashes(came[self.part]))}
+        return {self._state: Needs(distinct_hashes(ports[self.part]))}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See `LatestRows.advance`. Records of a key may come from several buckets of the step before."""
         if not self.knows:
-            return StationResult(self.rows.reduced(came[self.part]))
+            return StationResult(self.rows.reduced(ports[self.part]))
         known = state.get(self._state, self.state[self._state].empty())
-        deltas, gained = self.rows.advance(came[self.part], known)
+        deltas, gained = self.rows.advance(ports[self.part], known)
         return StationResult(deltas, {self._state: gained})
 
     @property

@@ -46,13 +46,13 @@ class RefinedRows(Station):
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.source: ByOwnKey()}
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""
-        rows = came[self.source]
+        rows = ports[self.source]
         if PASSES in rows.column_names:
             rows = rows.filter(pc.fill_null(rows[PASSES], False))
         columns = {name: rows[self.origins.get(name, f"{MADE}{name}")] for name in self.columns.names}

@@ -32,13 +32,13 @@ class Results(Station):
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
 
-    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """Nothing."""
         return {}
 
-    def fold(self, came: Ports, state: Ports, times: Times) -> StationResult:
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """The outputs of the node."""
-        deltas = came[self.part]
+        deltas = ports[self.part]
         values = [name for name in self.columns.names if name not in self.key]
         if self.appended:
             return StationResult(outputs={RESULTS: appended_changes(deltas, self.key, values)})

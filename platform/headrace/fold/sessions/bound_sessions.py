@@ -17,16 +17,16 @@ from headrace.fold.sessions.open_sessions import open_at, places_of, results
 from headrace.fold.sessions.shape import END, Shape
 
 
-def size_changes_of_sessions(kept: pa.Table, held: pa.Table, shape: Shape, times: Times) -> pa.Table:
+def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> pa.Table:
     """How the size of each partition's buffer changes with each log commit.
 
     In:     kept  records with a KEY; held: rows of the state, merged: those that the fold needs
     Out:    as `SIZE_CHANGES`
     Law:    in the state a session is told by KEY and last event. Each row there is what it has become.
     """
-    known = open_at(held, shape.wait_ms, times.before).select(shape.state.names)
+    known = open_at(open_sessions, shape.wait_ms, times.before).select(shape.state.names)
     versions, since_ms = [known], [np.full(known.num_rows, BEFORE)]
-    for each in each_commit(kept, held, shape, times):
+    for each in each_commit(kept, open_sessions, shape, times):
         versions.append(each.came)
         since_ms.append(each.came_ms)
     sessions = pa.concat_tables(versions)

@@ -45,13 +45,13 @@ class Round:
     came_ms: np.ndarray
 
 
-def each_commit(decided: pa.Table, held: pa.Table, shape: Shape, times: Times) -> Iterator[Round]:
+def each_commit(decided: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> Iterator[Round]:
     """The rounds of a micro-batch; a later round of a group has a later commit.
 
     In: decided  rows with a KEY; those of groups without a record that is kept are left out
-        held     rows of the state, merged: at least those of the groups that have rows
+        open_sessions  rows of the state, merged: at least those of the groups that have rows
     """
-    known = open_at(held, shape.wait_ms, times.before).select(shape.state.names)
+    known = open_at(open_sessions, shape.wait_ms, times.before).select(shape.state.names)
     codes = group(pa.chunked_array([*decided[KEY].chunks, *known[KEY].chunks], pa.binary())).codes
     of_row, of_known = codes[: decided.num_rows], codes[decided.num_rows :]
     cuts = _Cuts.of(decided, of_row, int(codes.max(initial=-1)) + 1)

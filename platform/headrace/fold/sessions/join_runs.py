@@ -88,16 +88,16 @@ class _Open:
 
 
 def _fold_odd_stretches(
-    items: Items, stretch: np.ndarray, odd: np.ndarray, found: np.ndarray, gap_ms: int, wait_ms: int
+    items: Items, stretch: np.ndarray, odd: np.ndarray, sizes: np.ndarray, gap_ms: int, wait_ms: int
 ) -> None:
     """Fold the items of some stretches one by one, in plain Python, and put their sessions into `found`."""
     firsts, lasts = np.searchsorted(stretch, odd), np.searchsorted(stretch, odd, side="right")
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         columns = (items.start_ms, items.end_ms, items.before_ms, items.old)
         rows = zip(*(column[first:last].tolist() for column in columns), strict=True)
-        found[first:last] = NO_SESSION
+        sizes[first:last] = NO_SESSION
         for session in _fold(rows, first, gap_ms, wait_ms):
-            found[session.places] = session.number
+            sizes[session.places] = session.number
 
 
 def _fold(

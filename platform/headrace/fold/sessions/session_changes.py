@@ -119,7 +119,7 @@ class FoldSessionChanges(Step):
         return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
 
 
-def _changed(then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
+def _changed(then: pa.Table, now: pa.Table, own: pa.Table) -> pa.Table:
     """The changes from some sessions to others by records, which are of one log commit for each group.
 
     In:  sessions as the state has them; mine: the records
@@ -137,10 +137,10 @@ def _changed(then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
     gone, there = before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
     rows = both.take(pa.array(np.concatenate([gone, there])))
     signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
-    keys = group(pa.chunked_array([*rows[KEY].chunks, *mine[KEY].chunks], pa.binary()))
+    keys = group(pa.chunked_array([*rows[KEY].chunks, *own[KEY].chunks], pa.binary()))
     of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
-    offset = highest_by(of_mine, len(keys), int64(mine[OFFSET], NO_ROW))[of_row]
-    at_ms = highest_by(of_mine, len(keys), int64(mine[INGESTED]))[of_row]
+    offset = highest_by(of_mine, len(keys), int64(own[OFFSET], NO_ROW))[of_row]
+    at_ms = highest_by(of_mine, len(keys), int64(own[INGESTED]))[of_row]
     event_ms = np.concatenate([_ends_now(both, gone, then.num_rows), int64(both[END])[there]])
     places = {
         SIGN: pa.array(signs),

@@ -26,7 +26,7 @@ def touching(kept: pa.Table, shape: Shape, closing: Needs | None) -> Needs | Non
 
 
 def windows_after_commits(
-    kept: pa.Table, held: pa.Table, shape: Shape, before: Clock
+    kept: pa.Table, known: pa.Table, shape: Shape, before: Clock
 ) -> tuple[pa.Table, np.ndarray]:
     """Each window that is open before the micro-batch, as it was then and after each commit that changes it.
 
@@ -35,9 +35,9 @@ def windows_after_commits(
     """
     commits = distinct(int64(kept[INGESTED]))
     batch = np.searchsorted(commits, int64(kept[INGESTED])) + HELD + 1
-    held = held.select(shape.state.names)
-    held = held.append_column(BATCH, pa.array(np.full(held.num_rows, HELD, np.int32)))
-    points = pa.concat_tables([points_of(kept, shape, batch), held])
+    known = known.select(shape.state.names)
+    known = known.append_column(BATCH, pa.array(np.full(known.num_rows, HELD, np.int32)))
+    points = pa.concat_tables([points_of(kept, shape, batch), known])
     shown = running_windows(points, shape, shape.first_open_ms(before))
     at_ms = np.concatenate([[BEFORE], commits])[int64(shown[BATCH])]
     return shown.drop_columns([BATCH]), at_ms

@@ -28,14 +28,14 @@ class BoundedSliding:
 
     shape: Shape
 
-    def changes(self, kept: pa.Table, held: pa.Table, times: Times) -> pa.Table:
+    def changes(self, kept: pa.Table, points: pa.Table, times: Times) -> pa.Table:
         """How the size of each partition's buffer changes with each log commit.
 
         In:  kept  records; held: points of the state: those of `touching`, and of windows that close
         Out: as `SIZE_CHANGES`
         """
-        kept, held = self._by_partition(kept), self._by_partition(held)
-        windows, since_ms = windows_after_commits(kept, held, self.shape, times.before)
+        kept, points = self._by_partition(kept), self._by_partition(points)
+        windows, since_ms = windows_after_commits(kept, points, self.shape, times.before)
         end_ms = int64(windows[END].cast(pa.int64())) // 1000
         closes_ms = closing_commits(
             end_ms + self.shape.grace_ms,
@@ -44,15 +44,15 @@ class BoundedSliding:
         )
         window = combined(group(windows[KEY]).codes, end_ms).codes
         return size_changes(
-            Versions(self._places(windows, kept, held), window, since_ms, closes_ms, self._bytes(windows))
+            Versions(self._places(windows, kept, points), window, since_ms, closes_ms, self._bytes(windows))
         )
 
     def _by_partition(self, rows: pa.Table) -> pa.Table:
         return with_keys(rows, [*self.shape.keys, TOPIC, PARTITION])
 
-    def _places(self, windows: pa.Table, kept: pa.Table, held: pa.Table) -> pa.Table:
+    def _places(self, windows: pa.Table, kept: pa.Table, points: pa.Table) -> pa.Table:
         """Topic and partition of each window: those of any record with its key."""
-        rows = pa.concat_tables([each.select([KEY, TOPIC, PARTITION]) for each in (kept, held)])
+        rows = pa.concat_tables([each.select([KEY, TOPIC, PARTITION]) for each in (kept, points)])
         keys = group(pa.chunked_array([*windows[KEY].chunks, *rows[KEY].chunks], pa.binary()))
         row = np.zeros(len(keys), np.int64)
         row[keys.codes[windows.num_rows :]] = np.arange(rows.num_rows)

@@ -109,10 +109,10 @@ class JoinRecords(Step):
         tally = None if self.sides.shared else tally_of(rows)  # counted before
         return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally)
 
-    def _candidates(self, both: pa.Table, held: int) -> Candidates:
+    def _candidates(self, both: pa.Table, known_count: int) -> Candidates:
         event_ms = values(both, EVENT)
         return Candidates(
-            held=held,
+            held=known_count,
             group=group(both[KEY]).codes,
             is_left=values(both, SIDE) == LEFT,
             has_key=self.sides.has_key(both),
@@ -136,12 +136,17 @@ class JoinRecords(Step):
         return _final(columns, (latest_ms, clock_ms), values(both, INGESTED)[pairs.later])
 
     def _alone(
-        self, both: pa.Table, told: Candidates, matched: np.ndarray, marks: pa.Table | None, times: Times
+        self,
+        both: pa.Table,
+        candidates: Candidates,
+        matched: np.ndarray,
+        marks: pa.Table | None,
+        times: Times,
     ) -> pa.Table:
         """The result rows of records that close without a partner; their clock is the deadline."""
         before_ms, after_ms = (_lowest(clock) for clock in (times.before, times.after))
         alone = np.isin(values(both, SIDE), self.sides.alone)
-        alone &= (before_ms < told.closes_ms) & (told.closes_ms <= after_ms)
+        alone &= (before_ms < candidates.closes_ms) & (candidates.closes_ms <= after_ms)
         alone[matched] = False
         which = np.flatnonzero(alone)
         if marks is not None and marks.num_rows:
@@ -153,8 +158,8 @@ class JoinRecords(Step):
         for name, of in self._of_partner:
             columns[name] = pa.chunked_array([pa.nulls(len(which), both.schema.field(of).type)])
         columns |= self._side(both, which)
-        at_ms = self._closed_at(told.closes_ms[which], times)
-        return _final(columns, (told.event_ms[which], told.closes_ms[which]), at_ms)
+        at_ms = self._closed_at(candidates.closes_ms[which], times)
+        return _final(columns, (candidates.event_ms[which], candidates.closes_ms[which]), at_ms)
 
     @property
     def _causes(self) -> list[str]:

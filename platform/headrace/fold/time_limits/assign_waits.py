@@ -30,17 +30,17 @@ class Assigned:
     opener: np.ndarray
 
 
-def timestamps(entry: np.ndarray, event_ms: np.ndarray, held_high_ms: np.ndarray) -> np.ndarray:
+def timestamps(entry: np.ndarray, event_ms: np.ndarray, known_high_ms: np.ndarray) -> np.ndarray:
     """The timestamp of each update of an aggregate: the highest event time of its entry so far.
 
     In: updates ordered by entry and place; of each entry the highest event time before, or NO_TIME
     """
     first = begins(entry)
-    return running_max(first, np.where(first, np.maximum(event_ms, held_high_ms[entry]), event_ms))
+    return running_max(first, np.where(first, np.maximum(event_ms, known_high_ms[entry]), event_ms))
 
 
 def assign_waits(
-    entry: np.ndarray, stamp_ms: np.ndarray, before_ms: np.ndarray, held_opened_ms: np.ndarray
+    entry: np.ndarray, stamp_ms: np.ndarray, before_ms: np.ndarray, known_opened_ms: np.ndarray
 ) -> Assigned:
     """Give each update its wait.
 
@@ -49,11 +49,11 @@ def assign_waits(
             before_ms  expiry time before the update
             held_…     for each entry when its open wait was opened; NO_TIME: none is open
     """
-    rows, entries = len(entry), np.arange(len(held_opened_ms))
+    rows, entries = len(entry), np.arange(len(known_opened_ms))
     ends = np.searchsorted(entry, entries, side="right")
     begun = np.searchsorted(entry, entries)
-    waits = held_opened_ms != NO_TIME
-    begun[waits] = places((entry, before_ms), (entries[waits], held_opened_ms[waits]))
+    waits = known_opened_ms != NO_TIME
+    begun[waits] = places((entry, before_ms), (entries[waits], known_opened_ms[waits]))
     then = np.maximum(places((entry, before_ms), (entry, stamp_ms)), np.arange(rows) + 1)
     then[then >= ends[entry]] = rows
     opens = _reached(begun[begun < ends], then)

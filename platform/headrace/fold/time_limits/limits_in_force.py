@@ -61,9 +61,9 @@ def in_force(described: UntilTimeLimit, node: str, rows: Iterable[tuple[int, str
     return InForce(begun, tuple(changes))
 
 
-def limits_of_node(said: str, node: str) -> Mapping[str, int | None] | None:
+def limits_of_node(text: str, node: str) -> Mapping[str, int | None] | None:
     """The limits that a control row sets for a node; None: it is another's. In: the row's JSON."""
-    entry = json.loads(said)
+    entry = json.loads(text)
     return entry["limits"] if entry.get("node") == node else None
 
 

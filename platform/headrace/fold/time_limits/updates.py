@@ -73,7 +73,7 @@ class Updates(ABC):
 
     @abstractmethod
     def worth(
-        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, waits_before: np.ndarray
     ) -> Columns:
         """The values of each entry at the end of each of its waits.
 
@@ -115,14 +115,16 @@ class Totals(Updates):
         return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
 
     def worth(
-        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, waits_before: np.ndarray
     ) -> Columns:
         """Merged partials of all records through the wait."""
         parts = self.aggregates.partials(rows, wait, len(first))
         if known.num_rows:
             names = [field.name for field in self.fields]
             both = pa.concat_tables([pa.table({name: parts[name] for name in names}), known.select(names)])
-            parts = self.aggregates.merge(both, np.concatenate([np.arange(len(first)), held]), len(first))
+            parts = self.aggregates.merge(
+                both, np.concatenate([np.arange(len(first)), waits_before]), len(first)
+            )
         return merge_along(parts, first, self.aggregates)
 
     def shown(self, entries: pa.Table) -> Columns:
@@ -199,12 +201,12 @@ class LatestRow(Updates):
         return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
 
     def worth(
-        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, waits_before: np.ndarray
     ) -> Columns:
         """The last record."""
         names = [field.name for field in self.fields]
         last = np.empty(len(first), np.int64)
-        last[held] = rows.num_rows + np.arange(known.num_rows)
+        last[waits_before] = rows.num_rows + np.arange(known.num_rows)
         last[wait] = np.arange(rows.num_rows)  # of equal numbers the last one written stays
         gone = whole(rows[DELETED])
         there = pa.array(np.arange(rows.num_rows), mask=gone.to_numpy(zero_copy_only=False))

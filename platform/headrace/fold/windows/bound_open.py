@@ -37,14 +37,14 @@ class Bounded:
         hashes = distinct_hashes(decided.filter(pa.array(kept)).select([HASH]))
         return Needs(hashes, (int(entered.start[kept].min()), through_ms), closing)
 
-    def changes(self, came: pa.Table, entered: Entered, known: pa.Table, times: Times) -> pa.Table:
+    def changes(self, arrived: pa.Table, entered: Entered, known: pa.Table, times: Times) -> pa.Table:
         """How the size of each partition's buffer changes with each log commit.
 
-        In:  came   the kept rows, and the windows that they enter
+        In:  arrived  the kept rows, and the windows that they enter
              known  rows of the state: all of the windows that these rows enter, and of those that close
         Out: as `SIZE_CHANGES`
         """
-        items = self._items(came, entered, known, times)
+        items = self._items(arrived, entered, known, times)
         window = combined(
             group(items[KEY]).codes, group(items[TOPIC]).codes, int64(items[PARTITION]), int64(items[START])
         )
@@ -65,12 +65,12 @@ class Bounded:
         size = self._bytes(rows, partials)
         return size_changes(Versions(rows, window.codes[at], commit[at], closes_ms, size))
 
-    def _items(self, came: pa.Table, entered: Entered, known: pa.Table, times: Times) -> pa.Table:
+    def _items(self, arrived: pa.Table, entered: Entered, known: pa.Table, times: Times) -> pa.Table:
         """The partials of windows by commit; of those of earlier micro-batches the commit is BEFORE."""
         open_ms = self.shape.panes.first_open_ms(self.shape.closed_ms(times.before))
         marks = pa.array(np.full(known.num_rows, BEFORE))
         earlier = known.select(self.shape.state.names).append_column(INGESTED, marks)
-        partials = partials_of(came, entered, self.shape, by_commit=True)
+        partials = partials_of(arrived, entered, self.shape, by_commit=True)
         windows = [*explode(partials, self.shape, 0, None), *explode(earlier, self.shape, open_ms, None)]
         return pa.concat_tables(windows)
 

@@ -91,8 +91,8 @@ class ObjectReader:
             return Objects(_one(found.parts, self._type), {})
         return self._with_odd(texts, found)
 
-    def _with_odd(self, texts: pa.StringArray, found: _ColumnRows) -> Objects:
-        odd, malformed = np.concatenate(found.odd), dict[int, Malformed]()
+    def _with_odd(self, texts: pa.StringArray, columns: _ColumnRows) -> Objects:
+        odd, malformed = np.concatenate(columns.odd), dict[int, Malformed]()
         values: list[Mapping[str, Any] | None] = []
         for row, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
             try:
@@ -100,13 +100,13 @@ class ObjectReader:
             except Malformed as why:
                 values.append(None)
                 malformed[row] = why
-        parts = [*found.parts, pa.array(values, self._type)]
+        parts = [*columns.parts, pa.array(values, self._type)]
         place = np.empty(len(texts), np.int64)
-        place[np.concatenate([*found.rows, odd])] = np.arange(len(texts))
+        place[np.concatenate([*columns.rows, odd])] = np.arange(len(texts))
         return Objects(_one(parts, self._type).take(pa.array(place)), malformed)
 
-    def _read(self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows) -> None:
-        part, _ = self._in_columns(texts, rows, found)
+    def _read(self, texts: pa.StringArray, rows: np.ndarray, columns: _ColumnRows) -> None:
+        part, _ = self._in_columns(texts, rows, columns)
         if part:
             return
         likely = np.ones(len(texts), bool)
@@ -115,32 +115,32 @@ class ObjectReader:
             if likely.mean() >= MOST:
                 break
         for mine in (likely, ~likely):
-            self._around_odd(texts.filter(pa.array(mine)), rows[mine], found)
+            self._around_odd(texts.filter(pa.array(mine)), rows[mine], columns)
 
-    def _around_odd(self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows) -> None:
+    def _around_odd(self, texts: pa.StringArray, rows: np.ndarray, columns: _ColumnRows) -> None:
         waiting = [(0, len(rows))]
         while waiting:
             begin, end = waiting.pop()
             if begin == end:
                 continue
             if end - begin <= FEW:
-                found.odd.append(rows[begin:end])
+                columns.odd.append(rows[begin:end])
                 continue
-            taken, at = self._in_columns(texts[begin:end], rows[begin:end], found)
+            taken, at = self._in_columns(texts[begin:end], rows[begin:end], columns)
             if taken:
                 continue
             if at is None:
                 middle = (begin + end) // 2
                 waiting += [(middle, end), (begin, middle)]
             elif at < FEW:
-                found.odd.append(rows[begin : begin + FEW])
+                columns.odd.append(rows[begin : begin + FEW])
                 waiting.append((begin + FEW, end))
             else:
-                found.odd.append(rows[begin + at : begin + at + 1])
+                columns.odd.append(rows[begin + at : begin + at + 1])
                 waiting += [(begin + at + 1, end), (begin, begin + at)]
 
     def _in_columns(
-        self, texts: pa.StringArray, rows: np.ndarray, found: _ColumnRows
+        self, texts: pa.StringArray, rows: np.ndarray, columns: _ColumnRows
     ) -> tuple[bool, int | None]:
         """Whether Arrow takes these texts; if not, the first that it does not take, if that is known."""
         if not len(texts):
@@ -151,12 +151,12 @@ class ObjectReader:
             return False, read.at
         structs, odd = typed(read, self._type)
         if len(odd):
-            found.odd.append(rows[odd])
+            columns.odd.append(rows[odd])
             keep = np.ones(len(rows), bool)
             keep[odd] = False
             structs, rows = structs.filter(pa.array(keep)), rows[keep]
-        found.parts.append(structs)
-        found.rows.append(rows)
+        columns.parts.append(structs)
+        columns.rows.append(rows)
         return True, None
 
 

@@ -181,11 +181,11 @@ def object_reader(fields: Sequence[pa.Field]) -> Callable[[dict[str, Any]], dict
     """A function that gives the values of these fields in a parsed object. It raises Misfit, with the path of the misfit."""
     readers = [(field.name, _reader(field.type), field.nullable) for field in fields]
 
-    def read(found: dict[str, Any]) -> dict[str, Any]:
+    def read(parsed: dict[str, Any]) -> dict[str, Any]:
         values = {}
         for name, read_one, nullable in readers:
             try:
-                value = read_one(found.get(name))
+                value = read_one(parsed.get(name))
             except Misfit as misfit:
                 raise Misfit(misfit.problem, f".{name}{misfit.path}") from None
             if value is None and not nullable:
@@ -199,9 +199,9 @@ def object_reader(fields: Sequence[pa.Field]) -> Callable[[dict[str, Any]], dict
 def _list_reader(of: pa.DataType) -> Callable[[list[Any]], list[Any]]:
     read_one = _reader(of.value_type)
 
-    def read(found: list[Any]) -> list[Any]:
+    def read(parsed: list[Any]) -> list[Any]:
         try:
-            return [read_one(item) for item in found]
+            return [read_one(item) for item in parsed]
         except Misfit as misfit:
             raise Misfit(misfit.problem, f"[]{misfit.path}") from None
 
@@ -216,10 +216,10 @@ def _map_reader(of: pa.DataType) -> Callable[[dict[str, Any]], list[tuple[Any, A
         or pa.types.is_binary(of.key_type)
     )
 
-    def read(found: dict[str, Any]) -> list[tuple[Any, Any]]:
+    def read(parsed: dict[str, Any]) -> list[tuple[Any, Any]]:
         try:
             pairs = {
-                read_key(name if as_text else _bare(name)): read_item(item) for name, item in found.items()
+                read_key(name if as_text else _bare(name)): read_item(item) for name, item in parsed.items()
             }
         except Misfit as misfit:
             raise Misfit(misfit.problem, f"{{}}{misfit.path}") from None

@@ -155,17 +155,17 @@ def _escaped(slash: np.ndarray) -> np.ndarray:
 
 
 def _of_maps(
-    letters: np.ndarray, marks: _Marks, mine: np.ndarray, is_map: np.ndarray, odd: np.ndarray
+    letters: np.ndarray, marks: _Marks, own: np.ndarray, is_map: np.ndarray, odd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of the maps of a level that are written otherwise, and how. In: mine  the marks of that level."""
-    container = np.cumsum(_OPENS[marks.letter[mine]]) - 1
-    mine, container = mine[is_map[container]], container[is_map[container]]
-    letter, row = marks.letter[mine], marks.row[mine]
-    if not len(mine):
-        return mine, mine
+    """The bytes of the maps of a level that are written otherwise, and how. In: own   the marks of that level."""
+    container = np.cumsum(_OPENS[marks.letter[own]]) - 1
+    own, container = own[is_map[container]], container[is_map[container]]
+    letter, row = marks.letter[own], marks.row[own]
+    if not len(own):
+        return own, own
     first = np.flatnonzero(np.append(True, container[1:] != container[:-1]))
-    size = np.diff(np.append(first, len(mine)))
-    place = np.arange(len(mine)) - np.repeat(first, size)
+    size = np.diff(np.append(first, len(own)))
+    place = np.arange(len(own)) - np.repeat(first, size)
     last = place == np.repeat(size, size) - 1
     empty = np.repeat(size == 2, size)
     # Between the braces: a colon, a comma, and so on, a colon at last.
@@ -173,12 +173,12 @@ def _of_maps(
     wanted = np.where(place == 0, ord("{"), np.where(last, ord("}"), wanted))
     good = (letter == wanted) & ~(last & (place % 2 == 1) & ~empty)
     closing = first[size == 2] + 1
-    good[closing] &= marks.at[mine[closing]] == marks.at[mine[closing - 1]] + 1
+    good[closing] &= marks.at[own[closing]] == marks.at[own[closing - 1]] + 1
     odd[row[~good]] = True
     code = np.where(place % 2 == 1, _COLON, _COMMA)
     code = np.where(place == 0, np.where(empty, _OPEN_EMPTY, _OPEN), code)
     code = np.where(last, np.where(empty, _CLOSE_EMPTY, _CLOSE), code)
-    return marks.at[mine], code
+    return marks.at[own], code
 
 
 def _by_name(

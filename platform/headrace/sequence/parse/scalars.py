@@ -88,9 +88,9 @@ def bytes_of(text: str) -> bytes | None:
     return binascii.a2b_base64(text) if _BASE64.fullmatch(text) else None
 
 
-def _days(found: re.Match[str]) -> int | None:
+def _days(match: re.Match[str]) -> int | None:
     try:
-        day = date(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1))
+        day = date(int(match["year"]), int(match["month"] or 1), int(match["day"] or 1))
     except ValueError:
         return None
     return (day - _EPOCH) // timedelta(days=1)

@@ -145,5 +145,5 @@ def _bytes(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return _masked(found, taken), there & ~taken
 
 
-def _masked(found: pa.Array, there: np.ndarray) -> pa.Array:
-    return found if there.all() else found.take(pa.array(np.arange(len(found)), mask=~there))
+def _masked(values: pa.Array, there: np.ndarray) -> pa.Array:
+    return values if there.all() else values.take(pa.array(np.arange(len(values)), mask=~there))

@@ -22,28 +22,30 @@ Take = Callable[[Any], Any]
 def fields_taken(message: Descriptor, names: Sequence[str]) -> Take:
     """A function that gives the values of some fields of a message, by name."""
     taken = [(name, _field(message.fields_by_name[name])) for name in names]
-    return lambda found: {name: take(found) for name, take in taken}
+    return lambda message: {name: take(message) for name, take in taken}
 
 
 def _field(field: FieldDescriptor) -> Take:
     name = field.name
     if is_map(field):
         key, value = (_value(field.message_type.fields_by_name[each]) for each in ("key", "value"))
-        return lambda found: [
+        return lambda message: [
             (k if key is None else key(k), v if value is None else value(v))
-            for k, v in sorted(getattr(found, name).items())
+            for k, v in sorted(getattr(message, name).items())
         ]
     take = _value(field)
     if field.is_repeated:
         if take is None:
-            return lambda found: [*getattr(found, name)]
-        return lambda found: [take(each) for each in getattr(found, name)]
+            return lambda message: [*getattr(message, name)]
+        return lambda message: [take(each) for each in getattr(message, name)]
     if field.has_presence:
         if take is None:
-            return lambda found: getattr(found, name) if found.HasField(name) else None
-        return lambda found: take(getattr(found, name)) if found.HasField(name) else None
+            return lambda message: getattr(message, name) if message.HasField(name) else None
+        return lambda message: take(getattr(message, name)) if message.HasField(name) else None
     return (
-        (lambda found: getattr(found, name)) if take is None else (lambda found: take(getattr(found, name)))
+        (lambda message: getattr(message, name))
+        if take is None
+        else (lambda message: take(getattr(message, name)))
     )
 
 
@@ -56,20 +58,20 @@ def _value(field: FieldDescriptor) -> Take | None:
     if message is None:
         return None
     if message.full_name in WRAPPERS:
-        return lambda found: found.value
+        return lambda message: message.value
     if message.full_name == TIMESTAMP:
         return _micros
     if message.full_name == DURATION:
-        return lambda found: found.seconds * 1_000_000 + int(found.nanos / 1000)
+        return lambda message: message.seconds * 1_000_000 + int(message.nanos / 1000)
     if message.full_name in AS_JSON:
-        return lambda found: json.dumps(MessageToDict(found), sort_keys=True, ensure_ascii=False)
+        return lambda message: json.dumps(MessageToDict(message), sort_keys=True, ensure_ascii=False)
     if not message.fields:
-        return lambda found: True
+        return lambda message: True
     return fields_taken(message, [each.name for each in message.fields])
 
 
-def _micros(found: Any) -> int:
-    micros = int(found.seconds) * 1_000_000 + int(found.nanos) // 1000
+def _micros(message: Any) -> int:
+    micros = int(message.seconds) * 1_000_000 + int(message.nanos) // 1000
     if not FIRST_US <= micros <= LAST_US:
         raise ValueError("a time lies beyond the years 1 to 9999")
     return micros
