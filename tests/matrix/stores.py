@@ -48,7 +48,7 @@ class Store:
 class KeyedStore(Store):
     """Also says what it holds, and takes corrections, as `PostgresSink` does."""
 
-    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+    def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
         """See `ReadableSink`."""
         rows = [row for row in self.rows.values() if not row["__deleted"]]
         some = self.frame.select(*delivery.identity).schema

@@ -40,7 +40,7 @@ class Store:
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         self.rows |= {row["batch_id"]: row["__sequence"] for row in rows.collect()}
 
-    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+    def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
         return spark.createDataFrame([(key,) for key in self.rows], "batch_id STRING")
 
 
