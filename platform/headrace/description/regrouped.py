@@ -9,7 +9,7 @@ from headrace.description.aggregate_inputs import columns_read
 from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.relation import Refinable, Relation, require_side
+from headrace.description.relation import Refinable, Relation, require_side, with_column_of
 from headrace.description.schema import ResultColumn
 from headrace.description.ways_on import WaysOn
 from headrace.description.wording import listed
@@ -46,12 +46,7 @@ class GroupedTable(WaysOn, kind="grouped table"):
         table: Relation = self.table
         columns, made = columns_read(table.shape, aggregates)
         for name, expression in columns.items():
-            if not isinstance(table, Refinable):
-                raise DescriptionError(
-                    f"aggregate: {name} is no column, and windows take no more columns.",
-                    hint="Aggregate what the windows need in one of their own columns.",
-                )
-            table = table.with_column(name, expression)
+            table = with_column_of(table, name, expression)
         return TableAggregate(table, self.by, made)
 
 

@@ -149,6 +149,15 @@ class Refinable(Relation):
         return Refined(plain, (step,), **kept)
 
 
+def with_column_of(table: Relation, name: str, expression: str) -> Relation:
+    """The table with one more column, also of windows, whose own `with_column` gives a stream."""
+    from headrace.description.refined import Refined  # which is such a table itself
+
+    if isinstance(table, Refinable):
+        return table.with_column(name, expression)
+    return Refined(apart(table)[0], (WithColumn(name, expression),))
+
+
 def apart(table: R) -> tuple[R, dict[str, Any]]:
     """A table by itself, and what people call it and where it goes: the name, the words, the owners and the sinks."""
     kept = {

@@ -26,10 +26,10 @@ from tests.laws.kernel.relation_subjects import (
     references,
     referring,
     refined_subjects,
-    side_subjects,
     stream_join_subjects,
     table_subjects,
 )
+from tests.laws.kernel.side_subjects import side_subjects
 from tests.laws.kernel.store_subjects import store_subjects
 from tests.laws.kernel.subjects import (
     Subject,

@@ -95,7 +95,7 @@ class Computed:
         made = []
         for row in rows.to_pylist():
             own = {name: row[carried] for name, carried in refinement.source.items()}
-            there = own[refinement.key[0]] is not None
+            there = any(own[name] is not None for name in refinement.key)
             made.append(this.value(own) if there else None)
         for name in refinement.types.names:
             plain = name.removeprefix(MADE)

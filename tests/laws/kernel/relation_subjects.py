@@ -222,37 +222,6 @@ def change_subjects() -> list[Subject]:
     return [Subject(n, table.changes().named(n), computed=of) for n, (table, of) in tables.items()]
 
 
-SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")
-SHOPS = topic("shops", "city STRING, street STRING, opened INT", "shop STRING")
-SIDES: dict[str, Any] = {
-    "n": hr.count(),
-    "total": hr.sum("amount"),
-    "newest": hr.last("amount"),
-    "best": hr.max_by("clerk", by="amount"),
-    "clerks": hr.count_distinct("clerk"),
-}
-
-
-def side_subjects() -> list[Subject]:
-    """Totals and windows of a stream as sides of joins and groups."""
-    by_shop = SALES.group_by("shop")
-    totals = by_shop.aggregate(**SIDES)
-    windows = by_shop.window(hr.hopping("20 seconds", "8 seconds"), grace="10 seconds").aggregate(**SIDES)
-    tumbling = by_shop.window(hr.tumbling("20 seconds"), grace="10 seconds").aggregate(**SIDES)
-    final, known = tumbling.suppress(hr.until_window_closes()), SHOPS.table()
-    sums = {"shops": hr.count(), "total": hr.sum("total")}
-    nodes = {
-        "totals_left": totals.join(known, on="shop", how="left"),
-        "totals_right": known.join(totals, on="shop", how="left"),
-        "cities": totals.join(known, on="shop").group_by("city").aggregate(**sums),
-        "changes_of_windows": windows,
-        "windows_left": windows.join(known, on="shop", how="left"),
-        "final_windows": final.join(known, on="shop"),
-        "numbers_of_windows": final.group_by("shop").aggregate(**sums),
-    }
-    return [Subject(name, node.named(name), changes=True) for name, node in nodes.items()]
-
-
 ORDERS = topic("orders", "item STRING, previous STRING, n INT", "id STRING")
 ITEMS, MORE = (
     topic(name, "kind STRING, maker STRING, price INT", "item STRING") for name in ("items", "more")
