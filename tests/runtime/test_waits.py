@@ -22,6 +22,7 @@ from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.progress import Progress
+from headrace.nodes.remarks import remarks_on
 from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, Wait, waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.no_results import Silence, silent_tables
@@ -104,6 +105,22 @@ def test_the_partition_that_stands_lowest_holds_the_windows_open(tmp_path: Path)
         "Stream time is held by partition 1 of views: it stands at 2023-11-15 12:03:00, with no record since "
         "2023-11-15 12:00:00. A record with a later event time moves it, or 5 minutes without a record, while its stream "
         "runs. Rows leave up to 1 hour 1 minute of stream time after their record."
+    )
+
+
+def test_the_waits_of_windows_behind_windows_add_up(tmp_path: Path) -> None:
+    first = counted(VIEWS)
+    again = (
+        first.as_stream()
+        .group_by("page")
+        .window(hr.tumbling("1 hour"), grace="0 seconds")
+        .aggregate(n=hr.sum("n"))
+    )
+    node = again.suppress(hr.until_window_closes()).named("all_counts")
+    lake = lake_of(tmp_path, node, views=log_at(20))
+    hold(lake, first, node, progress=progress_at(views=[20]))
+    assert the_wait(lake, node).moves.endswith(
+        "Rows leave up to 2 hours 1 minute of stream time after their record."
     )
 
 
@@ -224,14 +241,36 @@ def test_the_last_error_stays_until_the_node_commits_again_whoever_runs_it(tmp_p
     (kept,) = run.follow([status("restarting", "broken", 4)])
     assert kept.last_error == "broken"
     run.follow([status("stopped", None, 4)])
-    found = last_error(lake, "stream/counts_stream")
+    found = last_error(lake, "stream/counts_stream", 4)
     assert found is not None
     assert (found.error, found.at_ms, found.batches) == ("broken", NOON, 4)
     later = LastErrors(lake, ManualClock(NOON + 1))
     (starting,) = later.follow([status("running", None, 4)])
     assert figures(starting, 0.0)["error"] == "broken"
     assert later.follow([status("running", None, 5)])[0].last_error is None
-    assert last_error(lake, "stream/counts_stream") is None
+    assert last_error(lake, "stream/counts_stream", 4) is None
+
+
+def test_an_error_that_comes_again_after_a_commit_is_kept_again(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    run = LastErrors(lake, ManualClock(NOON))
+    run.follow([status("restarting", "broken", 4)])
+    assert run.follow([status("restarting", "broken", 5)])[0].last_error == "broken"
+    found = last_error(lake, "stream/counts_stream", 5)
+    assert found is not None
+    assert found.batches == 5  # before: 4, so that a reader that counts commits took it for mended
+
+
+def test_a_node_that_has_committed_since_is_not_said_to_fail_before_its_run_looks_again(
+    tmp_path: Path,
+) -> None:
+    node = counted(VIEWS)
+    lake = lake_of(tmp_path, node, progress_at(views=[20]), views=log_at(20))
+    LastErrors(lake, ManualClock(NOON)).follow([status("failed", "broken", 0)])
+    (_, found) = standings(lake, [node], SystemClock())
+    assert found.commits == 1
+    assert found.last_error is None  # before: "failed and has not committed since: broken", beside 1 commit
+    assert not any("broken" in each for each in remarks_on(node, LakeFacts(lake)))
 
 
 def test_an_error_that_nobody_raised_on_purpose_has_its_kind_and_the_node() -> None:

@@ -24,7 +24,12 @@ class LastError:
     batches: int
 
 
-def last_error(lake: Lake, asset: str) -> LastError | None:
-    """The last error of `log/<topic>` or `stream/<node>_stream`; None: it has committed since, or never failed."""
+def last_error(lake: Lake, asset: str, batches: int) -> LastError | None:
+    """The last error of `log/<topic>` or `stream/<node>_stream`; None: it has committed since, or never failed.
+
+    A run removes the file some seconds after the first commit. So the number of commits decides.
+    In: batches  the commits of the query by now
+    """
     content = small_files.read_json(lake.last_error(asset))
-    return None if content is None else LastError(**content)
+    error = None if content is None else LastError(**content)
+    return None if error is None or batches > error.batches else error

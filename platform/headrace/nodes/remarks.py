@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def remarks_on(node: Node, facts: LakeFacts) -> list[str]:
     """The answers, a sentence or two each; none: it has rows, waits for nothing, and has committed since it failed."""
-    found, error = list[str](), last_error(facts.lake, stream_name(node.required_name))
+    found, progress = list[str](), facts.progress(node.required_name)
+    batches = 0 if progress is None else progress.batch
+    error = last_error(facts.lake, stream_name(node.required_name), batches)
     if error is not None:
         found.append(f"It failed at {at(error.at_ms)} and has not committed since: {error.error}")
     waits = [str(wait) for wait in waits_of(node, facts)]

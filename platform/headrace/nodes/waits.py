@@ -71,7 +71,7 @@ def _waits(node: Node, facts: LakeFacts) -> Iterator[Wait]:
         yield _incomplete(topics[name], facts)
     yield from _behind(node, progress, facts)
     if waits.stream_ms:
-        yield _stream_time_wait(node, waits.stream_ms, facts)
+        yield _stream_time_wait(node, facts)
     if waits.wall:
         longest = format_duration(max(wait.ms for wait in waits.wall))
         moves = f"It ends at most {longest} after a record's commit, with a tick of a stream that runs."
@@ -82,9 +82,9 @@ def _waits(node: Node, facts: LakeFacts) -> Iterator[Wait]:
             yield from _waits(step, facts)
 
 
-def _stream_time_wait(node: Node, wait_ms: int, facts: LakeFacts) -> Wait:
+def _stream_time_wait(node: Node, facts: LakeFacts) -> Wait:
     """The partition that stands lowest among those by which the node's time goes."""
-    topic, partition = _lowest(node, facts)
+    topic, partition, wait_ms = _lowest(node, facts)
     state = facts.log(topic.name)
     own = None if state is None or partition is None else state.partitions.get(partition)
     stands_ms = None if own is None else own.stream_ms
@@ -103,13 +103,14 @@ def _stream_time_wait(node: Node, wait_ms: int, facts: LakeFacts) -> Wait:
     return Wait(STREAM_TIME, topic.name, partition, stands_ms, since_ms, moves)
 
 
-def _lowest(node: Node, facts: LakeFacts) -> tuple[Topic, int | None]:
+def _lowest(node: Node, facts: LakeFacts) -> tuple[Topic, int | None, int]:
     """The topic of Kafka, and the partition, with the lowest stream time; those of a node's log are those of its node.
 
+    The third value is the wait in ms from that topic to the rows of the node: the waits of all nodes on the way add up.
     Idle topics are left out; if all are idle, the node goes by the highest of them.
     """
     progress = facts.progress(node.required_name)
-    driving = operator_for(node).driving
+    driving, wait_ms = operator_for(node).driving, operator_for(node).waits.stream_ms
     idle = () if progress is None else progress.idle
     all_topics = {topic.name: topic for topic in node.topics if topic.name in driving}
     busy = {name: topic for name, topic in all_topics.items() if name not in idle}
@@ -119,9 +120,10 @@ def _lowest(node: Node, facts: LakeFacts) -> tuple[Topic, int | None]:
     name = first(topics, key=lambda each: min(times[each].values(), default=-1))
     upstream = written_by(topics[name])
     if upstream is not None:
-        return _lowest(upstream, facts)
+        topic, number, before_ms = _lowest(upstream, facts)
+        return topic, number, before_ms + wait_ms
     partition = min(times[name], key=lambda each: (times[name][each], int(each)), default=None)
-    return topics[name], None if partition is None else int(partition)
+    return topics[name], None if partition is None else int(partition), wait_ms
 
 
 def _incomplete(topic: Topic, facts: LakeFacts) -> Wait:

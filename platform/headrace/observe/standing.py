@@ -83,7 +83,8 @@ def standings(lake: Lake, nodes: Sequence[Node], clock: Clock) -> list[Standing]
 def _log(facts: LakeFacts, topic: str, clock: Clock) -> Standing:
     writer, lake = f"log/{topic}", facts.lake
     running = lease_taken_ms(lake.lease(writer), clock) is not None
-    state, error = facts.log(topic), last_error(lake, writer)
+    state = facts.log(topic)
+    error = last_error(lake, writer, 0 if state is None else state.batch)
     if state is None:
         return Standing(writer, running, last_error=error)
     return Standing(
@@ -106,7 +107,7 @@ def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clo
         paused=small_files.exists(lake.paused(name)),
         waits=waits_of(node, facts),
         empty=None if facts.has_rows(node) else why_empty(node, facts),
-        last_error=last_error(lake, asset),
+        last_error=last_error(lake, asset, 0 if progress is None else progress.batch),
     )
     if progress is None:
         return found

@@ -50,14 +50,13 @@ class LastErrors:
     def _keep(self, status: StreamStatus) -> LastError | None:
         asset = status.asset
         if asset not in self._known:
-            self._known[asset] = last_error(self._lake, asset)
+            self._known[asset] = last_error(self._lake, asset, batches=0)  # also one that a commit ended
         known = self._known[asset]
-        if status.error and status.state in FAILING:
-            if known is None or known.error != status.error:
-                known = LastError(status.error, self._clock.now_ms(), status.batches)
-                small_files.write_json(self._lake.last_error(asset), asdict(known))
-        elif known is not None and status.batches > known.batches:
+        if known is not None and status.batches > known.batches:
             small_files.delete(self._lake.last_error(asset))
             known = None
+        if status.error and status.state in FAILING and (known is None or known.error != status.error):
+            known = LastError(status.error, self._clock.now_ms(), status.batches)
+            small_files.write_json(self._lake.last_error(asset), asdict(known))
         self._known[asset] = known
         return known
