@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from rich.console import Console
 
-from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, _summary, standing
+from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, _state, _summary, standing
 from headrace.observe.progress_bar import progress_bar
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 
@@ -99,6 +99,13 @@ def test_figures_that_change_are_one_line_a_minute() -> None:
     ]
     failed = Standing(states | {"stream/b": "failed"}, summary="1 of 2 run, 0 records a second")
     assert screen.looks(failed) == ["stream/b: failed", "1 of 2 run, 0 records a second"]
+
+
+def test_a_query_that_does_not_run_says_why() -> None:
+    unset = "PostgresSink 't': the environment variable HEADRACE_POSTGRES_DSN[x] is not set."
+    assert _state({"state": "restarting", "error": unset}) == f"restarting: {unset}"  # before: restarting
+    assert _state({"state": "running", "error": unset}) == "running"
+    assert Screen().looks(Standing({"stream/b": f"failed: {unset}"})) == [f"stream/b: failed: {unset}"]
 
 
 def test_the_summary_adds_the_figures_of_all_assets() -> None:

@@ -62,7 +62,7 @@ def standing(instance: DagsterInstance) -> Standing:
     reports = {key.to_user_string(): _observed(instance, key, newest[0].run_id) for key in keys}
     silent = tuple(name for name, figures in reports.items() if figures is None)
     figures = {name: each for name, each in reports.items() if each is not None}
-    states = {name: str(each.get("state", "reports")) for name, each in figures.items()}
+    states = {name: _state(each) for name, each in figures.items()}
     awaited = f"starting: {', '.join(silent)}" if silent else None
     return Standing(states, awaited=awaited, silent=silent, summary=_summary(len(keys), figures))
 
@@ -134,7 +134,7 @@ class ShownProgress:
         return True
 
     def _line(self, line: str) -> None:
-        self._console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
+        self._console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True, markup=False)
 
 
 def _observed(instance: DagsterInstance, key: AssetKey, run_id: str) -> Mapping[str, Any] | None:
@@ -143,6 +143,12 @@ def _observed(instance: DagsterInstance, key: AssetKey, run_id: str) -> Mapping[
     if not records or records[0].run_id != run_id or records[0].asset_observation is None:
         return None
     return {name: each.value for name, each in records[0].asset_observation.metadata.items()}
+
+
+def _state(figures: Mapping[str, Any]) -> str:
+    """The state of a log or query; if it does not run, with its error."""
+    state, error = str(figures.get("state", "reports")), figures.get("error")
+    return f"{state}: {error}" if error and state != "running" else state
 
 
 def _summary(assets: int, reports: Mapping[str, Mapping[str, Any]]) -> str | None:
