@@ -1,9 +1,18 @@
 """Game scores: the ten best players of each game and hour, and of all time, without cheaters."""
 
-from pyspark.sql import SparkSession
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 scores = hr.Topic(
     "scores",
@@ -31,7 +40,7 @@ leaderboard = (
         players=hr.count(),
         rounds=hr.sum("rounds"),
     )
-    .to(hr.KafkaSink("leaderboards", key=["game"]))
+    .to(hr.KafkaSink("leaderboards"))
     .named("leaderboard_per_hour", description="The ten best players of each game and hour, final.")
 )
 
@@ -44,37 +53,56 @@ all_time = (
     .group_by("game")
     .aggregate(top10=hr.top(10, "struct(nick, best)", by="best"), rounds=hr.sum("rounds"))
     .to(hr.KafkaSink("all_time"))
-    .named("leaderboard_all_time", description="The ten best players of each game so far; a cheater leaves it.")
+    .named(
+        "leaderboard_all_time", description="The ten best players of each game so far; a cheater leaves it."
+    )
 )
 
-HOUR = 3_600_000
 
-
-def test_an_hour_is_final_and_a_cheater_leaves_the_running_board(spark: SparkSession) -> None:
+def test_an_hour_is_final_and_a_cheater_leaves_the_board_of_all_time(spark: SparkSession) -> None:
     driver = TestDriver([leaderboard, all_time], spark)
 
-    def play(player: str, game: str | None, score: int, hours: float) -> None:
-        played_at = f"1970-01-01T{int(hours):02}:{int(hours * 60) % 60:02}:00Z"
-        value = {"game": game, "score": score, "session": {"id": "s", "level": 1}, "played_at": played_at}
-        driver.pipe("scores", key=player, value=value)
+    def play(player: str | None, game: str | None, score: object, at: str, level: int | None = 1) -> None:
+        value = {"game": game, "score": score, "session": {"id": "s", "level": level}}
+        driver.pipe("scores", key=player, value=value | {"played_at": f"2026-01-02T{at}:00Z"})
+
+    def boards(node: str) -> dict[str | None, list[tuple[object, ...]]]:
+        return {row.game: [tuple(entry) for entry in row.top10] for row in driver.read(node).collect()}
 
     for player in ("ann", "ben", "eve"):
-        driver.pipe("players", key=player, value={"nick": player.upper(), "country": None})
+        driver.pipe("players", key=player, value={"nick": player.title(), "country": None})
     for player, score in (("ann", 10), ("ben", 20), ("ann", 30), ("eve", 99)):
-        play(player, "chess", score, 1)
-    play("ann", None, 5, 1)
+        play(player, "chess", score, "10:00")
+    play("ann", None, 5, "10:10")  # no game: a board like others
+    play("zoe", "go", 7, "10:20", level=None)  # nobody knows her
     driver.cut()
     driver.pipe("cheaters", key="eve", value={"reason": "bot"})
     driver.cut()
-    play("eve", "chess", 100, 1.5)
-    play("ben", "chess", 1, 2.5)
+    play("eve", "chess", 100, "10:30")  # it does not count: she is known by now
+    play("ben", "chess", "many", "10:40")
+    play("ben", "chess", 1, "11:03")  # ten o'clock is over, and its grace
+    play("ben", "chess", 500, "10:50")  # late
     driver.crash("after outputs")
     driver.cut()
-    rows = {row.game: row for row in driver.read("leaderboard_per_hour").collect()}
-    assert [tuple(entry) for entry in rows["chess"].top10] == [("EVE", 99), ("ANN", 30), ("BEN", 20)]
-    assert [tuple(entry) for entry in rows[None].top10] == [("ANN", 5)]
-    totals = {row.game: row for row in driver.read("leaderboard_all_time").collect()}
-    assert [tuple(entry) for entry in totals["chess"].top10] == [("ANN", 30), ("BEN", 20)]
-    for node in ("leaderboard_per_hour", "leaderboard_all_time"):
-        assert sorted(driver.backfill(node).collect(), key=str) == sorted(driver.read(node).collect(), key=str)
+
+    assert boards("leaderboard_per_hour") == {
+        "chess": [("Eve", 99), ("Ann", 30), ("Ben", 20)],
+        "go": [(None, 7)],
+        None: [("Ann", 5)],
+    }
+    assert boards("leaderboard_all_time") == {
+        "chess": [("Ben", 500), ("Ann", 30)],
+        "go": [(None, 7)],
+        None: [("Ann", 5)],
+    }
+    driver.pipe("cheaters", key="eve", value=None)  # cleared: she is back
+    driver.cut()
+    assert boards("leaderboard_all_time")["chess"] == [("Ben", 500), ("Eve", 100), ("Ann", 30)]
+    (late,) = driver.records("leaderboard_per_hour", "late").collect()
+    assert late.timestamp.minute == 50
+    (dead,) = driver.dead_letters("scores").collect()
+    assert "score is not INT" in dead.reason
+    for name in ("leaderboard_per_hour", "leaderboard_all_time"):
+        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
+        assert driver.verify(name).equal
     driver.close()

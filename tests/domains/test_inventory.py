@@ -1,9 +1,18 @@
 """Inventory totals with corrections: stock movements per warehouse and SKU, products by foreign key, negative stock."""
 
-from pyspark.sql import SparkSession
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 movements = hr.Topic(
     "stock_movements",
@@ -38,33 +47,62 @@ negative_stock = (
 )
 
 
-def test_a_correction_supersedes_the_movement(spark: SparkSession) -> None:
+def test_a_correction_supersedes_its_movement_and_a_stock_below_zero_is_told(spark: SparkSession) -> None:
     driver = TestDriver([stock_levels, negative_stock], spark)
 
-    def move(movement: str, quantity: int, minute: int, warehouse: str | None = "ulm") -> None:
+    def move(
+        movement: str | None, quantity: object, minute: int, warehouse: str | None = "ulm", **more: object
+    ) -> None:
         value = {
             "warehouse": warehouse,
             "sku": "bolt",
             "quantity": quantity,
-            "kind": "sale" if quantity < 0 else "delivery",
+            "kind": "count",
             "moved_at": minute * 60_000,
             "document": {"number": f"d-{movement}", "clerk": None},
         }
-        driver.pipe("stock_movements", key=movement, value=value)
+        driver.pipe("stock_movements", key=movement, value=value | more)
 
-    driver.pipe("products", key="bolt", value={"name": "Bolt", "category": "metal", "price": 0.5})
+    def levels() -> list[tuple[object, ...]]:
+        rows = driver.read("stock_levels").select(
+            "warehouse", "sku", "on_hand", "last_document", "name", "worth"
+        )
+        return sorted((tuple(row) for row in rows.collect()), key=str)
+
+    driver.pipe("products", key="bolt", value={"name": "Bolt", "category": "metal", "price": "0.50"})
     move("m1", 10, 1)
     move("m2", -12, 2)
+    move("m3", 99, 3, kind="planned")  # it counts once it has happened
+    move("m4", 4, 3, warehouse=None)  # no warehouse: a group like others
+    move("m5", 7, 4, sku="gear")  # nobody describes it
     driver.cut()
-    (row,) = driver.read("stock_levels").collect()
-    assert (row.warehouse, row.sku, row.on_hand, row.movements, row.last_document) == ("ulm", "bolt", -2, 2, "d-m2")
-    assert row.worth == -1
+    assert levels() == [
+        ("ulm", "bolt", -2, "d-m2", "Bolt", -1),
+        ("ulm", "gear", 7, "d-m5", None, None),
+        (None, "bolt", 4, "d-m4", "Bolt", 2),
+    ]
     move("m2", -2, 2)  # a correction: it was two, not twelve
+    move("m4", 4, 3)  # and this one was in Ulm
+    driver.pipe("stock_movements", key="m5", value=None)  # withdrawn: the group has no movement any more
+    move("m6", "many", 5)
+    move("m7", 1, 5, document={"clerk": "ann"})  # a document has a number
+    move(None, 1, 5)  # a movement without an id cannot be corrected
     driver.crash("after outputs")
     driver.cut()
-    (row,) = driver.read("stock_levels").collect()
-    assert (row.on_hand, row.movements) == (8, 2)
+    assert levels() == [("ulm", "bolt", 12, "d-m4", "Bolt", 6)]
+    driver.pipe("products", key="bolt", value={"name": "Bolt", "category": "metal", "price": "2.00"})
+    driver.cut()
+    assert levels() == [("ulm", "bolt", 12, "d-m4", "Bolt", 24)]
+
     alerts = driver.read("negative_stock").collect()
-    assert [(alert.on_hand, alert.key_deleted) for alert in alerts] == [(-2, False), (None, True)]
-    assert driver.backfill("stock_levels").collect() == [row]
+    assert [(alert.warehouse, alert.on_hand, alert.key_deleted) for alert in alerts] == [
+        ("ulm", -2, False),
+        ("ulm", None, True),
+    ]
+    dead = driver.dead_letters("stock_movements").select("offset", "reason").distinct().orderBy("offset")
+    by_offset = [row.reason.split(":")[0] for row in dead.collect()]
+    assert by_offset == ["malformed value", "malformed value", "key"]
+    for name in ("stock_levels", "negative_stock"):
+        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
+        assert driver.verify(name).equal
     driver.close()
