@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headrace as hr
-from headrace.changing.compare_rules import Changes, compare_rules
+from headrace.changing.compare_rules import Changes, compare_rules, steps_by_spark
+from headrace.description import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,3 +173,26 @@ def test_code_that_changed_is_told() -> None:
     assert compare_rules(of(add_one).rules(), of(other).rules()).others == (
         "step changed: transform add_one, with other code or columns",
     )
+
+
+def test_another_version_of_spark_changes_only_the_steps_that_only_spark_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def described() -> tuple[hr.description.Node, hr.description.Node]:
+        topic = hr.Topic("pages", key="k STRING", value="url STRING, words INT")
+        covered = topic.where("words > 3").select("k", "upper(url) AS url").named("covered")
+        return covered, topic.table().where("url RLIKE '/a+'").select("k", "initcap(url) AS url").named(
+            "titles"
+        )
+
+    before = [json.loads(json.dumps(node.rules())) for node in described()]
+    monkeypatch.setattr(fingerprint, "spark_version", lambda: "9.9.9")
+    after = [node.rules() for node in described()]
+    assert not compare_rules(before[0], after[0]).any
+    step = "select k, initcap(url) AS url"
+    now = version("pyspark")
+    assert compare_rules(before[1], after[1]).others == (
+        f"where url RLIKE '/a+': computed by Spark {now} -> 9.9.9",
+        f"{step}: computed by Spark {now} -> 9.9.9",
+    )
+    assert [steps_by_spark(rules) for rules in after] == [[], ["where url RLIKE '/a+'", step]]

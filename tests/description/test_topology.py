@@ -45,6 +45,19 @@ def test_the_text_goes_from_the_table_back_to_the_topics() -> None:
     )
 
 
+def test_a_step_that_only_spark_computes_is_marked() -> None:
+    topic = hr.Topic("pages", key="k STRING", value="url STRING, words INT")
+    described = str(hr.describe(topic.where("words > 3").where("url RLIKE '/a+'").select("k").named("long")))
+    assert "where url RLIKE '/a+'  (by Spark)\n" in described
+    assert "where words > 3\n" in described
+    table = topic.table().where("url RLIKE '/a+'").select("k", "initcap(url) AS title").named("titles")
+    assert [line.endswith("(by Spark)") for line in str(hr.describe(table)).splitlines()[1:4]] == [
+        True,
+        True,
+        False,
+    ]
+
+
 def test_two_nodes_of_one_name_are_refused() -> None:
     other = READINGS.where("value > 1").named("reading_counts")
     with refused("Two nodes are named 'reading_counts'.", "Give each its own name"):

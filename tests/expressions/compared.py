@@ -43,10 +43,19 @@ def compared(text: str, rows: pa.Table, theirs: pa.Array) -> str:
         ours = term.over(Rows.of(rows))
     except SparkNeededError:
         return LEFT_TO_SPARK
+    if (words := differing_row(ours, theirs)) is not None:
+        raise Difference(f"{text}: {words}")
+    return EQUAL
+
+
+def differing_row(ours: pa.Array, theirs: pa.Array) -> str | None:
+    """The first row in which two columns differ, in words; None: there is none. Bits are compared, and nulls."""
+    if not _same_type(ours.type, theirs.type):
+        return f"the type is {ours.type}, Spark's is {theirs.type}"
     for row, (one, other) in enumerate(zip(_plain(ours), _plain(theirs), strict=True)):
         if not _same(one, other):
-            raise Difference(f"{text}: row {row} has {one!r}, Spark has {other!r}")
-    return EQUAL
+            return f"row {row} has {one!r}, Spark has {other!r}"
+    return None
 
 
 def _same_type(one: pa.DataType, other: pa.DataType) -> bool:

@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.description.function_arguments import ARGUMENTS, MANY
 from headrace.description.spark_functions import SPARK_FUNCTIONS
+from headrace.preflight.steps import check_steps
 from headrace.spark.session import pipeline_session
 from tests.description.refusal import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.lake.paths import Lake
     from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
@@ -36,6 +38,7 @@ OF_NUMBERS = {
     "INVALID_PARAMETER_COUNT",
 }
 IGNORES_MORE = {"hour", "minute", "second"}  # Spark reads the first argument, and says nothing of others
+WRONG, RIGHT = ("array_join(name, ',')", "wrong"), ("regexp_replace(name, 'a+', 'b')", "right")
 LEFT_TO_SPARK = {
     "ok AND upper(name)": "where('ok AND upper(name)')",
     "map_keys(name) IS NULL": "map_keys",
@@ -85,6 +88,25 @@ def test_what_spark_alone_can_tell_names_the_node_the_step_and_the_fix(expressio
     node = TOPIC.where(expression).select("name").named("names")
     with refused("Node 'names': where(", LEFT_TO_SPARK[expression], "Correct the expression"):
         drive(node)
+
+
+def test_what_spark_alone_can_tell_is_asked_before_a_run(
+    spark: SparkSession, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`headrace config check` asks. Before, the mistake was told when the stream started, below a stack trace of Java."""
+    wrong, right = (TOPIC.with_column("all", sql).select("ts").named(name) for sql, name in (WRONG, RIGHT))
+    capfd.readouterr()
+    findings = {
+        finding.what: finding for finding in check_steps([wrong, right, TOPIC.named("raw")], lake.root)
+    }
+    assert [finding.ok for finding in findings.values()] == [False, True]
+    refused = findings["steps of 'wrong' that only Spark computes"]
+    assert refused.said.startswith(
+        "Node 'wrong': with_column('all', 'array_join(name, ',')'): Spark refuses it."
+    )
+    assert "CAST(" in str(refused.fix)
+    assert findings["steps of 'right' that only Spark computes"].said == f"with column all = {RIGHT[0]}"
+    assert "\tat org.apache" not in "".join(capfd.readouterr())
 
 
 def test_a_condition_of_a_table_is_named_too(drive: Drive) -> None:

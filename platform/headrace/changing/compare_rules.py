@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.description import spark_steps
 from headrace.description.durations import format_duration
+from headrace.description.spark_steps import SPARK
 from headrace.description.unnamed import is_unnamed
 
 Rules = Mapping[str, Any]
@@ -113,6 +115,12 @@ def nodes_read(rules: Any) -> dict[str, str]:
     return found
 
 
+def steps_by_spark(rules: Rules) -> list[str]:
+    """The steps that only Spark computes, but for those of named nodes that are read. In: a node's `rules()`."""
+    plain = _own(json.loads(json.dumps(rules)))
+    return [step_in_words(step) for step in spark_steps.steps_by_spark(plain)]
+
+
 def _own(rules: Any) -> Any:
     """The rules without those of named nodes that are read: these change by themselves."""
     if isinstance(rules, list):
@@ -210,7 +218,7 @@ def _aggregate(rules: Rules) -> str:
 
 
 def _of_steps(one: Sequence[Any], other: Sequence[Any], where: str) -> Iterator[str]:
-    before, after = ([_step(step) for step in side] for side in (one, other))
+    before, after = ([step_in_words(step) for step in side] for side in (one, other))
     found = False
     for line in difflib.ndiff(before, after):
         if line[:2] in ("- ", "+ "):
@@ -219,10 +227,19 @@ def _of_steps(one: Sequence[Any], other: Sequence[Any], where: str) -> Iterator[
     if not found:
         for left, right, words in zip(one, other, after, strict=True):
             if left != right:
-                yield f"{_words(where)} changed: {words}, with other code or columns"
+                yield _other_step(where, left, right, words)
 
 
-def _step(step: Any) -> str:
+def _other_step(where: str, before: Any, after: Any, words: str) -> str:
+    """A step whose words are the same, and whose rules are not."""
+    versions = [of.get(SPARK) if isinstance(of, dict) else None for of in (before, after)]
+    if versions[0] != versions[1]:
+        return f"{words}: computed by Spark {' -> '.join(each or NONE for each in versions)}"
+    return f"{_words(where)} changed: {words}, with other code or columns"
+
+
+def step_in_words(step: Any) -> str:
+    """The rules of a step, or of a condition, as people read it."""
     if not isinstance(step, dict):
         return str(step)
     function = step.get("function")

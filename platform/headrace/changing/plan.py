@@ -96,6 +96,7 @@ class NodePlan:
     reads           what its rebuild reads
     seconds         how long that takes, by the last rebuild of the node; None: there was none
     readers         the nodes that follow it
+    by_spark        the steps that only Spark computes
     from_balance    its rebuild begins with its opening balance, for rows of its log were cut off
     at_start        True: its stream rebuilds it when it starts; else `headrace apply` does
     sinks           its sinks, and whether each can be corrected
@@ -118,6 +119,7 @@ class NodePlan:
     rekeyed: tuple[str, ...] = ()
     renamed_from: str | None = None
     from_balance: bool = False
+    by_spark: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A few lines."""
@@ -135,6 +137,8 @@ class NodePlan:
         yield from self.changes.others
         yield from (f"follows {name}" for name in self.changes.follows)
         yield from self.remarks
+        if self.by_spark and self.outcome != UNCHANGED:
+            yield f"only Spark computes: {'; '.join(self.by_spark)}"
         yield from (words for words in (self.reason, self.way_out) if words)
         if self.outcome == REBUILT:
             yield from self._of_rebuild()
@@ -167,6 +171,7 @@ class NodePlan:
             "interrupted": self.interrupted,
             "reason": self.reason,
             "way_out": self.way_out,
+            "by_spark": list(self.by_spark),
             "reads": [vars(each) for each in self.reads],
             "seconds": self.seconds,
             "readers": list(self.readers),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
+from headrace.changing.compare_rules import Changes, compare_rules, nodes_read, steps_by_spark
 from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
@@ -119,7 +119,11 @@ class _Planner:
         there = small_files.names(f"{self._lake.root}/tables")
         undescribed = [name for name in there if name not in names and not is_unnamed(name)]
         listed = (each for name, each in self._found.items() if not is_unnamed(name))
-        nodes = tuple(replace(each, readers=self._readers(each)) for each in listed)
+        rules = {node.required_name: node.rules() for node in self._nodes}
+        nodes = tuple(
+            replace(each, readers=self._readers(each), by_spark=tuple(steps_by_spark(rules[each.node])))
+            for each in listed
+        )
         return ChangePlan(tuple(self._topic_plans.values()), nodes, tuple(undescribed))
 
     def _of_node(self, node: Node) -> NodePlan:

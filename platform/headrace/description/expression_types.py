@@ -23,12 +23,22 @@ def type_in(sql: str, columns: Iterable[Column]) -> str | None:
 
     In: columns  those of which the type is known
     """
-    return _type_of(sql, tuple((column.name.lower(), column.type) for column in columns))
+    return _known(sql, tuple((column.name.lower(), column.type) for column in columns))[0]
+
+
+def is_covered(sql: str, columns: Iterable[Column]) -> bool:
+    """Whether an expression is evaluated over Arrow columns, without Spark. In: the columns whose type is known."""
+    if runnable(sql).reads_headers:
+        return False
+    return _known(sql, tuple((column.name.lower(), column.type) for column in columns))[1]
 
 
 @lru_cache(maxsize=4096)
-def _type_of(sql: str, columns: tuple[tuple[str, str], ...]) -> str | None:
+def _known(sql: str, columns: tuple[tuple[str, str], ...]) -> tuple[str | None, bool]:
+    """The type of an expression, and whether it is evaluated without Spark."""
     tree = syntax_tree(runnable(sql).sql, "the expression")
     tree = tree.this if isinstance(tree, exp.Alias) else tree
     term = term_of(tree, _OF_RECORDS | {name: arrow_type(of) for name, of in columns})
-    return None if term is None or term.type == NULL else ddl_of(term.type)
+    if term is None or term.type == NULL:
+        return None, False
+    return ddl_of(term.type), term.evaluate is not None

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.code_text import digest
 from headrace.description.schema import to_ddl
+from headrace.description.shape import Shape
 from headrace.description.source_chain import SOURCE_CHAIN
+from headrace.description.spark_steps import SPARK, each_with_need, spark_version
 from headrace.description.steps import Step, Transform, reads_chain
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),
-        "steps": [step_rules(step) for step in branch.steps],
+        "steps": rules_of_steps(branch.steps, Shape(topic.columns, topic.types)),
     }
 
 
@@ -76,8 +78,13 @@ def _read(branch: Branch, needed: Iterable[str]) -> frozenset[str] | None:
     return frozenset(read)
 
 
-def step_rules(step: Step) -> dict[str, Any]:
-    """A row-wise step, as JSON."""
+def rules_of_steps(steps: Iterable[Step], before: Shape) -> list[dict[str, Any]]:
+    """Row-wise steps, as JSON. In: the columns before the first."""
+    needs = each_with_need(steps, before)
+    return [_step(step) | ({SPARK: spark_version()} if by_spark else {}) for step, by_spark in needs]
+
+
+def _step(step: Step) -> dict[str, Any]:
     kind = type(step).__name__
     if not isinstance(step, Transform):
         return {"step": kind, **asdict(step)}

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
-from headrace.description.fingerprint import step_rules
+from headrace.description.fingerprint import rules_of_steps
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
@@ -113,7 +113,7 @@ class Refined(Refinable):
 
     def rules(self) -> dict[str, Any]:
         """The table and the steps."""
-        return {"refined": self.table.rules(), "steps": [step_rules(step) for step in self.steps]}
+        return {"refined": self.table.rules(), "steps": rules_of_steps(self.steps, self.table.shape)}
 
     def _and(self, step: RowStep) -> Refined:
         return replace(self, steps=(*self.steps, step))

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import exact_ms, format_duration
-from headrace.description.fingerprint import rules_of
+from headrace.description.fingerprint import rules_of, rules_of_steps
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.known_types import require_condition
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
-from headrace.description.steps import predicate
+from headrace.description.spark_steps import SPARK
+from headrace.description.steps import Where, predicate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -106,7 +107,10 @@ class Table(Refinable):
             "table": True,
             "key": self.key,
             "order_by": self.order_by,
-            "conditions": self.conditions,
+            "conditions": [
+                rules if SPARK in rules else rules["expression"]
+                for rules in rules_of_steps(map(Where, self.conditions), self.stream.shape)
+            ],
             **({} if self.forget_deletes_ms is None else {"forget_deletes_ms": self.forget_deletes_ms}),
         }
 

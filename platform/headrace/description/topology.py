@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregates import Aggregate
@@ -22,6 +21,8 @@ from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
+from headrace.description.shape import Shape
+from headrace.description.spark_steps import each_with_need
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
 from headrace.description.stream import Branch, Stream
 from headrace.description.stream_join import StreamJoin
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
 TOPIC, OPERATOR, TABLE, SINK = "topic", "operator", "table", "sink"
+BY_SPARK = "  (by Spark)"
 SHAPES = {
     TOPIC: ("[(", ")]"),
     OPERATOR: ("[", "]"),
@@ -156,7 +158,7 @@ def _operators(node: Node) -> tuple[Part, ...]:
             )
         case Refined():
             (made,) = _operators(node.table)
-            return (reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), node.steps, made),)
+            return (_after(made, node.steps, node.table.shape),)
         case Table():
             return (_table(node),)
         case Join():
@@ -206,9 +208,7 @@ def _windows(node: WindowedAggregate) -> str:
 
 def _table(node: Table) -> Part:
     made = Part(OPERATOR, f"latest row by {listed(node.key)}, by {node.order_by}", _of_stream(node.stream))
-    return reduce(
-        lambda part, condition: Part(OPERATOR, f"where {condition}", (part,)), node.conditions, made
-    )
+    return _after(made, map(Where, node.conditions), node.stream.shape)
 
 
 def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
@@ -221,7 +221,14 @@ def _of_stream(stream: Stream) -> tuple[Part, ...]:
 
 
 def _of_branch(branch: Branch) -> Part:
-    return reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), branch.steps, _topic(branch.topic))
+    return _after(_topic(branch.topic), branch.steps, Shape(branch.topic.columns, branch.topic.types))
+
+
+def _after(part: Part, steps: Iterable[Step], before: Shape) -> Part:
+    """A part and steps behind it; those that only Spark computes say so. In: the columns before the first."""
+    for step, by_spark in each_with_need(steps, before):
+        part = Part(OPERATOR, _step(step) + (BY_SPARK if by_spark else ""), (part,))
+    return part
 
 
 def _topic(topic: Topic) -> Part:

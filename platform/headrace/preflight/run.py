@@ -10,6 +10,7 @@ from headrace.preflight.kafka import check_kafka
 from headrace.preflight.lake import check_lake
 from headrace.preflight.logs import check_logs
 from headrace.preflight.spark import check_spark
+from headrace.preflight.steps import check_steps
 from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
 
 if TYPE_CHECKING:
@@ -32,5 +33,8 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
         well &= finding.ok
     if well:
         yield from check_logs(nodes, root, KafkaSettings())
-    yield from check_spark(SparkSettings())
+    found = [*check_spark(SparkSettings())]
+    yield from found
+    if all(finding.ok for finding in found):
+        yield from check_steps(nodes, root)
     yield from check_databases(nodes)

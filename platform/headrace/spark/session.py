@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -9,6 +10,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
@@ -119,6 +121,7 @@ SMALL_BATCHES = {
     # Files that are added to a session are for it alone, so each session would have Python workers of its own, of 45 MB.
     "spark.sql.artifact.isolation.enabled": "false",
 }
+CONTEXT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 LOADING_DEFAULTS = ("mapred.JobConf", "yarn.conf.YarnConfiguration", "hdfs.HdfsConfiguration")
 HADOOP_DEFAULTS = {"yarn-default.xml", "mapred-default.xml"}
 # A handful of rows is folded sooner than Java is generated and compiled for it: half the CPU of a small batch.
@@ -225,6 +228,8 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
         builder = builder.config(key, value)
     with quiet_start():
         spark = builder.getOrCreate()
+    for context in CONTEXT_LOGGERS:  # the error that is raised says the same without a stack trace
+        PySparkLogger.getLogger(context).setLevel(logging.CRITICAL + 1)
     if not here and (settings := SparkSettings()).ship_engine:
         ship_engine(spark.sparkContext, settings.py_files)
     remember_often(spark)
