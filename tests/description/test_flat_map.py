@@ -103,7 +103,7 @@ def test_what_is_made_of_the_rows_reads_the_node() -> None:
         "word_counts",
         "└─ by word: n = count()",
         "   └─ words",
-        "      └─ flat map split(text, ' ') AS word",
+        "      └─ flat map split(text, ' ') AS word  (by Spark)",
         "         └─ select id, text",
         "            └─ topic lines (key id; text, tags, times)",
     ]

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from headrace.lake import (
     APPENDER,
@@ -31,6 +32,7 @@ from headrace.lake import (
     stored_file,
     upkeep,
 )
+from headrace.lake import table as lake_table
 from headrace.lake.history import last_commit
 from headrace.lake.table import CHECKPOINT_EVERY
 from headrace.writing import table_upkeep
@@ -217,6 +219,7 @@ def test_upkeep_bounds_the_history_and_repeats_no_record_in_a_record(
     table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "CLEAN_EVERY", 100)
+    monkeypatch.setattr(lake_table, "SEEN_SECONDS", 0)  # as below
     appender = TableWriter(table, APPENDER)
     keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))
     for number in range(600):
@@ -285,9 +288,8 @@ def results_table(tmp_path: Path, **settings: str) -> LakeTable:
 def test_a_table_of_results_keeps_a_number_of_commits_and_each_of_these_versions_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deltalake import DeltaTable
-
     monkeypatch.setattr(upkeep, "CLEAN_EVERY", 40)
+    monkeypatch.setattr(lake_table, "SEEN_SECONDS", 0)  # histories are cleaned earlier than a writer expects
     table, random = results_table(tmp_path, **{kinds.COMMITS_MAX: "60"}), Random(4)
     appender = TableWriter(table, APPENDER)
     keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))
@@ -307,7 +309,6 @@ def test_a_table_of_results_keeps_a_number_of_commits_and_each_of_these_versions
     assert found.record["next"] == 299
     assert open_table(table.uri).snapshot().rows == 300
     oldest = DeltaTable(table.uri.removeprefix("file:"), version=kept[0])
-    assert oldest.version() == kept[0]
     assert oldest.to_pyarrow_table().num_rows < 300
 
 

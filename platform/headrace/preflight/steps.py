@@ -9,7 +9,7 @@ from headrace.changing.compare_rules import steps_by_spark
 from headrace.description import with_unnamed
 from headrace.lake.paths import Lake
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.references import all_found_in
+from headrace.nodes.references import resolve_all_references
 from headrace.preflight.finding import tried
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf
@@ -34,7 +34,7 @@ def check_steps(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
         return
     conf = spark_conf(spark_jars(), master="local[1]", lake=root)
     spark = pipeline_session(build_session(conf, "headrace config check"))
-    for node in all_found_in(Lake(root), concerned):
+    for node in resolve_all_references(Lake(root), concerned):
         name = f"steps of '{node.required_name}' that only Spark computes"
         yield tried(name, partial(_read, spark, node, steps[node.required_name]))
 
