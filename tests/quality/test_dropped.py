@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
+from headrace.operators.registry import operator_for
 from headrace.quality import check_node, node_checks
 from headrace.quality.books import open_books
 from headrace.quality.ratios import late_drops_below, no_unanswered_above
-from headrace.quality.results import can_be_late
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ LATE, UNMATCHED = "late_drops_below", "no_unmatched_above"
 )  # fmt: skip
 def test_a_node_has_the_checks_of_what_it_can_drop(node: Any, late: bool, unmatched: bool) -> None:
     checks = [*node_checks(node)]
-    assert (can_be_late(node), LATE in checks, UNMATCHED in checks) == (late, late, unmatched)
+    assert (operator_for(node).can_be_late, LATE in checks, UNMATCHED in checks) == (late, late, unmatched)
     assert (checks[0], checks[-1]) == ("every_offset_accounted_for", "backfill_equals_stream")
 
 

@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import (
-    Batches,
-    FlatMapped,
-    Lookup,
-    NamedStream,
     Processed,
     SessionWindows,
-    StreamJoin,
     Suppressed,
-    TableChanges,
     WindowedAggregate,
     quote,
 )
@@ -109,10 +103,7 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        by_commit = isinstance(
-            self.node, Batches | FlatMapped | Lookup | NamedStream | Processed | StreamJoin | TableChanges
-        )
-        return "ingested_at" if by_commit or self.node.clock == WALL else "timestamp"
+        return "ingested_at" if operator_for(self.node).by_commit or self.node.clock == WALL else "timestamp"
 
     @property
     def ordered(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from headrace.description import WindowedAggregate
+from headrace.description.clocks import STREAM, WALL
 from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
@@ -99,6 +101,21 @@ class Operator(Protocol):
         Law: a row of a later commit than n has a clock at or beyond that of the log after n.
         """
 
+    @property
+    def can_be_late(self) -> bool:
+        """Whether a record can come too late for the node, so that it is dropped."""
+
+    @property
+    def by_commit(self) -> bool:
+        """Whether a row belongs to the day of a log commit, and not to one of event time."""
+
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """The time from which on rows of the table may still come, by its day column; None: from any time on.
+
+        In: closed_ms  every window with end + grace at or before it is closed; None: none is
+            read_ms    commit time through which the log is folded; None: nothing is
+        """
+
 
 @dataclass(frozen=True)
 class OfNode(Generic[AnyNode]):
@@ -141,6 +158,20 @@ class OfNode(Generic[AnyNode]):
         """None: commits decide when a row leaves."""
         return None
 
+    @property
+    def can_be_late(self) -> bool:
+        """It cannot."""
+        return False
+
+    @property
+    def by_commit(self) -> bool:
+        """It belongs to a day of event time, or to none."""
+        return False
+
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """From any time on: any row may be revised, or any window be open."""
+        return None
+
 
 class Appended(OfNode[AnyNode]):
     """Rows that are only appended: several may have one key, so a row is told from all others by its place."""
@@ -149,3 +180,26 @@ class Appended(OfNode[AnyNode]):
     def identity(self) -> tuple[str, ...]:
         """The log commit, and the place in it."""
         return OF_PLACE
+
+    @property
+    def by_commit(self) -> bool:
+        """To that of the commit in which it left."""
+        return True
+
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """From the commit on through which the log is folded."""
+        return read_ms
+
+
+class OfWindows(OfNode[WindowedAggregate]):
+    """A row says when its window ended."""
+
+    @property
+    def clock(self) -> RowClock | None:
+        """The time at which the window closes; by the wall clock there is none."""
+        return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
+
+    @property
+    def can_be_late(self) -> bool:
+        """By event time a window may have closed; by the wall clock no record is late."""
+        return self.node.clock == STREAM

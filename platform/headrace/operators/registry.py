@@ -22,7 +22,7 @@ KINDS = {
     "Refined": ("relations", "Relations"),
     "RunningAggregate": ("totals", "Totals"),
     "SessionWindows": ("sessions", "Sessions"),
-    "SlidingWindows": ("sliding", "Sliding"),
+    "SlidingWindows": ("windows", "Windows"),
     "StreamJoin": ("stream_joins", "StreamJoins"),
     "Suppressed": ("time_limits", "TimeLimits"),
     "Table": ("tables", "Tables"),

@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import (
-    Batches,
-    FlatMapped,
-    Lookup,
-    NamedStream,
-    Processed,
-    SessionWindows,
-    StreamJoin,
-    Suppressed,
-    TableChanges,
-    TimeWindows,
-    WindowedAggregate,
-)
+from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
@@ -40,25 +28,8 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
          read_ms    commit time through which the log is folded; None: nothing is
     Out: None too for batches without a longest wait and for sessions: one of them may stay open for ever
     """
-    if isinstance(node, Batches):
-        if read_ms is None or node.max_wait_ms is None:
-            return None
-        return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
-    if isinstance(
-        node, FlatMapped | Lookup | NamedStream | Processed | StreamJoin | TableChanges
-    ):  # a row's day is that of its commit
-        return None if read_ms is None else _date(read_ms) - dt.timedelta(days=1)
-    if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that at which it left
-        return _date(closed_ms) - dt.timedelta(days=1)
-    if (
-        closed_ms is None
-        or not isinstance(node, WindowedAggregate)
-        or isinstance(node.window, SessionWindows)
-    ):
-        return None
-    advance_ms = node.window.advance_ms if isinstance(node.window, TimeWindows) else 1
-    next_open_ms = ((closed_ms - node.window.wait_ms - node.grace_ms) // advance_ms + 1) * advance_ms
-    return _date(next_open_ms) - dt.timedelta(days=1)
+    from_ms = operator_for(node).open_from_ms(closed_ms, read_ms)
+    return None if from_ms is None else _date(from_ms) - dt.timedelta(days=1)
 
 
 def rows_by_day(

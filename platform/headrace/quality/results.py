@@ -10,18 +10,12 @@ from headrace.description import (
     Batches,
     Join,
     Lookup,
-    Refined,
     StreamJoin,
-    Suppressed,
-    Table,
-    TableAggregate,
-    TableChanges,
     WindowedAggregate,
 )
-from headrace.description.clocks import STREAM
-from headrace.description.feeds import leaves_of
 from headrace.description.join import INNER, LEFT, OUTER
 from headrace.errors import DescriptionError
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -113,33 +107,13 @@ def log_checks(topic: Topic) -> Mapping[str, str]:
 def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
     found = {name: claim for name, claim in _checks_of_kind(node).items() if name not in PARITY}
-    if not can_be_late(node):
+    if not operator_for(node).can_be_late:
         found.pop("late_drops_below", None)
     elif "late_drops_below" not in found:
         found["late_drops_below"] = LATE_FOR_ANY
     if isinstance(node, Lookup) and tells_unanswered(node):
         found["no_unmatched_above"] = UNANSWERED
     return found | PARITY | {each.name: each.claim for each in node.expectations}
-
-
-def can_be_late(node: Node) -> bool:
-    """Whether a record can come too late for a node, so that it is dropped."""
-    match node:
-        case WindowedAggregate():
-            return node.clock == STREAM
-        case Suppressed():
-            return can_be_late(node.updated)
-        case TableChanges():
-            return can_be_late(node.changed)
-        case Lookup():
-            return node.history_ms is not None
-        case StreamJoin():
-            return True
-        case Table():
-            return node.forget_deletes_ms is not None
-        case Join() | TableAggregate() | Refined():
-            return any(can_be_late(leaf) for leaf in leaves_of(node).values())
-    return False
 
 
 def tells_unanswered(node: Lookup) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -140,6 +141,16 @@ class Station(ABC):
     @abstractmethod
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See `Step.fold`."""
+
+
+class StatelessStation(Station):
+    """A station that keeps nothing: what becomes of a row follows from that row, or from its changes of one commit."""
+
+    state: Mapping[str, StateTable] = MappingProxyType({})
+
+    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
+        """Nothing."""
+        return {}
 
 
 @dataclass(frozen=True)

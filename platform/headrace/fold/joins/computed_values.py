@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headrace.fold.changes.deltas import delta_schema
-from headrace.fold.changes.station import ByOwnKey, Ports, Route, Selection, Station, StationResult
-from headrace.fold.contract import Needs, StateTable, Times
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, Selection, StatelessStation, StationResult
+from headrace.fold.contract import Times
 
 
 @dataclass
-class ComputedValues(Station):
+class ComputedValues(StatelessStation):
     """Takes rows of both sides with the values that the caller has computed, and gives those of the join.
 
     columns    of the join
@@ -24,14 +24,9 @@ class ComputedValues(Station):
     columns: pa.Schema
     selection: Selection
     scoped: bool = False
-    state: Mapping[str, StateTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
-
-    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """The columns of the join."""

@@ -7,7 +7,7 @@ inserted. A change of a row that passes at neither time is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,14 +20,14 @@ from headrace.fold.changes.station import (
     Ports,
     Refinement,
     Route,
-    Station,
+    StatelessStation,
     StationResult,
 )
-from headrace.fold.contract import Needs, StateTable, Times
+from headrace.fold.contract import Times
 
 
 @dataclass
-class RefinedRows(Station):
+class RefinedRows(StatelessStation):
     """The rows of a relation after row-wise steps. It keeps no state.
 
     source     name of the relation before the steps
@@ -41,14 +41,9 @@ class RefinedRows(Station):
     origins: Mapping[str, str]
     selection: Refinement | None = None
     scoped: bool = False
-    state: Mapping[str, StateTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.source: ByOwnKey()}
-
-    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""

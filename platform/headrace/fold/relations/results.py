@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headrace.fold.changes.collect import CHANGES, RESULTS, appended_changes, changes_of, latest_changes
-from headrace.fold.changes.station import ByOwnKey, Ports, Route, Station, StationResult
-from headrace.fold.contract import Needs, StateTable, Times
+from headrace.fold.changes.station import ByOwnKey, Ports, Route, StatelessStation, StationResult
+from headrace.fold.contract import Times
 
 
 @dataclass
-class Results(Station):
+class Results(StatelessStation):
     """Brings the rows before and after a change together (see `collect`).
 
     part      name of the node's relation
@@ -27,14 +27,9 @@ class Results(Station):
     columns: pa.Schema
     changes: bool
     appended: bool = False
-    state: Mapping[str, StateTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
-
-    def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """The outputs of the node."""

@@ -18,3 +18,13 @@ class Batches(OfNode[description.Batches]):
     def waits(self) -> Waits:
         """For wall-clock time after the record that opened a batch; a drain closes all."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=True)
+
+    @property
+    def by_commit(self) -> bool:
+        """To the day of the commit of its first record."""
+        return True
+
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """From the longest wait before the end of the log on; without one a batch may stay open for ever."""
+        wait_ms = self.node.max_wait_ms
+        return None if read_ms is None or wait_ms is None else read_ms - wait_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.description import TableChanges
 from headrace.operators.contract import ORDER_OF_CHANGES, Appended
+from headrace.operators.registry import operator_for
 
 
 class Changes(Appended[TableChanges]):
@@ -13,3 +14,8 @@ class Changes(Appended[TableChanges]):
     def order(self) -> tuple[str, ...]:
         """By the last record that changes a key, its time, and the key."""
         return ORDER_OF_CHANGES
+
+    @property
+    def can_be_late(self) -> bool:
+        """If it can for the table."""
+        return operator_for(self.node.changed).can_be_late

@@ -38,3 +38,8 @@ class Lookups(Appended[Lookup]):
     def clock(self) -> RowClock:
         """That of the record; as of event time the deadline, if that is later."""
         return RowClock(CLOCK)
+
+    @property
+    def can_be_late(self) -> bool:
+        """If versions are forgotten, which a late record would find."""
+        return self.node.history_ms is not None

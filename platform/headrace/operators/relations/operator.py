@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from headrace.description import Join, Refined, TableAggregate
+from headrace.description.feeds import leaves_of
 from headrace.operators.contract import OfNode
+from headrace.operators.registry import operator_for
 
 
 class Relations(OfNode[Join | Refined | TableAggregate]):
     """Current rows that follow from other tables; both sides of a join drive."""
+
+    @property
+    def can_be_late(self) -> bool:
+        """If it can for one of the tables."""
+        return any(operator_for(leaf).can_be_late for leaf in leaves_of(self.node).values())

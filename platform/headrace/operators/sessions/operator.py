@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.description import WindowedAggregate
-from headrace.description.clocks import WALL
 from headrace.fold.contract import KEY, PARTITION, TOPIC
-from headrace.operators.contract import OfNode, RowClock
+from headrace.operators.contract import OfWindows
 
 
-class Sessions(OfNode[WindowedAggregate]):
+class Sessions(OfWindows):
     """One row per group, partition and session."""
 
     @property
@@ -26,8 +24,3 @@ class Sessions(OfNode[WindowedAggregate]):
     def cause(self) -> tuple[str, ...]:
         """The group and the partition: of a clock they have one session."""
         return (KEY, TOPIC, PARTITION)
-
-    @property
-    def clock(self) -> RowClock | None:
-        """The time at which the window closes; by the wall clock there is none."""
-        return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)

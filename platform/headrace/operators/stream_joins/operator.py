@@ -26,3 +26,8 @@ class StreamJoins(Appended[StreamJoin]):
     def clock(self) -> RowClock:
         """That of the later record; if a record leaves alone, its deadline."""
         return RowClock(CLOCK)
+
+    @property
+    def can_be_late(self) -> bool:
+        """Records that would be its partners may have left."""
+        return True

@@ -8,3 +8,8 @@ from headrace.operators.contract import OfNode
 
 class Tables(OfNode[Table]):
     """One row per key, revised."""
+
+    @property
+    def can_be_late(self) -> bool:
+        """If deletes are forgotten, which an old record would undo."""
+        return self.node.forget_deletes_ms is not None

@@ -7,6 +7,7 @@ from headrace.description.clocks import WALL
 from headrace.fold.contract import KEY, OFFSET, PARTITION
 from headrace.fold.time_limits.names import EMITTED_AT, OPENED
 from headrace.operators.contract import Appended, RowClock
+from headrace.operators.registry import operator_for
 
 
 class TimeLimits(Appended[Suppressed]):
@@ -26,3 +27,17 @@ class TimeLimits(Appended[Suppressed]):
     def clock(self) -> RowClock | None:
         """The stream time at which the wait is over; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock(EMITTED_AT, opened=OPENED)
+
+    @property
+    def can_be_late(self) -> bool:
+        """If it can for the aggregate that is suppressed."""
+        return operator_for(self.node.updated).can_be_late
+
+    @property
+    def by_commit(self) -> bool:
+        """To the day of the time at which it left."""
+        return False
+
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """From the time on up to which all waits are over."""
+        return closed_ms

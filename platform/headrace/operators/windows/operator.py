@@ -1,14 +1,13 @@
-"""Tumbling and hopping windows."""
+"""Tumbling, hopping and sliding windows; sessions have more columns (see `operators.sessions`)."""
 
 from __future__ import annotations
 
-from headrace.description import WindowedAggregate
-from headrace.description.clocks import WALL
+from headrace.description import SessionWindows, TimeWindows
 from headrace.fold.contract import KEY
-from headrace.operators.contract import OfNode, RowClock
+from headrace.operators.contract import OfWindows
 
 
-class Windows(OfNode[WindowedAggregate]):
+class Windows(OfWindows):
     """One row per group and window."""
 
     @property
@@ -21,7 +20,11 @@ class Windows(OfNode[WindowedAggregate]):
         """The group: of a clock it has one window."""
         return (KEY,)
 
-    @property
-    def clock(self) -> RowClock | None:
-        """The time at which the window closes; by the wall clock there is none."""
-        return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
+    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
+        """From the start of the first window on that is not closed."""
+        if closed_ms is None:
+            return None
+        window = self.node.window
+        assert not isinstance(window, SessionWindows)
+        advance_ms = window.advance_ms if isinstance(window, TimeWindows) else 1
+        return ((closed_ms - window.wait_ms - self.node.grace_ms) // advance_ms + 1) * advance_ms
