@@ -17,8 +17,6 @@ from tests.laws import tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
-
     from headrace.description import Batches
     from headrace.testing import TestDriver
 
@@ -75,85 +73,6 @@ class Visits:
             f"{row[0]} {row['records']} by {row['closed_by']} {opened:g}-{closed:g}"
             for row, (opened, closed) in zip(rows, at, strict=True)
         ]
-
-
-def test_a_slow_trickle_does_not_push_the_deadline_back_and_a_record_at_the_deadline_opens_the_next(
-    drive: Drive,
-) -> None:
-    visits = Visits(drive(batches(max_records=100, max_wait="10 seconds")))
-    visits.visit("a")
-    for _ in range(3):
-        visits.driver.advance_wall_clock("3 seconds")
-        visits.visit("a")
-    assert visits.shown() == []
-    visits.driver.advance_wall_clock("1 second")
-    visits.visit("a")
-    assert visits.shown() == ["a 4 by wait 0-10"]
-    visits.wait("10 seconds")
-    assert visits.shown() == ["a 4 by wait 0-10", "a 1 by wait 10-20"]
-    ticks = visits.driver.log("visits").where("kind = 'tick'")
-    assert ticks.count() == 1, "the record at the first deadline said the time; only the second needed a tick"
-    stream_times = visits.driver.log("visits").select("stream_time").distinct().count()
-    assert stream_times == 1, "a tick for a deadline moves no stream time"
-
-
-def test_an_idle_group_leaves_although_nothing_arrives_and_then_the_log_falls_silent(drive: Drive) -> None:
-    visits = Visits(drive(batches(max_wait="10 seconds"), batches("slow_batches", max_wait="1 minute")))
-    visits.visit("a", "b")
-    visits.wait("9999 ms")
-    assert visits.shown() == []
-    visits.wait("1 ms")
-    assert visits.shown() == ["a 1 by wait 0-10", "b 1 by wait 0-10"]
-    assert visits.shown("slow_batches") == []
-    visits.wait("50 seconds")
-    assert visits.shown("slow_batches") == ["a 1 by wait 0-60", "b 1 by wait 0-60"]
-    commits = visits.driver.log("visits").count()
-    visits.wait("1 hour")
-    assert visits.driver.log("visits").count() == commits, "nobody waits: nothing is written"
-
-
-def test_a_record_beyond_max_bytes_opens_the_next_batch_and_a_larger_one_is_alone(drive: Drive) -> None:
-    visits = Visits(drive(batches(max_bytes=100)))
-    visits.visit("a", "a", "a")  # 35 bytes each
-    visits.visit("a", visitor="v" * 200)
-    visits.visit("a", visitor="v" * 66)  # exactly 100
-    assert visits.shown() == [
-        "a 2 by bytes 0-0",
-        "a 1 by bytes 0-0.001",
-        "a 1 by bytes 0.001-0.001",
-        "a 1 by bytes 0.002-0.002",
-    ]
-    assert [row["__bytes"] for row in stored(visits).orderBy("closed_at", "opened_at").collect()] == [
-        70,
-        35,
-        234,
-        100,
-    ]
-
-
-def stored(visits: Visits) -> DataFrame:
-    driver = visits.driver
-    return driver.spark.read.format("delta").load(driver._lake.table("visit_batches"))
-
-
-def test_a_regrouped_key_gathers_records_of_all_partitions_in_the_logs_order(drive: Drive) -> None:
-    visits = Visits(drive(batches(by=("action",), max_records=4)))
-    for customer, partition in (("a", 2), ("b", 0), ("c", 1)):
-        visits.driver.pipe(
-            "visits",
-            key=customer,
-            value={"visitor": customer, "action": "buy"},
-            timestamp_ms=1,
-            partition=partition,
-        )
-    visits.driver.cut()
-    ledger = tables.ledger(tables.rows(visits.driver.ledger("visit_batches")))
-    assert ledger == {(0, "open"): 1, (1, "open"): 1, (2, "open"): 1}
-    visits.driver.pipe("visits", key="d", value={"visitor": "d", "action": "buy"}, timestamp_ms=1)
-    visits.driver.cut()
-    (row,) = visits.driver.read("visit_batches").collect()
-    assert [event["visitor"] for event in row["events"]] == ["b", "c", "a", "d"]
-    assert row["batch_id"] == "visits/0/0/buy"
 
 
 def test_a_drain_closes_what_is_open_and_a_crash_closes_nothing(drive: Drive) -> None:

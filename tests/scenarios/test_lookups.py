@@ -84,27 +84,6 @@ def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it
     assert driver.log("prices").where("kind = 'tick'").count() == ticks, "nobody waits any more"
 
 
-def test_windows_of_what_was_looked_up_close_though_the_table_rarely_changes(drive: Drive) -> None:
-    """The lookup as of the log waits for nothing, and the windows after it go by the stream of orders alone."""
-    windows = (
-        ORDERS.lookup(PRICES.table(), on="item", complete_first=False)
-        .group_by("price")
-        .window(hr.tumbling(MINUTE), grace=0)
-    )
-    driver = drive(windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts"))
-    price(driver, 1, 0)
-    driver.cut()
-    driver.advance_wall_clock("2 minutes")
-    driver.cut()
-    order(driver, "o5", 5)
-    driver.cut()
-    assert driver.read("counts").isEmpty()
-    driver.advance_wall_clock("10 minutes")
-    driver.cut()
-    driver.cut()
-    assert [(row["price"], row["n"]) for row in driver.read("counts").collect()] == [(1, 1)]
-
-
 def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behind_is_late(
     drive: Drive,
 ) -> None:

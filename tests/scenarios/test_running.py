@@ -77,18 +77,3 @@ def test_totals_are_current_streamed_folded_crashed_and_backfilled(drive: Drive)
     assert sum(ledger.values()) == 30
     assert ledger[0, "filtered"] == ledger[0, "dead_letter"] == 6
     assert driver.dead_letters("readings").first()["reason"] == "out of range: value for variance spread"  # type: ignore[index]
-
-
-def test_first_last_and_collect_go_by_the_log_not_by_time_nor_by_micro_batch(drive: Drive) -> None:
-    topic = hr.Topic("letters", key="key STRING", value="letter STRING")
-    node = topic.group_by().aggregate(
-        a=hr.first("letter"), z=hr.last("letter"), three=hr.collect("letter", max_items=3)
-    )
-    driver = drive(node.named("order"))
-    for letter in ("p", None, "q", "r", "s", None):
-        driver.pipe(
-            "letters", key="k", value={"letter": letter}, timestamp_ms=ord(letter or "z") * -SECOND + 10**6
-        )
-        driver.cut()
-    (row,) = driver.read("order").collect()
-    assert (row["a"], row["z"], row["three"]) == ("p", None, ["p", "q", "r"])

@@ -102,58 +102,6 @@ def test_an_order_waits_for_its_payment_and_leaves_alone_once_when_both_topics_h
     )
 
 
-def test_inner_and_left_joins_leave_out_what_has_no_partner(drive: Drive) -> None:
-    inner = ORDERS.join(PAYMENTS, on="order_id", **TIMES).named("inner_paid")
-    left = ORDERS.join(PAYMENTS, on="order_id", how="left", **TIMES).named("left_paid")
-    driver = drive(inner, left)
-    order(driver, "a", 0)
-    order(driver, "b", 0)
-    payment(driver, "p1", "a", 1)
-    payment(driver, "p2", "nobody", 1)
-    payment(driver, "p3", None, 1)
-    driver.cut()
-    order(driver, "flush", 60)
-    payment(driver, "flush", "other", 60)
-    driver.cut()
-    assert shown(driver, "inner_paid") == ["a order p1"]
-    assert shown(driver, "left_paid") == ["a order p1", "b order -"]
-    assert fates(driver.ledger("inner_paid")) == {"used": 4, "open": 2, "filtered": 1}
-
-
-def test_partners_to_one_side_in_time_of_the_same_topic_and_the_latest_earlier_one(drive: Drive) -> None:
-    again = PAYMENTS.select("payment_id AS other_id", "order_id")
-    nodes = (
-        ORDERS.join(
-            PAYMENTS, on="order_id", before=0, after="10 minutes", grace="2 minutes", how="left"
-        ).named("soon"),
-        PAYMENTS.select("payment_id", "order_id")
-        .join(again, on="order_id", within="5 minutes", grace=0)
-        .named("again"),
-        PAYMENTS.join_prior(ORDERS, on="order_id", grace="2 minutes").named("prior"),
-    )
-    driver = drive(*nodes)
-    order(driver, "a", 5)
-    order(driver, "b", 1)
-    payment(driver, "p1", "a", 3)
-    payment(driver, "p2", "a", 9)
-    driver.cut()
-    payment(driver, "p3", "a", 12)
-    driver.cut()
-    order(driver, "flush", 60)
-    payment(driver, "flush", "other", 60)
-    driver.cut()
-    assert shown(driver, "soon") == ["a order p2", "a order p3", "b order -"]
-    pairs = [tuple(row) for row in driver.read("again").collect()]
-    assert sorted(pairs) == sorted(map(tuple, driver.backfill("again").collect()))
-    assert sorted((row[1], row[2]) for row in pairs) == [
-        ("flush", "flush"), ("p1", "p1"), ("p2", "p2"), ("p2", "p3"), ("p3", "p2"), ("p3", "p3"),
-    ]  # fmt: skip
-    assert fates(driver.ledger("again")) == {"used": 3, "open": 1}
-    assert shown(driver, "prior") == ["a - p1", "a order p2", "a order p3"]
-    for node in nodes:
-        assert verify_keys(driver.spark, driver._lake, node, 10).equal, node.name
-
-
 def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: Drive, tmp_path: Path) -> None:
     matched = ORDERS.join(PAYMENTS, on="order_id", how="left", **TIMES).named("matched")
     unpaid = matched.where("payment_id IS NULL").select("order_id", "amount").named("unpaid")

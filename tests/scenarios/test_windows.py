@@ -44,104 +44,6 @@ def test_a_record_within_grace_still_enters_and_one_after_the_close_is_late(driv
     assert fates(driver.ledger("counts")) == {"used": 3, "open": 2, "late": 1}
 
 
-def test_a_closed_window_stays_closed_over_a_restart(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(
-        driver,
-        """
-        s1@10  s1@14              # closes 10-12
-        s1@10  !before outputs    # a restart forgets nothing: late
-        s1@11  s1@18  !after outputs
-        """,
-    )
-    assert shown(driver.read("counts")) == ["s1 10-12 1", "s1 14-16 1"]
-    assert driver.late("counts").count() == 2
-
-
-def test_a_new_partition_does_not_reopen_what_has_closed(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(
-        driver,
-        """
-        s1@10  s1@14              # closes 10-12
-        p1:s1@11  p1:s2@13        # partition 1 begins at stream time 14: 11 is late, 13 is not
-        """,
-    )
-    assert shown(driver.read("counts")) == ["s1 10-12 1"]
-    assert fates(driver.ledger("counts")) == {"used": 1, "open": 2, "late": 1}
-    assert shown(driver.updates("counts").where("__batch = 2")) == ["s2 12-14 1"]
-
-
-def test_in_the_first_commit_partitions_begin_at_nothing(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(driver, "s1@20  p1:s1@10  p1:s1@11  p1:s1@16")
-    assert shown(driver.read("counts")) == ["s1 10-12 2"]
-    assert fates(driver.ledger("counts")) == {"used": 2, "open": 2}
-
-
-def test_windows_close_by_the_lowest_stream_time_of_the_partitions(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(driver, "s1@10  p1:s1@10.5")
-    play(driver, "s1@30")
-    assert shown(driver.read("counts")) == []
-    play(driver, "p1:s1@13.9")
-    assert shown(driver.read("counts")) == []
-    play(driver, "p1:s1@14")
-    assert shown(driver.read("counts")) == ["s1 10-12 2"]
-
-
-def test_an_idle_partition_is_advanced_to_the_lowest_busy_one_by_a_tick(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(
-        driver,
-        """
-        s1@10  p1:s1@10.5
-        +2m  s1@20                # partition 1 is idle: a tick takes it to 20
-        """,
-    )
-    assert shown(driver.read("counts")) == ["s1 10-12 2"]
-    ticks = (
-        driver.log("readings")
-        .where("kind = 'tick'")
-        .select("partition", "offset", F.unix_millis("stream_time"))
-    )
-    assert [tuple(row) for row in ticks.collect()] == [(1, None, 20 * 60_000)]
-
-
-def test_when_all_are_idle_a_tick_adds_the_wall_time_since_the_last_row(drive: Drive) -> None:
-    driver = drive(counts(topic()))
-    play(
-        driver,
-        """
-        s1@10
-        +59s
-        """,
-    )
-    assert shown(driver.read("counts")) == []
-    play(driver, "+1s")  # a minute after the record: stream time 11
-    play(driver, "+2m 59s")  # 13:59
-    assert shown(driver.read("counts")) == []
-    play(driver, "+1s")
-    assert shown(driver.read("counts")) == ["s1 10-12 1"]
-    rows = driver.log("readings").where("kind = 'tick'").count()
-    play(driver, "+1h")
-    assert driver.log("readings").where("kind = 'tick'").count() == rows, "nobody waits any more"
-
-
-def test_in_strict_event_time_the_last_windows_stay_open(drive: Drive) -> None:
-    driver = drive(counts(topic(idle_timeout=None)))
-    play(
-        driver,
-        """
-        s1@10
-        +1d
-        """,
-    )
-    assert shown(driver.read("counts")) == []
-    assert shown(driver.updates("counts")) == ["s1 10-12 1"]
-    assert fates(driver.ledger("counts")) == {"open": 1}
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_after_any_step_changes_nothing(drive: Drive, step: str) -> None:
     hops = counts(topic(), hr.hopping("4 minutes", "90 seconds"), grace="0 ms")
@@ -162,25 +64,6 @@ def test_a_crash_after_any_step_changes_nothing(drive: Drive, step: str) -> None
     ]  # fmt: skip
 
 
-def test_hopping_windows_share_a_record_and_never_start_before_1970(drive: Drive) -> None:
-    driver = drive(counts(topic(), hr.hopping("3 minutes", "2 minutes"), grace="0 ms"))
-    play(driver, "s1@0  s1@2.5  s1@4  s1@9")
-    assert shown(driver.read("counts")) == ["s1 0-3 2", "s1 2-5 2", "s1 4-7 1"]
-
-
-def test_a_hopping_record_can_be_late_for_one_window_and_enter_another(drive: Drive) -> None:
-    driver = drive(counts(topic(), hr.hopping("4 minutes", "2 minutes"), grace="0 ms"))
-    play(driver, "s1@14  s1@13  s1@18")
-    late = (
-        driver.late("counts")
-        .select((F.unix_millis("window_start") / 60_000).cast("int"), "late_by_ms")
-        .collect()
-    )
-    assert [tuple(row) for row in late] == [(10, 0)]
-    assert shown(driver.read("counts")) == ["s1 12-16 2", "s1 14-18 1"]
-    assert fates(driver.ledger("counts")) == {"used": 2, "open": 1}
-
-
 def totals(stream: hr.Topic | Stream) -> WindowedAggregate:
     return (
         stream.group_by("sensor")
@@ -191,39 +74,6 @@ def totals(stream: hr.Topic | Stream) -> WindowedAggregate:
         .suppress(hr.until_window_closes())
         .named("totals")
     )
-
-
-def test_sums_of_floats_are_exact_however_they_are_cut(drive: Drive) -> None:
-    driver = drive(totals(topic()))
-    play(
-        driver,
-        """
-        tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  big@1=1e15  small@1=0.0000005
-        tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  tenths@1=0.1  big@1=0.1   small@1=0.0000004
-        big@1=-1e15  zero@1=-0.0  zero@1=0.0
-        end@9
-        """,
-    )
-    assert shown(driver.read("totals")) == [
-        "big 0-2 0.1 0.03333333333333333 -1000000000000000.0 1000000000000000.0",
-        "small 0-2 1e-06 5e-07 4e-07 5e-07",
-        "tenths 0-2 1.0 0.1 0.1 0.1",
-        "zero 0-2 0.0 0.0 0.0 0.0",
-    ]
-
-
-def test_nulls_are_counted_and_otherwise_ignored(drive: Drive) -> None:
-    stream = topic()
-    node = (
-        stream.group_by("sensor")
-        .window(hr.tumbling("2 minutes"), grace="0 ms")
-        .aggregate(n=hr.count(), values=hr.count("value"), total=hr.sum("value"), mean=hr.avg("value"))
-        .suppress(hr.until_window_closes())
-        .named("totals")
-    )
-    driver = drive(node)
-    play(driver, "some@1=null  some@1=3  none@1=null  end@9")
-    assert shown(driver.read("totals")) == ["none 0-2 1 0 None None", "some 0-2 2 1 3.0 3.0"]
 
 
 def test_without_suppression_the_open_windows_are_read_too(drive: Drive) -> None:
@@ -238,20 +88,6 @@ def test_without_suppression_the_open_windows_are_read_too(drive: Drive) -> None
         == ["s1 0-2 1", "s1 2-4 2", "s2 2-4 1"]
         == shown(driver.backfill("counts"))
     )
-
-
-def test_merged_topics_are_one_stream_that_waits_for_both(drive: Drive) -> None:
-    driver = drive(counts(topic("left").merge(topic("right"))))
-    play(driver, "left/s1@10  left/s1@20", "left")
-    assert shown(driver.read("counts")) == [], "the other topic has no stream time yet"
-    play(driver, "right/s1@11  right/s2@13", "left")
-    assert shown(driver.read("counts")) == []
-    play(driver, "right/s1@14", "left")
-    assert shown(driver.read("counts")) == ["s1 10-12 2"] == shown(driver.backfill("counts"))
-    ledger = driver.ledger("counts").where("records > 0").select("topic", "fate", "records").collect()
-    assert sorted(map(tuple, ledger)) == [
-        ("left", "open", 1), ("left", "used", 1), ("right", "open", 2), ("right", "used", 1),
-    ]  # fmt: skip
 
 
 def test_a_branch_takes_what_no_branch_before_it_took(drive: Drive) -> None:

@@ -1,4 +1,4 @@
-"""What Kafka Streams 4.1 emits for recorded inputs the kernel emits: final sessions, and rows that a time limit lets go.
+"""What Kafka Streams 4.1 emits for recorded inputs the kernel emits: windows, sessions, and rows that a time limit lets go.
 
 Of sessions one rule differs: Kafka Streams still takes a record for a session that it emits at that very stream time, and
 emits the session a second time with that record alone. Here the record is late. In case04 two records lie on that
@@ -22,6 +22,7 @@ from headrace.fold.contract import Step
 from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
 from headrace.fold.time_limits import TimeLimit
+from headrace.fold.windows import Windows
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.plans import Plan
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.fast
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SESSIONS, LIMITS = FIXTURES / "session_windows_final", FIXTURES / "suppress_time_limit"
+TUMBLING, HOPPING = FIXTURES / "suppress", FIXTURES / "hopping"
 TOPIC = hr.Topic("t", key="key STRING", value="value BIGINT")
 TOTALS: dict[str, Any] = {"count": hr.count(), "sum": hr.sum("value")}
 Line = dict[str, Any]
@@ -72,6 +74,38 @@ def arrival(line: Line) -> Arrival:
 
 def folded(steps: tuple[Step, ...], log: World, seed: int) -> Outcome:
     return run(steps, log, Plan(sizes=(3, 7, 1, 12), buckets=(2, 1, 5), seed=seed))
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [(folder, name) for folder in (TUMBLING, HOPPING) for name in cases(folder)]
+)
+def test_windows_are_those_of_kafka_streams(folder: Path, name: str) -> None:
+    settings, log = cases(folder)[name], world(folder, name)
+    size_ms = settings["size_ms"]
+    window = hr.hopping(f"{size_ms} ms", f"{settings.get('advance_ms', size_ms)} ms")
+    windowed = TOPIC.group_by().window(window, grace=f"{settings['grace_ms']} ms").aggregate(**TOTALS)
+    operator = Windows.of(windowed.suppress(hr.until_window_closes()).named("n"), log.schema)
+    found = folded(operator.steps, log, 7)
+    theirs = lines(folder, f"{name}.out.jsonl")
+    closed = last_of_each([row for row in theirs if row.get("kind", "closed") == "closed"])
+    assert last_of_each(found.rows()) == closed
+    if folder == HOPPING:
+        still = operator.open_windows(found.state[0]["panes"], found.clock).to_pylist()
+        changes = last_of_each([row for row in theirs if row["kind"] == "change"], "count", "sum")
+        assert last_of_each([*found.rows(), *still], "count", "sum") == changes
+    rows, _ = log.increment({}, {"t": 2**62})
+    assert operator.late(with_keys(rows, ["key"])).num_rows == settings["dropped"]
+
+
+def last_of_each(rows: list[Line], *names: str) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """The last row of each key and window: the columns named; if none is, its aggregates and its timestamp."""
+    found = {}
+    for row in rows:
+        ours = "__timestamp" in row or not isinstance(row["window_start"], int)
+        start_ms = bounds(row)[0] if ours else row["window_start"]
+        values = {"timestamp": row.get("__timestamp")} | row
+        found[row["key"], start_ms] = tuple(values[name] for name in names or ("count", "sum", "timestamp"))
+    return found
 
 
 @pytest.mark.parametrize("name", cases(SESSIONS))
