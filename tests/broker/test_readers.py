@@ -77,3 +77,29 @@ def test_whoever_reads_a_topic_the_log_and_the_results_are_the_same(
     assert work["spark"] == work["ranges"] == (0, number)
     assert sum(work["both"]) == number
     assert min(work["both"]) > 0
+
+
+def test_large_records_go_to_spark_though_they_are_few(
+    spark: SparkSession,
+    tmp_path: Path,
+    kafka: Broker,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, 200,000 records of any size were read in the run's own process."""
+    topic = new_topic(2)
+    monkeypatch.setattr(topic_reader, "BYTES_MAX", 1 << 18)
+    monkeypatch.setattr(topic_reader, "SMALL_BYTES", 1 << 20)
+    large = b'{"sensor_id": "' + b"x" * 10_000 + b'", "value": 2}'
+    produce(kafka, topic, [Record(each % 2, b"s0", large, NOON_MS) for each in range(4_000)])
+    with running(spark, Lake(f"file:{tmp_path}/lake"), kafka, topic) as run:
+        run.catch_up()
+        (log,) = run.runtime._logs
+        assert log.reader.by_spark.records >= 1_000
+        assert log.reader.by_client.records + log.reader.by_spark.records == 4_000
+        produce(kafka, topic, [Record(0, b"s0", large, NOON_MS)])
+        run.catch_up()
+        assert (
+            log.reader.by_spark.records < log.reader.by_client.records + log.reader.by_spark.records == 4_001
+        )
+    assert run.log().where("offset IS NOT NULL").count() == 4_001

@@ -41,6 +41,9 @@ MEANINGS: Mapping[str, str] = {
     "spark_records": "The records of these.",
 }
 BYTES_MAX = 64 << 20  # of what the client reads for one commit
+SMALL_BYTES = (
+    128 << 20
+)  # by the mean size of the records that the client read last, a log further behind is for Spark
 BEHIND_SECONDS = 0.5  # to wait for more of what Kafka is known to hold; nearly always it comes at once
 READ_SECONDS = 2.0  # the longest that the client reads for one commit
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
@@ -73,6 +76,7 @@ class TopicReader:
         self._session: SparkSession | None = None
         self._consumer: TopicConsumer | None = None
         self._far = self._refused = False
+        self._mean_bytes = 1
         self._next: pa.RecordBatch | None = None
         self._new: frozenset[int] = frozenset()
         self._ends: Mapping[int, int] = {}
@@ -82,7 +86,7 @@ class TopicReader:
         """Read on from here. In: ends  as Kafka has them now."""
         self.close()
         self.position, self._new, self._trouble = dict(position), frozenset(), None
-        self._far = _left(position, ends) > self._small
+        self._far = _left(position, ends) > self._few
 
     def close(self) -> None:
         """Give the client back."""
@@ -95,6 +99,11 @@ class TopicReader:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    @property
+    def _few(self) -> int:
+        """How many records the client reads, at most; of large ones fewer."""
+        return min(self._small, max(1, SMALL_BYTES // self._mean_bytes))
 
     def numbers(self) -> dict[str, int]:
         """The work of both readers, by the names of `MEANINGS`."""
@@ -117,7 +126,7 @@ class TopicReader:
                 self._consumer.add(new)
         if self._far or not self._small:  # it is far behind, or was and is not near yet
             self._ends = self._kafka.ends(self.position)
-            self._far = _left(self.position, self._ends) > self._small // 2
+            self._far = _left(self.position, self._ends) > self._few // 2
         if self._far or not self._small:
             return self._far
         if self._next is None:
@@ -199,13 +208,13 @@ class TopicReader:
         assert self._consumer is not None
         consumer, ends = self._consumer, self._consumer.reached()
         taken = [] if first is None else [first]
-        rows_max, self.more = min(self._small, self._most), False
+        rows_max, self.more = min(self._few, self._most), False
         rows, size = (first.num_rows, first.nbytes) if first is not None else (0, 0)
         began = fell_at = time.monotonic()
         while (left := _left(consumer.position, ends, consumer.ended)) > 0 and not stops():
-            if left > self._small:  # of an open transaction nothing can be read yet
+            if left > self._few:  # of an open transaction nothing can be read yet
                 ends = self._kafka.ends(consumer.position)
-                self._far = _left(consumer.position, ends) > self._small
+                self._far = _left(consumer.position, ends) > self._few
             now = time.monotonic()
             self.more = self._far or rows >= rows_max or size >= BYTES_MAX or now - began > READ_SECONDS
             if (
@@ -223,6 +232,8 @@ class TopicReader:
                 taken.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
             fell_at = time.monotonic() if _left(consumer.position, ends, consumer.ended) < left else fell_at
+        if rows:
+            self._mean_bytes = max(1, size // rows)
         records = by_partition(taken) if taken else []
         confirm()
         appended = self._append(sequencer, records, dict(consumer.position), self.by_client)
