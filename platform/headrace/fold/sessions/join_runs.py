@@ -7,7 +7,7 @@ The fold begins anew where nothing of the group is open any more: there a *stret
 touches the latest session alone; these are numbered for all groups at once. In the others an item reaches back to an
 earlier session, or lies before all that it could join. These few are folded one by one. So are groups in which stream time
 falls, as it may along the rows of a node (L32): each of them is one stretch, and a session that is closed to one item may be
-open to the next.
+open to the next. After such rows two sessions within `gap` may be open; only an item joins them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def join_runs(items: Items, *, gap_ms: int, wait_ms: int) -> np.ndarray:
         return np.empty(0, np.int64)
     first = begins(items.group)
     reached = before(first, running_max(first, items.end_ms), NO_TIME)
-    falls = in_falling_groups(first, items.before_ms)
+    falls = in_falling_groups(
+        first, items.before_ms, items.known & (items.start_ms <= reached + gap_ms) & ~first
+    )
     closed = reached + wait_ms <= lowest_from_here(first, items.before_ms, falls)
     stretch = numbered(first | closed)
     boundary = first | closed | (items.start_ms > reached + gap_ms)
@@ -59,9 +61,12 @@ def lowest_from_here(first: np.ndarray, before_ms: np.ndarray, falls: np.ndarray
     return lowest
 
 
-def in_falling_groups(first: np.ndarray, before_ms: np.ndarray) -> np.ndarray:
-    """The items of groups along which stream time falls. In: first  marks where a group begins."""
-    falls = before_ms < before(first, before_ms, NO_TIME)
+def in_falling_groups(first: np.ndarray, before_ms: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """The items of groups along which stream time falls, or fell before.
+
+    In: first  marks where a group begins; near  sessions that were open before and lie within the gap of an earlier one
+    """
+    falls = near | (before_ms < before(first, before_ms, NO_TIME))
     group = numbered(first)
     return np.isin(group, group[falls])
 
@@ -93,7 +98,7 @@ def _fold_odd_stretches(
     """Fold the items of some stretches one by one, in plain Python, and put their sessions into `found`."""
     firsts, lasts = np.searchsorted(stretch, odd), np.searchsorted(stretch, odd, side="right")
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        columns = (items.start_ms, items.end_ms, items.before_ms, items.old)
+        columns = (items.start_ms, items.end_ms, items.before_ms, items.old, items.known)
         rows = zip(*(column[first:last].tolist() for column in columns), strict=True)
         sizes[first:last] = NO_SESSION
         for session in _fold(rows, first, gap_ms, wait_ms):
@@ -101,11 +106,14 @@ def _fold_odd_stretches(
 
 
 def _fold(
-    rows: Iterable[tuple[int, int, int, bool]], first: int, gap_ms: int, wait_ms: int
+    rows: Iterable[tuple[int, int, int, bool, bool]], first: int, gap_ms: int, wait_ms: int
 ) -> Iterator[_Open]:
     """The sessions of one stretch. In: its items in order; the place of the first."""
     known: list[_Open] = []
-    for place, (start_ms, end_ms, before_ms, old) in enumerate(rows, first):
+    for place, (start_ms, end_ms, before_ms, old, is_session) in enumerate(rows, first):
+        if is_session:
+            known.append(_Open(place, start_ms, end_ms, [place]))
+            continue
         near: list[_Open] = []
         rest: list[_Open] = []
         for session in known:

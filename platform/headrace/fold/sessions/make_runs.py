@@ -24,6 +24,7 @@ class Items:
     end_ms     last event
     before_ms  stream time of the partition before the item: a session that it has closed takes no part
     old        the item alone would be closed by its own stream time
+    known      the item is a session that was open before
     """
 
     group: np.ndarray
@@ -31,6 +32,7 @@ class Items:
     end_ms: np.ndarray
     before_ms: np.ndarray
     old: np.ndarray
+    known: np.ndarray
 
     def __len__(self) -> int:
         return len(self.group)
@@ -64,4 +66,5 @@ def make_runs(
     run = np.cumsum(~follows) - 1
     at = np.flatnonzero(~follows)
     ends = np.append(at[1:], len(group)) - 1 if len(at) else at
-    return Items(group[at], event_ms[at], event_ms[ends], before_ms[at], old[at]), run
+    known = np.zeros(len(at), bool)
+    return Items(group[at], event_ms[at], event_ms[ends], before_ms[at], old[at], known), run

@@ -87,8 +87,9 @@ def _with_known(runs: Items, known: pa.Table, of_known: np.ndarray) -> tuple[Ite
     if not known.num_rows:
         return runs, np.arange(len(runs))
     start_ms, end_ms = known[START].to_numpy(), known[END].to_numpy()
-    nothing_closed = np.full(known.num_rows, NO_TIME)
-    sessions = Items(of_known, start_ms, end_ms, nothing_closed, np.zeros(known.num_rows, bool))
+    number = known.num_rows
+    nothing_closed, none, every = np.full(number, NO_TIME), np.zeros(number, bool), np.ones(number, bool)
+    sessions = Items(of_known, start_ms, end_ms, nothing_closed, none, every)
     together = Items(
         *(
             np.concatenate([getattr(each, name) for each in (sessions, runs)])
