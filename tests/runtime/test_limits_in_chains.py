@@ -15,7 +15,6 @@ from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
 from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.contract import CLOCK
-from headrace.fold.time_limits.names import EMITTED_AT, OPENED
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
@@ -24,7 +23,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
-from headrace.nodes.reader_commits import read_commits
+from headrace.nodes.reader_commits import along, read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
@@ -42,6 +41,7 @@ pytestmark = pytest.mark.fast
 NO_SPARK = cast("Any", None)
 VISITS = hr.Topic("visits", key="id STRING", value="pages INT")
 CALM = VISITS.table().suppress(hr.until_time_limit("5 seconds")).named("calm")
+PASSED = CALM.select("id", "pages").named("passed")
 PAGES = hr.Topic("pages", key="pages INT", value="title STRING")
 TITLED = VISITS.lookup(PAGES.table(), on="pages", complete_first=True).named("titled")
 RESULTS = pa.schema(
@@ -52,14 +52,12 @@ RESULTS = pa.schema(
         (SEQUENCE, pa.int64()),
         (TIMESTAMP, pa.int64()),
         (CLOCK, pa.int64()),
-        (EMITTED_AT, pa.timestamp("us", "UTC")),
-        (OPENED, pa.int64()),
     ]
 )
 # Of each log commit its time, the stream time after it, and the limit that is set there, in seconds.
 COMMITS = ((10, 100, None), (20, 100, 60), (30, 130, None), (40, 170, 3), (50, 200, None))
 EXPECTED = [(10, 95), (20, 95), (30, 95), (40, 110), (50, 140)]
-
+SET_AT = 20  # from here on stream time may be a minute behind
 
 TYPES = {"STRING": T.StringType(), "INT": T.IntegerType(), "BOOLEAN": T.BooleanType()}
 
@@ -80,7 +78,8 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
     lake, schema = Lake(f"file:{tmp_path}"), arrow_schema(log_schema(VISITS))
     uri = lake.log("visits")
     log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
-    lakes.create(lake.table("calm"), RESULTS, kinds.RESULTS)
+    for node in (CALM, PASSED):
+        lakes.create(lake.table(node.required_name), RESULTS, kinds.RESULTS)
     state = LogState()
     for at_ms, seconds, limit in COMMITS:
         partitions = {0: PartitionState(0, stream_ms=seconds * 1_000)}
@@ -91,8 +90,13 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
         log.append([write_decisions(uri, schema, "visits", CONTROL, at_ms, rows)], {"writer": "log/visits"})
     for upto_ms in cuts:  # each by a process of its own
         NodeLog(lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
-    told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
-    assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in told.commits] == EXPECTED
+        NodeLog(lake, PASSED).follow(Progress(batch=1, upto_ms={output_name(CALM): upto_ms}))
+    for node in (PASSED, CALM):
+        told = read_commits(NodeOutput.of(node), lake.log(output_name(node)), 0, 50)
+        assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in told.commits] == EXPECTED
+        # Before, ticks told it: 35 s at commit 30, and a row of the limit came late in the log of `passed`.
+        behind = [(each.at_ms, each.behind_ms) for each in along(told.seen(clocks=True).commits)]
+        assert behind == [(at_ms, 60_000 if at_ms >= SET_AT else 0) for at_ms, *_ in COMMITS]
     clocked = told.seen(clocks=True).commits
     assert [(each.at_ms, (each.stream_ms or 0) // 1_000) for each in clocked] == [
         (at_ms, seconds) for at_ms, seconds, _ in COMMITS

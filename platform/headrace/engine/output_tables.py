@@ -81,7 +81,7 @@ def _of_time_limit(operator: NodeOperator) -> pa.Schema:
         entry=none,
         opened_ms=none,
         opened_offset=none,
-        ends=Ends(no, no, none, none, none, none),
+        ends=Ends(no, no, *[none] * 5),
         due_ms=none,
     )
     return settle_waits(waits, kernel.shape).outputs[RESULTS].schema

@@ -5,7 +5,7 @@ Law: no writer of this version writes into a lake of another one, or into a stor
 | format | since | what a writer of this version does |
 | --- | --- | --- |
 | none | a new lake | marks it |
-| 6 | 0.1.0 | writes |
+| 7 | 0.1.0 | writes |
 | another | another version | refuses, before any write |
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 
-FORMAT = 6
+FORMAT = 7
 NAME = "format.json"
 
 

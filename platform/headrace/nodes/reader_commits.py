@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +20,11 @@ from headrace.engine.log_slices import LogSlice, Origin, first_ms_between
 from headrace.fold.columns import int64
 from headrace.fold.reader_time import lowest_after
 from headrace.log.commit_row import PREFIX, CommitRow
-from headrace.sequence.log_columns import BUSY, COMPLETE, IDLE, RECORD, SET_LIMITS, TICK
+from headrace.sequence.log_columns import BEHIND, BUSY, COMPLETE, IDLE, RECORD, SET_LIMITS, TICK
 
 if TYPE_CHECKING:
-    from headrace.description import Topic
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
     from headrace.sequence.log_state import LogState
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -38,7 +38,7 @@ class LogCommit:
     event_ms   the highest event time of the topic's records through it
     record_ms  the commit time of the last record through it
     idle       whether the topic is idle after it
-    behind_ms  how far stream time is behind the clock, of a node's log
+    behind_ms  how far stream time is behind the clock, of a node's log in which that has grown; 0: it has not
     """
 
     at_ms: int
@@ -113,7 +113,7 @@ class ReaderTime:
         return max((ms for ms in known if ms is not None), default=None)
 
     def behind_ms(self, driving: Collection[str]) -> int:
-        """How far stream time is behind the clock, at most, in the logs of the driving topics."""
+        """How far stream time is behind the clock in the logs of the driving topics in which that has grown; 0: in none."""
         return max((self.topics[name].behind_ms for name in driving if name in self.topics), default=0)
 
     def last_record_ms(self, driving: Collection[str]) -> int | None:
@@ -145,14 +145,24 @@ def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogComm
     return LogCommits(commits, _limits(entries), next(complete, None))
 
 
+def commits_of_topics(lake: Lake, node: Node, after_ms: int, upto_ms: int) -> dict[str, LogCommits]:
+    """The same of each topic of a node."""
+    return {of.name: read_commits(of, lake.log(of.name), after_ms, upto_ms) for of in node.topics}
+
+
+def limits_of(read: Mapping[str, LogCommits]) -> list[tuple[int, str]]:
+    """The control rows of some logs that set limits, each once: commit time and JSON."""
+    return sorted({entry for log in read.values() for entry in log.limits})
+
+
 def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
     """The time of the first commit of a log after a commit time. In: through_ms  that of a later commit."""
     return first_ms_between(uri, after_ms, through_ms)
 
 
-def together(commits: Sequence[LogCommit]) -> LogCommit | None:
-    """All that some commits of a log say, in their order; None: there are none."""
-    return reduce(_joined, commits) if commits else None
+def along(commits: Sequence[LogCommit]) -> list[LogCommit]:
+    """For each commit of a log all that the commits through it say."""
+    return [*accumulate(commits, _joined)]
 
 
 def commit_of(after: LogState) -> LogCommit:
@@ -193,13 +203,13 @@ def _by(rows: pa.Table, entries: Sequence[tuple[int, str]], moved: str, *times: 
         commits[at_ms] = replace(
             commits[at_ms], event_ms=max(known, default=None), record_ms=at_ms, idle=False
         )
-    both_ms = zip(_moments_ms(ticks, moved), _moments_ms(ticks, "stream_time"), strict=True)
-    for at_ms, (ms, stream_ms) in zip(_ms(ticks, "ingested_at"), both_ms, strict=True):
-        behind_ms = 0 if ms is None or stream_ms is None else ms - stream_ms
-        commits[at_ms] = replace(commits[at_ms], stream_ms=ms, behind_ms=behind_ms)
+    for at_ms, ms in zip(_ms(ticks, "ingested_at"), _moments_ms(ticks, moved), strict=True):
+        commits[at_ms] = replace(commits[at_ms], stream_ms=ms)
     for at_ms, entry in entries:
         if (action := _action(entry)) in (IDLE, BUSY):
             commits[at_ms] = replace(commits[at_ms], idle=action == IDLE)
+        elif action == BEHIND:
+            commits[at_ms] = replace(commits[at_ms], behind_ms=json.loads(entry)["ms"])
     return [commits[at_ms] for at_ms in sorted(commits)]
 
 

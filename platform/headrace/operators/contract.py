@@ -47,13 +47,10 @@ class RowClock:
 
     column    milliseconds since 1970, or a timestamp
     later_ms  the clock is so much later: a deadline after a time of the row
-    opened    the column with the stream time at which the row began to wait; None: as long before its clock as the node
-              waits at most
     """
 
     column: str
     later_ms: int = 0
-    opened: str | None = None
 
 
 class Operator(Protocol):

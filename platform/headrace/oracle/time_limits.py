@@ -1,8 +1,9 @@
 """Suppression by a time limit, update by update; each partition by itself.
 
 Law: a record is put first; then what is due leaves, then what does not fit, the oldest first. An entry (a key; with windows
-a key and a window) waits from its first update until the highest timestamp of updates and ticks, less the limit, has reached
-that update's. Limits that are set are in force from their row on.
+a key and a window) waits from its first update until the partition's time, less the limit, has reached that update's
+timestamp. The partition's time is the highest stream time of its rows, or timestamp of its updates. Limits that are set are
+in force from their row on.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ class Buffer:
     """The entries that wait in one partition.
 
     limits     in force: `limit_ms` and the bounds
-    time_ms    the highest timestamp of updates and ticks; expiry_ms: the highest that it less the limit has been
+    time_ms    the partition's time; was_ms: that before the row at hand
+    expiry_ms  the highest that the time less the limit has been
     worth      of each entry what it is worth: the totals of its records, or its last record
     """
 
     limits: dict[str, int | None]
     time_ms: int | None = None
+    was_ms: int | None = None
     expiry_ms: int | None = None
     queue: list[tuple[int, Entry]] = field(default_factory=list)
     waits: dict[Entry, Wait] = field(default_factory=dict)
@@ -61,7 +64,7 @@ class Buffer:
     size_bytes: int = 0
 
     def move(self, ms: int | None) -> None:
-        """An update or a tick has this timestamp; None: the row only sets limits."""
+        """A row has this stream time, or an update this timestamp; None: it has none."""
         if ms is not None:
             self.time_ms = ms if self.time_ms is None else max(self.time_ms, ms)
         if self.time_ms is not None:
@@ -84,6 +87,16 @@ class Buffer:
             yield (*self._leave(), False)
         while early and self._is_full():
             yield (*self._leave(), True)
+
+    def clock_ms(self, wait: Wait, row: Row, *, early: bool) -> int | None:
+        """The clock of a row that leaves (L32): the end of its wait, as far as the log has not been beyond it before."""
+        assert self.time_ms is not None
+        if early:
+            return self.time_ms
+        if wait.opened_offset == row.offset:
+            return row.stream_ms
+        over_ms = wait.opened_ms + (self.limits["limit_ms"] or 0)
+        return over_ms if self.was_ms is None else max(over_ms, self.was_ms)
 
     def _is_full(self) -> bool:
         records, size = self.limits["max_records"], self.limits["max_bytes"]
@@ -139,7 +152,13 @@ def _partition(
             shown = shown_entry(node, entry, buffer.worth[entry])
             place = {"__sequence": row.at_ms, "__partition": partition, "__offset": row.offset, "__sub": sub}
             opened = {"__opened_ms": wait.opened_ms, "__opened_offset": wait.opened_offset}
-            own = {"__topic": topic, "__early": by_bound, "__timestamp": wait.event_ms}
+            clock_ms = buffer.clock_ms(wait, row, early=by_bound)
+            own = {
+                "__topic": topic,
+                "__early": by_bound,
+                "__timestamp": wait.event_ms,
+                "__clock_ms": clock_ms,
+            }
             if wanted(entry[0]):
                 found.rows.append({**shown, **place, **opened, **own})
 
@@ -147,18 +166,16 @@ def _partition(
         while following is not None and following[0] <= row.at_ms:
             _set(node, buffer, following[1])  # limits are in force in partitions to come, too
             following = next(waiting, None)
-        if row.fate == TICK:
-            buffer.move(row.stream_ms)
-            leave(row, 0)
-        elif row.fate == SET_LIMITS:
-            buffer.move(None)
-            leave(row, 0)
+        buffer.was_ms = buffer.time_ms
         fate, updates = updates_of(node, row)
         found.met(row, fate)
+        if not updates and (row.offset is not None or row.fate in (TICK, SET_LIMITS)):
+            buffer.move(row.stream_ms)
+            leave(row, 0)
         for key, start in updates:
             entry = (key, start)
             event_ms = updated(node, buffer.worth, entry, row, keep=early or wanted(key))
-            buffer.move(event_ms)
+            buffer.move(event_ms if row.stream_ms is None else max(event_ms, row.stream_ms))
             if early or wanted(key):
                 buffer.put(entry, row, event_ms)
             leave(row, start)

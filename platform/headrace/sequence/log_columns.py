@@ -19,6 +19,9 @@ SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
 COMPLETE = "complete"  # of one that says: the log has read the topic to where it ended when the log began
 IDLE = "idle"  # of one that says: all partitions of the topic are read to their ends, and silent; a record ends that
 BUSY = "busy"  # of a node's log: more may come, although no record has come yet
+BEHIND = (
+    "behind"  # of a node's log: how far stream time is behind the clock from its commit on, if that has grown
+)
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

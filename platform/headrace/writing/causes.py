@@ -39,14 +39,6 @@ def clocks_of(rows: pa.Table, of: RowClock | None, before: np.ndarray) -> np.nda
     return np.where(column.is_valid().to_numpy(), in_ms + of.later_ms, before)
 
 
-def opened_of(rows: pa.Table, of: RowClock | None, clock: np.ndarray, behind: np.ndarray) -> np.ndarray:
-    """When each row began to wait, or None. In: its clock; and how far stream time is behind the clock."""
-    if of is not None and of.opened is not None:
-        return np.array(rows[of.opened].to_pylist(), object)
-    each = zip(clock.tolist(), behind.tolist(), strict=True)
-    return np.array([None if ms is None else ms - wait_ms for ms, wait_ms in each], object)
-
-
 def _parts(rows: pa.Table, name: str, columns: Sequence[str]) -> list[pa.Array]:
     """The bytes that a column adds to the place. The topic stands for the whole position."""
     if name != TOPIC or OFFSET not in columns:

@@ -10,11 +10,11 @@ Law (L32): the log follows from the node's table and from the logs of its topics
 - A control row says where the log becomes idle: all driving topics are, and L has reached their highest event time and how
   long the node waits; of a node that goes by clocks their highest clock, too. Another one says where this is over, though
   no row may have left yet.
-- Readers that go by clocks take clocks in place of stream times.
+- Readers that go by clocks take clocks in place of stream times. Their logs are as far behind as this one. A control row
+  says from which commit on that is further than the description says: a longer limit was set.
 - A row has the place of what caused it, which does not depend on commits as its offset does (see `causes`).
 - Before the table of a node is complete that has to be so first, there is no stream time.
-- Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
-  stream time.
+- By the wall clock a record has the time at which it left for event time, and a commit its own time for stream time.
 - Of the changes of a table, a row without a value is a tombstone.
 - Limits that people set in the logs of its topics are set in it, too, at the same commit: so they reach the readers.
 
@@ -54,18 +54,19 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import LogCommits, read_commits
+from headrace.nodes.reader_commits import LogCommits, commits_of_topics, limits_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema
-from headrace.writing.causes import clocks_of, opened_of, places_of
+from headrace.writing.causes import clocks_of, places_of
 from headrace.writing.log_commits import longest_waits
 from headrace.writing.node_log_cut import cut_part
 from headrace.writing.node_log_times import (
     LogTimes,
     Reached,
+    behind_changes,
     behind_clock,
     closings,
     idle_after,
@@ -173,24 +174,24 @@ class NodeLog:
 
     def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
-        read = {
-            each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
-            for each in self._node.topics
-        }
+        read = commits_of_topics(self._lake, self._node, before.ingested_at_ms, upto_ms)
         times = node_times(self._node, before, read)
         complete_ms = self._completed(before, read)
         commits = closings(self._node, times, complete_ms)
         rows = self._rows(before.ingested_at_ms, upto_ms)
-        limits = sorted({entry for topic in read.values() for entry in topic.limits})
+        limits = limits_of(read)
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
-        moved = times_after(
-            before, commits, self._node.clock_lag_ms, behind_clock(self._node, times, waits_ms)
-        )
+        behind_ms = behind_clock(self._node, times, waits_ms)
+        moved = times_after(before, commits, self._node.clock_lag_ms, behind_ms)
         idle = idle_after(self._node, times, commits, waits_ms)
+        changes = [
+            *idle_changes(moved.at_ms, before.is_idle, idle),
+            *behind_changes(self._node, before, moved.at_ms, behind_ms),
+        ]
         made = (
             self._records(rows, before, moved),
             self._ticks(moved),
-            self._controls(sorted([*limits, *idle_changes(moved.at_ms, before.is_idle, idle)]), moved),
+            self._controls(sorted([*limits, *changes]), moved),
         )
         longest_ms = max(waits_ms, default=0)
         after = Reached(
@@ -236,7 +237,7 @@ class NodeLog:
         own = (*self._operator.order, *self._operator.cause, CAUSE, PARTNER_CAUSE, CHAIN)
         internal = [name for name in own if name in schema.names]
         clock = self._operator.clock
-        times = [] if clock is None else [name for name in (clock.column, clock.opened) if name]
+        times = [] if clock is None else [clock.column]
         names = dict.fromkeys([*self._node.columns, *internal, *times, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
@@ -246,12 +247,11 @@ class NodeLog:
         commit = int64(rows[SEQUENCE])
         number, values = rows.num_rows, self._struct(rows, "value")
         clock = clocks_of(rows, self._operator.clock, times.before(commit, times.clock))
-        opened = opened_of(rows, self._operator.clock, clock, times.after(commit, times.behind))
         columns = self._shared(number) | {
             "ingested_at": moments(commit),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
-            "stream_time": _moments(times.of_rows(commit, opened)),
+            "stream_time": _moments(times.of_rows(commit, clock)),
             "clock": _moments(clock),
             "cause": places_of(rows, self._operator.cause),
             "tombstone": self._tombstones(rows),

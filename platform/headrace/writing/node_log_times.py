@@ -12,7 +12,7 @@ import numpy as np
 from headrace.description.clocks import WALL
 from headrace.nodes.reader_commits import LogCommits, ReaderTime, reader_times
 from headrace.operators.registry import operator_for
-from headrace.sequence.log_columns import BUSY, IDLE
+from headrace.sequence.log_columns import BEHIND, BUSY, IDLE
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -76,10 +76,11 @@ class LogTimes:
         stream, clock = (None if of[-1] is None else int(of[-1]) for of in (self.stream, self.clock))
         return stream, clock
 
-    def of_rows(self, commit_ms: np.ndarray, opened_ms: np.ndarray) -> np.ndarray:
-        """The stream times of rows: not below that of the log before their commit. In: when they began to wait, or None."""
-        before = self.before(commit_ms, self.stream)
-        return np.array([*map(_later, before.tolist(), opened_ms.tolist())], object)
+    def of_rows(self, commit_ms: np.ndarray, clock_ms: np.ndarray) -> np.ndarray:
+        """The stream times of rows: not below that of the log before their commit. In: their clocks; None: there is none."""
+        each = zip(clock_ms.tolist(), self.after(commit_ms, self.behind).tolist(), strict=True)
+        own = [None if ms is None else ms - behind_ms for ms, behind_ms in each]
+        return np.array([*map(_later, self.before(commit_ms, self.stream).tolist(), own)], object)
 
     def before(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
         """The stream time, or the clock, before each of some commits."""
@@ -161,6 +162,15 @@ def behind_clock(node: Node, times: Times, waits_ms: Sequence[int]) -> list[int]
         return [*waits_ms]
     driving = operator_for(node).driving
     return [max(node.behind_clock_ms, of.behind_ms(driving)) for _, of in times]
+
+
+def behind_changes(
+    node: Node, before: Reached, at_ms: np.ndarray, behind_ms: Sequence[int]
+) -> list[tuple[int, str]]:
+    """The control rows of commits from which on stream time is further behind the clock."""
+    grown_ms = before.reader.behind_ms(operator_for(node).driving) if node.goes_by_clocks else before.waits_ms
+    each = zip(at_ms.tolist(), behind_ms, [max(node.behind_clock_ms, grown_ms), *behind_ms], strict=False)
+    return [(at, json.dumps({"action": BEHIND, "ms": now})) for at, now, was in each if now > was]
 
 
 def idle_changes(at_ms: np.ndarray, was_idle: bool, idle: Sequence[bool]) -> list[tuple[int, str]]:

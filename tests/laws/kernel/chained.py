@@ -246,13 +246,11 @@ def _row_clocks(operator: NodeOperator, rows: pa.Table, moved: Moved) -> list[in
 def _row_times(
     operator: NodeOperator, rows: pa.Table, clocks: Sequence[int | None], moved: Moved
 ) -> list[int | None]:
-    """The stream time of each row: when it began to wait, and not below that of the log before its commit."""
-    of, times = operator_for(operator.node).clock, [(at, ms) for at, ms, _ in moved]
-    opened = [None if ms is None else ms - operator.node.behind_clock_ms for ms in clocks]
-    if of is not None and of.opened is not None:
-        opened = rows[of.opened].to_pylist()
+    """The stream time of each row: its clock less how long the node waits, and not below that of the log before its commit."""
+    times = [(at, ms) for at, ms, _ in moved]
+    own = [None if ms is None else ms - operator.node.behind_clock_ms for ms in clocks]
     before = (_before(times, at) for at in rows[SEQUENCE].to_pylist())
-    both = ([ms for ms in pair if ms is not None] for pair in zip(opened, before, strict=True))
+    both = ([ms for ms in pair if ms is not None] for pair in zip(own, before, strict=True))
     return [max(known, default=None) for known in both]
 
 

@@ -50,7 +50,7 @@ class Sequenced:
             self.stream_ms[partition] = max(event_ms, before_ms or 0)
             offset = self.offsets.get(partition, 0)
             self.offsets[partition] = offset + 1
-            values = {"key": random.choice("ab"), "value": random.randrange(1, 9)}
+            values = {"key": random.choice((*"ababab", None)), "value": random.randrange(1, 9)}
             rows.append(
                 self._row(partition, self.stream_ms[partition], offset=offset, event=event_ms) | values
             )

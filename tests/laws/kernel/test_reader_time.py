@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pytest
 
 import headrace as hr
-from headrace.description import Node, NodeOutput, with_unnamed
+from headrace.description import Node, NodeOutput, is_of_kafka, with_unnamed
 from headrace.engine.clocks import raised, times_of
 from headrace.fold.contract import CAUSE, INGESTED, STREAM, Clock
 from headrace.operators.registry import operator_for
@@ -56,6 +56,7 @@ def timers(stream: Any, column: str, by: str = "key") -> Any:
 
 
 MERGED = T.merge(U).merge(V)
+CALM = T.table().suppress(hr.until_time_limit(4 * SECOND))
 NODES = {
     "windows of three topics": windows(MERGED),
     "windows without grace": windows(T.merge(U), grace=0),
@@ -95,6 +96,19 @@ NODES = {
         T.lookup(other(V).table(), on="key", as_of="event", complete_first=False)
         .select("key", "value")
         .merge(U)
+    ),
+    "windows after a time limit": windows(CALM.select("key", "value")),
+    "windows after a lookup after a time limit": windows(
+        CALM.select("key", "value")
+        .lookup(other(U).table(), on="key", complete_first=False)
+        .select("key", "value")
+    ),
+    "windows after a time limit of windows": windows(
+        T.group_by("key")
+        .window(hr.hopping(10 * SECOND, 5 * SECOND), grace=SECOND)
+        .aggregate(value=hr.sum("value"))
+        .suppress(hr.until_time_limit(2 * SECOND))
+        .select("key", "value")
     ),
     "windows after windows": windows(windows(T.merge(U)).select("key", "value")),
     "timers of three topics": timers(MERGED, "value"),
@@ -169,8 +183,21 @@ def each_node(nodes: Sequence[Node], logs: dict[str, TopicLog]) -> Iterator[Made
         streamed, backfilled = (log_of(operator, each, logs) for each in outcomes)
         assert streamed.rows.to_pylist() == backfilled.rows.to_pylist()
         logs[NodeOutput.of(node).name] = streamed
-        columns = [*node.columns, "__event_ms", *(["__stream_ms"] if node is not nodes[-1] else [])]
+        columns = [*decided_by_rows(node), "__event_ms", *(["__stream_ms"] if node is not nodes[-1] else [])]
         yield Made(read, dated, records_of(streamed.rows, columns) + records_of(streamed.by_clock, columns))
+
+
+def decided_by_rows(node: Node) -> list[str]:
+    """The columns of a node without those of a table as of the log, if it looks for rows of nodes: commits decide where
+    these stand among the versions.
+    """
+    driving = {*operator_for(node).driving}
+    waits = any(topic.name in driving and not is_of_kafka(topic) for topic in node.topics)
+    return [
+        name
+        for name in node.columns
+        if name != "other" or not waits or driving == {topic.name for topic in node.topics}
+    ]
 
 
 def records_of(rows: Any, columns: Sequence[str]) -> Rows:

@@ -20,9 +20,9 @@ from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 pytestmark = pytest.mark.fast
 
 MINUTE = 60_000
-T, U = (hr.Topic(name, key="key STRING", value="value BIGINT") for name in "tu")
+T, U, V = (hr.Topic(name, key="key STRING", value="value BIGINT") for name in "tuv")
 EACH = Plan(sizes=(1,), buckets=(2,))
-Row = tuple[int, str, int | None, int | None]  # commit, kind or key, event time, stream time
+Row = tuple[int, str | None, int | None, int | None]  # commit, kind or key, event time, stream time
 
 
 def hourly(stream: Any) -> Any:

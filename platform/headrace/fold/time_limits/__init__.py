@@ -3,8 +3,7 @@
 Law (L19): each row is a function of the log of its partition up to the record that made it leave.
 
 - an update has the timestamp of its record; an aggregate's has the highest of its records so far;
-- the suppressor's stream time is the highest timestamp of its updates and of the ticks: what no update is made of (late
-  records, those without a key) does not move it;
+- the suppressor's stream time is the highest stream time of the partition's rows, also of those that no update is made of;
 - a key's first update opens a wait; later ones replace the value and keep the place. The wait that was opened at t is over
   at the first row that brings the expiry time to t, itself put first; the next update opens another. The expiry time is the
   highest that stream time less the limit in force has been;
@@ -20,7 +19,10 @@ partition what waits after each log commit; the bounds of `shut_down` are judged
 
 By the wall clock see `wall_waits`.
 
+A row that leaves has a clock (L32): the end of its wait, however late the row comes that lets it leave (see `timeline`).
+
 Source: Kafka Streams, KTableSuppressProcessorSupplier.java and InMemoryTimeOrderedKeyValueChangeBuffer.java.
+There only updates move the suppressor's stream time. By L3 that is not enough: a node's log is never behind its topic's.
 """
 
 from headrace.fold.time_limits.suppress import TimeLimit

@@ -27,9 +27,21 @@ from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.time_limits.assign_waits import HELD, Assigned, assign_waits, end_waits, timestamps
 from headrace.fold.time_limits.entries import entry_table
-from headrace.fold.time_limits.names import AFTER, BEFORE, FROM, OPENED, OPENED_OFFSET, START, SUB
+from headrace.fold.time_limits.names import (
+    AFTER,
+    BEFORE,
+    FROM,
+    LIMIT,
+    OPENED,
+    OPENED_OFFSET,
+    OWN,
+    OWN_BEFORE,
+    START,
+    SUB,
+)
 from headrace.fold.time_limits.settle_waits import ENTRIES, Ends, Waits, settle_waits
 from headrace.fold.time_limits.shape import Shape
+from headrace.fold.time_limits.timeline import clock_of
 
 
 class FoldWaits(Step):
@@ -170,7 +182,9 @@ def _ends(
     )
     opened_after = np.where(held, NO_TIME, at_places(int64(updates[AFTER]), found.opener))
     at_once, advance = end_waits(partition, begun_ms, opened_after, (line.partition, line.after_ms))
-    ticks = line.rows[OFFSET].is_null().to_numpy()
+    limit_ms, was_ms, own_ms = (
+        at_places(int64(line.rows[name]), advance) for name in (LIMIT, OWN_BEFORE, OWN)
+    )
     offsets = int64(line.rows[OFFSET], NO_TIME)
 
     def place(own: str, moved: np.ndarray) -> np.ndarray:
@@ -181,8 +195,13 @@ def _ends(
         early=np.zeros(len(held), bool),
         ingested_ms=place(INGESTED, int64(line.rows[INGESTED])),
         offset=place(OFFSET, offsets),
-        sub=place(SUB, np.where(ticks, 0, int64(line.rows[FROM]))),
+        sub=place(SUB, int64(line.rows[FROM])),
         stream_ms=place(STREAM, int64(line.rows[STREAM])),
+        clock_ms=np.where(
+            at_once,
+            at_places(int64(updates[STREAM], NO_TIME), found.opener),
+            clock_of(begun_ms, limit_ms, was_ms, own_ms),
+        ),
     )
 
 

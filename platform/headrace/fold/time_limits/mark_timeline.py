@@ -25,15 +25,16 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of
+from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
 from headrace.fold.time_limits.limits_in_force import limits_of_node
-from headrace.fold.time_limits.names import AFTER, BEFORE, EXPIRY, FROM, OWN, SUB
+from headrace.fold.time_limits.names import AFTER, BEFORE, EXPIRY, FROM, LIMIT, OWN, OWN_BEFORE, SUB
 from headrace.fold.time_limits.shape import CLOCKS, GROUP, Shape, clocks
 from headrace.fold.time_limits.timeline import timeline
 
 CLOCK_TABLE = "clocks"
+TIMES = (BEFORE, AFTER, OWN_BEFORE, OWN, LIMIT)
 
 
 class MarkTimeline(Step):
@@ -61,8 +62,9 @@ class MarkTimeline(Step):
         decided = self.shape.updates.decide(rows)
         timed, gained = mark_times(decided, state[CLOCK_TABLE], self.shape, times)
         kept = is_kept(timed)
+        timed = with_column(timed, FROM, pa.array(np.where(kept, int64(timed[FROM]), 0)))
         moves = int64(timed[AFTER]) > int64(timed[BEFORE])
-        timed = self.shape.updates.slim(timed, BEFORE, AFTER, KEY, HASH)
+        timed = self.shape.updates.slim(timed, *TIMES, KEY, HASH)
         return Folded(
             rows=timed.filter(pa.array(kept)),
             shared=advances(timed.filter(pa.array(moves))),
@@ -72,14 +74,13 @@ class MarkTimeline(Step):
 
 
 def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -> tuple[pa.Table, pa.Table]:
-    """The rows that are kept or move the expiry time, by partition and place, with BEFORE and AFTER; NO_TIME: none yet.
+    """Records, ticks and rows that set limits, by partition and place, with TIMES; NO_TIME: none yet.
 
     In:     decided  rows of whole partitions, with KEY of the partition; known: clocks before them
     Out:    the rows; and the clocks after them, one row per partition that has such rows
     """
-    rows = decided.filter(
-        pa.array(has_fate(decided, TICK) | is_kept(decided) | _sets_limits(decided, shape.name))
-    )
+    is_record = decided[OFFSET].is_valid().to_numpy()
+    rows = decided.filter(pa.array(is_record | has_fate(decided, TICK) | _sets_limits(decided, shape.name)))
     keys = pa.chunked_array([*rows[KEY].chunks, *known[KEY].chunks], pa.binary())
     groups = group(keys)
     partition, of_known = groups.codes[: rows.num_rows], groups.codes[rows.num_rows :]
@@ -87,16 +88,18 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
     sub = int64(rows[SUB]) if SUB in rows.column_names else np.zeros(rows.num_rows, np.int64)
     order = np.lexsort((sub, int64(rows[OFFSET], HIGHEST), int64(rows[INGESTED]), partition))
     rows, partition = rows.take(pa.array(order)), partition[order]
-    kept, ticks = is_kept(rows), has_fate(rows, TICK)
-    time_ms = np.where(kept, int64(rows[EVENT]), np.where(ticks, int64(rows[STREAM], NO_TIME), NO_TIME))
+    time_ms = np.maximum(
+        int64(rows[STREAM], NO_TIME), np.where(is_kept(rows), int64(rows[EVENT], NO_TIME), NO_TIME)
+    )
     number, policies = shape.in_force(times).at(int64(rows[INGESTED]))
     limits_ms = np.array([policy.limit_ms for policy in policies], np.int64)[number]
     own_ms, expiry_ms = (np.full(len(groups), NO_TIME) for _ in range(2))
     own_ms[of_known], expiry_ms[of_known] = int64(known[OWN], NO_TIME), int64(known[EXPIRY], NO_TIME)
     found = timeline(partition, time_ms, limits_ms, own_ms, expiry_ms)
-    timed = rows.append_column(BEFORE, pa.array(found.before_ms)).append_column(
-        AFTER, pa.array(found.after_ms)
-    )
+    columns = (found.before_ms, found.after_ms, found.was_ms, found.own_ms, limits_ms)
+    timed = rows
+    for name, column in zip(TIMES, columns, strict=True):
+        timed = timed.append_column(name, pa.array(column))
     last = np.flatnonzero(np.append(begins(partition)[1:], True)) if len(order) else order
     clock = rows.select(GROUP.names).take(pa.array(last))
     clock = clock.append_column(OWN, _known(found.own_ms[last])).append_column(
@@ -107,7 +110,7 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
 
 def advances(moves: pa.Table) -> pa.Table:
     """Rows that move the expiry time, to be shared: their places and times; what users put into them is left out."""
-    named = {TOPIC, PARTITION, INGESTED, OFFSET, STREAM, FROM, BEFORE, AFTER}
+    named = {TOPIC, PARTITION, INGESTED, OFFSET, STREAM, FROM, *TIMES}
     columns = [
         moves[field.name] if field.name in named else pa.nulls(moves.num_rows, field.type)
         for field in moves.schema

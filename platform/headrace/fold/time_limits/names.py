@@ -11,14 +11,19 @@ DUE = "__due_ms"  # of a wait by the wall clock: when it is over
 RECORDS = "__records"  # records that a wait is the last to hold
 EARLY = "__early"  # whether a bound let a wait end
 OWN, EXPIRY = "__own_ms", "__expiry_ms"  # of a partition: own stream time and expiry time
-LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM = (
+OWN_BEFORE, LIMIT = (
+    "__own_before_ms",
+    "__limit_ms",
+)  # of a row: own stream time before it, and the limit in force
+LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM, LEFT_CLOCK = (
     "__left_at_ms",
     "__left_offset",
     "__left_sub",
     "__left_stream_ms",
+    "__left_clock_ms",
 )
 TIMESTAMP, SEQUENCE = (
     "__timestamp",
     "__sequence",
 )  # of a result: its event time, and the commit time at which it left
-EMITTED_AT = "__emitted_at"  # of a result: the stream time at which it left
+EMITTED_AT = "__emitted_at"  # of a result: the stream time of the row at which it left

@@ -39,19 +39,24 @@ from headrace.fold.time_limits.names import (
     AFTER,
     EARLY,
     LEFT_AT,
+    LEFT_CLOCK,
     LEFT_OFFSET,
     LEFT_STREAM,
     LEFT_SUB,
+    LIMIT,
     OPENED,
     OPENED_OFFSET,
+    OWN,
+    OWN_BEFORE,
     STAMP,
     START,
     SUB,
 )
 from headrace.fold.time_limits.shape import GROUP, Shape, clocks
+from headrace.fold.time_limits.timeline import clock_of
 
 WAITS, ENTRY = "waits", "__entry"
-LEFT = (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM)
+LEFT = (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM, LEFT_CLOCK)
 
 
 class PassEarly(Step):
@@ -172,17 +177,25 @@ def _given_on(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) -
     ended = pa.concat_tables([timed.select(names), known.select(names)]).take(pa.array(opener[nothing:]))
     rows = pa.concat_tables([updates, _nulls_but(ended, timed.schema)])
     at = timed.take(pa.array(ended_by))
-    sub = pc.if_else(at[OFFSET].is_valid(), at[SUB], 0)
     columns: dict[str, Any] = {
         OPENED: stamps[opener],
         OPENED_OFFSET: offsets[opener],
         EARLY: pa.array([None] * nothing + [each[3] for each in passed.left], pa.bool_()),
     }
-    for name, place in zip(LEFT, (at[INGESTED], at[OFFSET], sub, at[STREAM]), strict=True):
+    early = np.array([each[3] for each in passed.left], bool)
+    at_once = ~early & (opener[nothing:] == ended_by)
+    clock = _clocks(at, stamps[opener[nothing:]], at_once)
+    for name, place in zip(LEFT, (at[INGESTED], at[OFFSET], at[SUB], at[STREAM], clock), strict=True):
         columns[name] = pa.chunked_array([pa.nulls(nothing, pa.int64()), *place.chunks], pa.int64())
     for name, column in columns.items():
         rows = rows.append_column(name, pa.array(column) if isinstance(column, np.ndarray) else column)
     return rows
+
+
+def _clocks(at: pa.Table, opened_ms: np.ndarray, at_once: np.ndarray) -> pa.ChunkedArray:
+    """The clock of waits that end. In: the rows that end them; whether a wait is over at the row that opened it."""
+    ended_ms = clock_of(opened_ms, *(int64(at[name]) for name in (LIMIT, OWN_BEFORE, OWN)))
+    return pc.if_else(pa.array(at_once), at[STREAM], pa.chunked_array([pa.array(ended_ms)]))
 
 
 def _nulls_but(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64, moments
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, OFFSET, PARTITION, SIZE, TOPIC, Folded
+from headrace.fold.contract import CLOCK, EVENT, HASH, INGESTED, KEY, OFFSET, PARTITION, SIZE, TOPIC, Folded
 from headrace.fold.keys import group_columns
 from headrace.fold.segments import NO_TIME, begins, running_max
 from headrace.fold.time_limits.names import (
@@ -40,6 +40,7 @@ class Ends:
     offset: np.ndarray  # NO_TIME: the row is a tick, or sets limits
     sub: np.ndarray
     stream_ms: np.ndarray
+    clock_ms: np.ndarray  # of the rows that leave; NO_TIME: that of the log before
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def settle_waits(waits: Waits, shape: Shape) -> Folded:
     """Rows that leave, changes of entries, and how much waits after each commit.
 
     Out:    `results`  one row per wait that is over: the node's columns, EARLY, the event time, `__emitted_at`
-                       (stream time), the commit time (`__sequence`) and place at which it left, when it was opened
+                       (stream time), the commit time (`__sequence`) and place at which it left, its clock, when it was
+                       opened
     Rows:   for each partition and commit by how much `records` and `bytes` that wait change, and how many rows left
             (`emitted`), some of them `early`
     """
@@ -143,7 +145,7 @@ def _last_of_records(waits: Waits) -> np.ndarray:
 
 def _left(over: pa.Table, ends: Ends, shape: Shape) -> pa.Table:
     which = ends.over
-    offset = ends.offset[which]
+    offset, clock_ms = ends.offset[which], ends.clock_ms[which]
     columns = shape.updates.shown(over) | {
         EARLY: pa.array(ends.early[which]),
         TIMESTAMP: whole(over[EVENT]),
@@ -151,6 +153,7 @@ def _left(over: pa.Table, ends: Ends, shape: Shape) -> pa.Table:
         SEQUENCE: pa.array(ends.ingested_ms[which]),
         OFFSET: pa.array(offset, mask=offset == NO_TIME),
         SUB: pa.array(ends.sub[which]),
+        CLOCK: pa.array(clock_ms, mask=clock_ms == NO_TIME),
     }
     named = (TOPIC, PARTITION, OPENED, OPENED_OFFSET, RECORDS, KEY, HASH)
     return pa.table(columns | {name: whole(over[name]) for name in named})

@@ -34,7 +34,7 @@ SCHEMA = pa.schema([*GROUP, (START, pa.int64()), (EVENT, pa.int64())])
 
 
 class StampUpdates(Step):
-    """By group and partition: one row for each update, with START, SUB and STAMP; ticks and rows that set limits.
+    """By group and partition: one row for each update, with START, SUB and STAMP; the others that move time.
 
     State: `highs`, the highest event time of each entry of an aggregate; of a table nothing.
     """
@@ -58,7 +58,9 @@ class StampUpdates(Step):
             return Folded()
         decided = self.shape.updates.decide(rows)
         updates = self.shape.updates.exploded(decided.filter(pa.array(is_kept(decided))))
-        others = decided.filter(pa.array(has_fate(decided, TICK, SET_LIMITS)))
+        is_record = decided[OFFSET].is_valid().to_numpy()
+        moving = (is_record & ~is_kept(decided)) | has_fate(decided, TICK, SET_LIMITS)
+        others = decided.filter(pa.array(moving))
         changes = {}
         if self.state:
             updates, changes[HIGHS] = _stamped(updates, state[HIGHS])

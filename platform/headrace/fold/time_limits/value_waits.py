@@ -15,6 +15,7 @@ from headrace.fold.time_limits.entries import entry_table
 from headrace.fold.time_limits.names import (
     EARLY,
     LEFT_AT,
+    LEFT_CLOCK,
     LEFT_OFFSET,
     LEFT_STREAM,
     LEFT_SUB,
@@ -80,7 +81,8 @@ def waits_of(rows: pa.Table, known: pa.Table) -> Waits:
 def _ends(ended: pa.Table, wait: np.ndarray, count: int) -> Ends:
     over, early = np.zeros(count, bool), np.zeros(count, bool)
     over[wait], early[wait] = True, ended[EARLY].to_numpy()
-    places_of = [np.full(count, NO_TIME) for _ in range(4)]
-    for found, name in zip(places_of, (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM), strict=True):
+    names = (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM, LEFT_CLOCK)
+    places_of = [np.full(count, NO_TIME) for _ in names]
+    for found, name in zip(places_of, names, strict=True):
         found[wait] = int64(ended[name], NO_TIME)
     return Ends(over, early, *places_of)

@@ -113,6 +113,7 @@ def _ends(due_ms: np.ndarray, times: Times) -> Ends:
         offset=nowhere,
         sub=np.zeros(len(due_ms), np.int64),
         stream_ms=due_ms,
+        clock_ms=nowhere,
     )
 
 

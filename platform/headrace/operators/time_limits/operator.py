@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headrace.description import Suppressed
 from headrace.description.clocks import WALL
-from headrace.fold.contract import KEY, OFFSET, PARTITION
-from headrace.fold.time_limits.names import EMITTED_AT, OPENED
+from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION
 from headrace.operators.contract import Appended, RowClock
 from headrace.operators.registry import operator_for
 
@@ -20,13 +19,13 @@ class TimeLimits(Appended[Suppressed]):
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """The key and its wait."""
-        return (KEY, "window_start", "__opened_ms")
+        """The key and its wait in a partition."""
+        return (KEY, "window_start", "__opened_ms", PARTITION)
 
     @property
     def clock(self) -> RowClock | None:
-        """The stream time at which the wait is over; by the wall clock there is none."""
-        return None if self.node.clock == WALL else RowClock(EMITTED_AT, opened=OPENED)
+        """When the wait is over; by the wall clock there is none."""
+        return None if self.node.clock == WALL else RowClock(CLOCK)
 
     @property
     def can_be_late(self) -> bool:
