@@ -33,9 +33,9 @@ class StreamJoin(Emitting):
     Out: the columns of `on`, the others of the left stream, the others of the right one. A row is never revised.
     Law: a function of the logs alone. A left record closes at its event time + after + grace, a right one at its event time
          + before + grace: later no partner can come in time. A record is late if it closes at or before its own stream time.
-         The later record of a pair, by commit time, topic, partition and offset, has to come in time for both:
-         both close beyond its stream time. A record without a partner leaves at the first commit after which the lowest
-         stream time of the partitions of all topics reaches the time at which it closes.
+         Each record of a pair has to come in time for both: the earlier closing is beyond the higher one of their stream
+         times. The order of the logs takes no part. A record without a partner leaves at the first commit after which the
+         lowest stream time of the node reaches the time at which it closes.
     Source: Kafka Streams, JoinWindows.ofTimeDifferenceAndGrace, KIP-633 and KAFKA-10847.
     """
 

@@ -4,10 +4,10 @@ Law, as of the log (L21): across topics rows are ordered by commit time, topic, 
 that the table's records before it leave: a maximum over a prefix of that order. An increment takes all topics through one
 commit time, so the maximum is that of the state and of the increment's rows before the record.
 
-Law, as of event time (L22): the frontier after a commit is the lowest stream time of all partitions of all topics. A record
-is released at the first commit, not before its own, whose frontier is beyond the record's event time. It finds the last
-version by (event time, place) among those committed by then that are not beyond its event time. Both are facts of the rows
-through that commit.
+Law, as of event time (L22): a record is due at its event time, or at its own stream time if that is later. It is released
+at the first commit, not before its own, after which the lowest stream time of the node is beyond that. It finds the last
+version by (event time, place) among those that are not beyond its event time, and whose stream time is not beyond the time
+at which the record is due. Event times and stream times tell all of this, so it does not depend on commits.
 """
 
 from headrace.fold.lookups.lookup_in_log import LookupInLog

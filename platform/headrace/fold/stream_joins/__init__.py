@@ -1,11 +1,11 @@
 """Joins of two streams: each pair of records with one key that lie close to one another, and records without a partner.
 
-Law (L33): rows of both streams are ordered by commit time, topic, partition and offset. A left record closes at its
-event time + after + grace, a right one at its event time + before + grace. The later of two records finds the
-earlier one, if the right one is at most `before` earlier and `after` later than the left one, and both close beyond the
-later record's own stream time. A record has closed after the first commit after which the lowest stream time of all
-partitions of all topics has reached that time. No record of a later commit finds it any more, since its stream time is
-not below that (L4). So a record that has no partner then has none for good.
+Law (L33): a left record closes at its event time + after + grace, a right one at its event time + before + grace. Two
+records of one key are a pair if the right one is at most `before` earlier and `after` later than the left one, and both
+close beyond the stream time of each. So the pair does not depend on which record is committed first. It is written for the
+later commit. A record has closed after the first commit after which the lowest stream time of the node has reached that
+time. No record of a later commit is its partner, since its stream time is not below that (L4). So a record that has no
+partner then has none for good.
 """
 
 from headrace.fold.stream_joins.stream_joins import StreamJoins

@@ -14,17 +14,17 @@ class StreamJoins(Appended[StreamJoin]):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """By the later record, then by the earlier one."""
+        """By the record of the later commit, then by the other one."""
         return (*POSITION, *PARTNER, SIDE)
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """The records of the pair. Which of them is the later one depends on commits."""
+        """The records of the pair, in whichever order: commits decide which of them stands first."""
         return (*POSITION, *PARTNER, SIDE)
 
     @property
     def clock(self) -> RowClock:
-        """That of the later record; if a record leaves alone, its deadline."""
+        """The higher clock of the pair's records; if a record leaves alone, its deadline."""
         return RowClock(CLOCK)
 
     @property
