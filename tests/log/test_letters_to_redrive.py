@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +16,12 @@ from headrace.lifecycle import redrive
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.redrive import Letter, Redrive, reasons_of, unsendable
 from headrace.log.schema_store import SchemaStore
+from headrace.log.views import REDRIVEN
 from headrace.sequence import gunzip
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.verdicts import AMBIGUOUS_REASON
+from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.topic_limits import TopicLimits
 
 pytestmark = pytest.mark.fast
@@ -114,3 +119,35 @@ def test_a_letter_that_kafka_would_not_take_as_it_is_stays(letter: Letter, why: 
     found = unsendable(letter, TopicLimits(1_000))
     assert (found is None) == (why is None)
     assert (why or "") in (found or "")
+
+
+def test_a_letter_that_becomes_a_tombstone_takes_its_time_from_the_log_and_not_from_the_redrive() -> None:
+    """Its topic reads event times from values, so Kafka's timestamp of the redriven record is the moment of the redrive."""
+    topic = hr.Topic("t", key="id STRING", value="at BIGINT", timestamp="at")
+    work = Redrive.__new__(Redrive)
+    work._topic = topic
+    row = {"partition": 0, "offset": 1, "raw_key": b"k", "raw_value": b"?", "headers": None, "ms": None}
+    dead = work._letter(cast("Any", row | {"reason": "malformed value"}))
+    sent = work._corrected(dead, Correction({"value": None}))
+    hour, minute = 3_600_000, 60_000
+    assert sent.timestamp_ms is not None
+    assert sent.timestamp_ms > 11 * hour
+    letters = [
+        Letter((0, 0), b"k", f'{{"at": {10 * hour}}}'.encode(), [], 5),
+        dead,
+        replace(sent, place=(0, 2), headers=[(REDRIVEN, b'["t", 0, 1]')]),
+        Letter((0, 3), b"k", f'{{"at": {10 * hour + 5 * minute}}}'.encode(), [], 5),
+    ]
+    sequencer, state, rows = Sequencer(RecordFormat.of(topic)), LogState(), list[dict[str, Any]]()
+    for number, letter in enumerate(letters):
+        done = sequencer.sequence(redrive._records([letter]), state, None, sent.timestamp_ms + number)
+        rows, state = [*rows, *done.rows.to_pylist()], done.state
+    times = [(each["kind"], _ms(each["timestamp"]), _ms(each["stream_time"])) for each in rows]
+    ten, later = 10 * hour, 10 * hour + 5 * minute
+    assert [kind for kind, *_ in times] == ["record", "dead_letter", "record", "record"]
+    assert [ms for *_, ms in times] == [ten, ten, ten, later]
+    assert (rows[2]["tombstone"], times[2][1]) == (True, ten)
+
+
+def _ms(moment: Any) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
