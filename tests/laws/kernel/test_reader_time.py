@@ -145,7 +145,7 @@ class Made:
     """What one node of a pipeline reads and gives.
 
     read   its rows, with the stream times of their logs
-    dated  with those that they have for the node
+    dated  with those that they have for the node, and L at the end
     rows   its results, with their event times; of a node that others read with stream times and clocks
     """
 
@@ -208,7 +208,7 @@ def records_of(rows: Any, columns: Sequence[str]) -> Rows:
 def require_the_law(reading: ChainedReading) -> tuple[Rows, Rows]:
     """The engine finds the oracle's time, also in two pieces; no record has a time below L before its commit.
 
-    Out: the records that the node reads, with the stream times of their logs, and with those for the node
+    Out: the records that the node reads, with the stream times of their logs; and with those for the node, and L at the end
     """
     read, dated_rows = Rows(), Rows()
     feeds, upto = [*reading.feeds.values()], dict.fromkeys(reading.topics, 1 << 60)
@@ -218,6 +218,7 @@ def require_the_law(reading: ChainedReading) -> tuple[Rows, Rows]:
     assert [(at_ms, clock.lowest_ms) for at_ms, clock in whole.commits] == wanted
     lowest = [ms for _, ms in wanted if ms is not None]
     assert lowest == sorted(lowest), "L falls"
+    dated_rows[f"L {lowest[-1:]}"] += 1
     for rows in feeds:
         seen = raised(rows, whole, driving)
         columns = [name for name in rows.column_names if name not in (INGESTED, "__offset", CAUSE)]
