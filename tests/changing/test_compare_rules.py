@@ -196,3 +196,18 @@ def test_another_version_of_spark_changes_only_the_steps_that_only_spark_compute
         f"{step}: computed by Spark {now} -> 9.9.9",
     )
     assert [steps_by_spark(rules) for rules in after] == [[], ["where url RLIKE '/a+'", step]]
+
+
+def test_of_the_columns_that_are_read_those_are_told_that_differ() -> None:
+    def of(inner: str, price: str) -> Node:
+        value = f"buyer STRUCT<id: STRING NOT NULL, {inner}>, price {price}, at BIGINT"
+        return (
+            hr.Topic("orders", key="id STRING", value=value)
+            .group_by("id")
+            .aggregate(n=N, top=hr.max_by("buyer", by="price"), last=hr.max("at"))
+        )
+
+    before = of("a: STRUCT<b: INT, c: INT>", "DECIMAL(9,2)")
+    assert compare_rules(before.rules(), of("a: STRUCT<b: INT, c: INT>", "DOUBLE").rules()).others == (
+        "columns read: price DECIMAL(9,2) -> price DOUBLE",
+    )

@@ -61,6 +61,14 @@ def test_a_name_makes_the_step_a_node_like_others() -> None:
     assert names(named, named.where("n < 4").named("alerts")) == ["counts", "alerts"]
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):
         topics_of([named.where("n < 4").named("alerts")])
+    again = named.as_stream().group_by("sensor").window(hr.tumbling("1 hour"), grace="1 minute")
+    behind_a_step = (
+        again.aggregate(n=hr.count()).suppress(hr.until_window_closes()).where("n > 1").named("hours")
+    )
+    with pytest.raises(
+        hr.DescriptionError, match=r"Node 'hours' reads node 'counts'.*\n.* there are: hours\.$"
+    ):
+        topics_of([behind_a_step])
 
 
 def test_a_step_that_delivers_needs_a_name() -> None:

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 from rich.console import Console
 
+import headrace as hr
 from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, _state, _summary, standing
 from headrace.observe.progress_bar import progress_bar
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
@@ -109,12 +110,35 @@ def test_a_query_that_does_not_run_says_why() -> None:
 
 
 def test_the_summary_adds_the_figures_of_all_assets() -> None:
+    a = hr.Topic("a", key="id STRING", value="n INT")
+    b = a.group_by("id").aggregate(n=hr.count()).named("b")
     reports = {
         "log/a": {"state": "running", "rows_per_second": 12.4, "lag_records": 3, "dead_letters": 1},
-        "stream/b": {"state": "failed", "rows_per_second": 30.0, "late": 2, "lag_records": None},
+        "stream/b_stream": {"state": "failed", "rows_per_second": 30.0, "late": 2, "lag_records": None},
     }
-    assert _summary(3, reports) == "1 of 3 run, 42 records a second; 3 wait, 2 late, 1 dead letters"
-    assert _summary(3, {}) is None
+    assert _summary([b], reports) == "1 of 2 run, 42 records a second; 3 wait, 2 late, 1 dead letters"
+    assert _summary([b], {}) is None
+
+
+def test_the_summary_counts_a_dead_letter_of_a_log_once_and_those_of_nodes_besides() -> None:
+    a, b = (hr.Topic(name, key="id STRING", value="n INT") for name in "ab")
+    counts = a.group_by("id").aggregate(n=hr.count()).named("counts")
+    latest = a.table().named("latest")
+    behind = counts.changes().where("n > 1").named("behind")
+    merged = a.merge(b).group_by("id").aggregate(n=hr.count()).named("merged")
+    nodes = [counts, latest, behind, merged]
+
+    def dead(**numbers: int) -> str | None:
+        return _summary(
+            nodes, {name.replace("_", "/", 1): {"dead_letters": n} for name, n in numbers.items()}
+        )
+
+    names = {f"stream_{node.name}_stream": n for node, n in zip(nodes, (3, 3, 0, 5), strict=True)}
+    assert dead(log_a=3, log_b=2, **names) == "0 of 6 run, 0 records a second; 5 dead letters"
+    own = names | {"stream_latest_stream": 4, "stream_merged_stream": 7, "stream_behind_stream": 1}
+    assert dead(log_a=3, log_b=2, **own) == "0 of 6 run, 0 records a second; 9 dead letters"
+    # After a restart the logs count from zero, and nodes go on.
+    assert dead(log_a=0, log_b=2, **names) == "0 of 6 run, 0 records a second; 5 dead letters"
 
 
 def test_on_a_terminal_a_bar_shows_what_is_awaited_and_ends_with_it() -> None:

@@ -86,6 +86,9 @@ def test_a_part_that_ends_by_an_error_is_shown_by_its_words(
     assert last_words(log) == "Node 'cards' raises.\nMend it."
     log.write_text("Traceback\nKeyError: 'x'\n")
     assert last_words(log) == "Traceback\nKeyError: 'x'"
+    killed = "Signal SIGKILL ended the process: a person or the machine ended it, for example because memory was short."
+    assert last_words(log, -9) == killed
+    assert last_words(log, -15) == "Signal SIGTERM ended the process."
 
 
 @pytest.mark.parametrize(

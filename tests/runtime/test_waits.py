@@ -23,7 +23,7 @@ from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.progress import Progress
 from headrace.nodes.remarks import remarks_on
-from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, Wait, waits_of
+from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, WALL_TIME, Wait, waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.no_results import Silence, silent_tables
 from headrace.orchestration.progress import figures
@@ -155,6 +155,28 @@ def test_a_node_behind_a_step_without_a_name_is_held_by_a_partition_of_kafka_and
     assert (first.of, first.topic, first.partition) == (STREAM_TIME, "views", 1)
     assert [(wait.of, wait.topic, wait.partition) for wait in others] == [(COMPLETE, "users", 0)]
     assert "Its log has 10 of 12 offsets" in others[0].in_words
+
+
+def test_a_node_and_its_step_without_a_name_wait_once_and_as_long_as_both_together(tmp_path: Path) -> None:
+    sessions = (
+        VIEWS.group_by()
+        .window(hr.session("30 minutes"), grace="5 minutes")
+        .aggregate(n=hr.count(), page=hr.first("page"))
+    )
+    node = counted(sessions.suppress(hr.until_window_closes()).as_stream())
+    lake = lake_of(tmp_path, node, progress_at(views=[20, 3]), views=log_at(20, 3))
+    wait = the_wait(lake, node)
+    assert (wait.topic, wait.partition) == ("views", 1)
+    assert wait.moves.endswith("Rows leave up to 1 hour 36 minutes of stream time after their record.")
+
+    batches = VIEWS.group_by("page").batch(max_records=5, max_wait="1 minute", collect=["user"])
+    later = (
+        batches.group_by("page")
+        .batch(max_records=5, max_wait="2 minutes", collect=["batch_id"])
+        .named("later")
+    )
+    wait = the_wait(lake_of(tmp_path / "batches", later, views=log_at(20)), later, WALL_TIME)
+    assert wait.moves.startswith("It ends at most 3 minutes after a record's commit")
 
 
 def test_a_log_that_is_not_settled_holds_progress(tmp_path: Path) -> None:

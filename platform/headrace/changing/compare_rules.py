@@ -156,8 +156,29 @@ def _changes(one: Any, other: Any, where: str) -> Iterator[ColumnChange | str]:
     elif name == "branches":
         for number, (left, right) in enumerate(zip(one, other, strict=True)):
             yield from _changes(left, right, _branch(where, left, right, number, len(one)))
+    elif name == "value" and isinstance(one, str | None) and isinstance(other, str | None):
+        yield f"{_words(where)}: {' -> '.join(map(_text, _differing(one, other)))}"
     else:
         yield f"{_words(where)}: {_value(name, one)} -> {_value(name, other)}"
+
+
+def _differing(one: str | None, other: str | None) -> tuple[list[str], list[str]]:
+    """The columns of two lists in DDL that only one of them has; both lists as they are if the order alone differs."""
+    before, after = (_columns_of(ddl or "") for ddl in (one, other))
+    left = [column for column in before if column not in after]
+    right = [column for column in after if column not in before]
+    return (left, right) if left or right else (before, after)
+
+
+def _columns_of(ddl: str) -> list[str]:
+    """The columns of DDL as they are written: commas within a type do not part them."""
+    columns, depth = [""], 0
+    for part in ddl.split(", "):
+        columns[-1] += f", {part}" if depth else part
+        depth += sum(part.count(mark) for mark in "<(") - sum(part.count(mark) for mark in ">)")
+        if not depth:
+            columns.append("")
+    return [column for column in columns if column]
 
 
 def _of_rules(one: Rules, other: Rules, where: str) -> Iterator[ColumnChange | str]:

@@ -11,19 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headrace.description import is_of_kafka
+from headrace.nodes.asset_names import stream_name
 from headrace.nodes.topics import topics_of
 from headrace.settings import Settings, load_pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dagster import AssetKey, DagsterInstance
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from headrace.description import Node
+
 ELAPSED_EVERY_SECONDS = 30.0
 SUMMARY_EVERY_SECONDS = 60.0
 COUNTS = {"lag_records": "wait", "late": "late", "replays": "replays", "dead_letters": "dead letters"}
+OF_LOGS = ("replays", "dead_letters")  # a log counts these, and each of its readers does so, too
 STOPPED = "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
 NO_RUN = "no run yet: the sensor starts the stream within half a minute"
 
@@ -64,7 +69,7 @@ def standing(instance: DagsterInstance) -> Standing:
     figures = {name: each for name, each in reports.items() if each is not None}
     states = {name: _state(each) for name, each in figures.items()}
     awaited = f"starting: {', '.join(silent)}" if silent else None
-    return Standing(states, awaited=awaited, silent=silent, summary=_summary(len(keys), figures))
+    return Standing(states, awaited=awaited, silent=silent, summary=_summary(nodes, figures))
 
 
 class ShownProgress:
@@ -151,14 +156,39 @@ def _state(figures: Mapping[str, Any]) -> str:
     return f"{state}: {error}" if error and state != "running" else state
 
 
-def _summary(assets: int, reports: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The figures of all logs and queries in one line."""
+def _summary(nodes: Sequence[Node], reports: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The figures of all logs and queries in one line. In: reports  by asset."""
     if not reports:
         return None
     running = sum(each.get("state") == "running" for each in reports.values())
     rate = sum(float(each.get("rows_per_second") or 0) for each in reports.values())
-    counts = {
-        words: sum(int(each.get(name) or 0) for each in reports.values()) for name, words in COUNTS.items()
-    }
+    counts = {words: _count(name, nodes, reports) for name, words in COUNTS.items()}
     shown = ", ".join(f"{number:,} {words}" for words, number in counts.items() if number)
+    assets = len(topics_of(nodes)) + len(nodes)
     return f"{running} of {assets} run, {rate:,.0f} records a second" + (f"; {shown}" if shown else "")
+
+
+def _count(figure: str, nodes: Sequence[Node], reports: Mapping[str, Mapping[str, Any]]) -> int:
+    """A figure of all assets; what a log and its readers count counts once, and what nodes refuse themselves is added.
+
+    A log counts since its run began, and a node since its beginning. So a log has at least as many as each node that
+    reads it alone.
+    """
+    numbers = {asset: int(each.get(figure) or 0) for asset, each in reports.items()}
+    if figure not in OF_LOGS:
+        return sum(numbers.values())
+    readers = [
+        (_read_by(node), numbers[stream_name(node.required_name)])
+        for node in nodes
+        if stream_name(node.required_name) in numbers
+    ]
+    of_logs = {topic: numbers.get(f"log/{topic}", 0) for topic in topics_of(nodes)}
+    for topic, n in of_logs.items():
+        of_logs[topic] = max(n, min((count for read, count in readers if read == {topic}), default=0))
+    own = (count - sum(of_logs[topic] for topic in read) for read, count in readers)
+    return sum(of_logs.values()) + sum(max(0, count) for count in own)
+
+
+def _read_by(node: Node) -> set[str]:
+    """The topics of Kafka whose logs a node reads itself; a report does not count what its steps without a name refuse."""
+    return {topic.name for topic in node.topics if is_of_kafka(topic)}

@@ -145,8 +145,8 @@ class _Parts:
                     applied()
             self._print_notices()
             for name in [name for name, each in self._running.items() if each.poll() is not None]:
-                del self._running[name]
-                words = last_words(self._home / f"{name}.log")
+                code = self._running.pop(name).returncode
+                words = last_words(self._home / f"{name}.log", code)
                 again = f"The {name} ended; save a file to start it again. Its log is {self._home / name}.log"
                 self._console.print(f"{words}\n{again}", markup=False, soft_wrap=True)
 

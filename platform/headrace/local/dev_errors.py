@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,21 @@ def run_part(part: Callable[..., None], *arguments: str) -> None:
         sys.exit(1)
 
 
-def last_words(log: Path) -> str:
-    """Why a part ended: the error with which its log ends; of another end the last lines."""
+def last_words(log: Path, code: int = 1) -> str:
+    """Why a part ended: the error with which its log ends, the signal that ended it, else the last lines of its log.
+
+    In: code  its exit code; of a signal the negative number
+    """
     text = log.read_text(errors="replace") if log.exists() else ""
     _, mark, words = f"\n{text}".rpartition(f"\n{MARK}")
-    return words.strip() if mark else tail_of(log)
+    if mark:
+        return words.strip()
+    if code >= 0:
+        return tail_of(log)
+    name = signal.Signals(-code).name
+    why = (
+        ": a person or the machine ended it, for example because memory was short"
+        if code == -signal.SIGKILL
+        else ""
+    )
+    return f"Signal {name} ended the process{why}."

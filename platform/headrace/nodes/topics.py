@@ -97,8 +97,8 @@ def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
 
 def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics that some nodes read, by name."""
-    nodes = with_unnamed(nodes)
     names = [node.required_name for node in nodes]
+    nodes = with_unnamed(nodes)
     refuse_clashes(nodes)
     outputs = {output_name(node) for node in nodes}
     topics: dict[str, Topic] = {}
@@ -112,10 +112,16 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
             writer = written_by(topic)
             if writer is not None and topic.name not in outputs:
                 raise DescriptionError(
-                    f"Node '{node.required_name}' reads node '{writer.name}', which is not among the nodes.",
+                    f"Node '{_seen_as(node, nodes)}' reads node '{writer.name}', which is not among the nodes.",
                     hint=f"Add that one to them; there are: {', '.join(sorted(names))}.",
                 )
     return topics
+
+
+def _seen_as(node: Node, nodes: Sequence[Node]) -> str:
+    """The name by which people know a node; of a step without a name that of the first node that reads it."""
+    readers = (other for other in nodes if reads(other, node))
+    return _seen_as(next(readers), nodes) if is_unnamed(node.required_name) else node.required_name
 
 
 def topics_below(nodes: Iterable[Node]) -> list[Topic]:

@@ -60,26 +60,41 @@ class Wait:
 
 
 def waits_of(node: Node, facts: LakeFacts) -> list[Wait]:
-    """The waits of a node and of its steps without a name, the one that counts most first."""
-    return [*dict.fromkeys(_waits(node, facts))]
+    """The waits of a node and of its steps without a name, the one that counts most first.
+
+    Law: what the same partition holds is one wait. It is as long as the waits of the steps and of the node together.
+    """
+    found: dict[tuple[str, str | None, int | None], Wait] = {}
+    for wait in _waits(node, facts):
+        found.setdefault((wait.of, wait.topic, wait.partition), wait)
+    return [*found.values()]
 
 
 def _waits(node: Node, facts: LakeFacts) -> Iterator[Wait]:
-    progress, waits = facts.progress(node.required_name), operator_for(node).waits
+    progress = facts.progress(node.required_name)
     topics = {topic.name: topic for topic in node.topics}
     for name in awaited_topics(node, () if progress is None else progress.complete):
         yield _incomplete(topics[name], facts)
     yield from _behind(node, progress, facts)
-    if waits.stream_ms:
+    if operator_for(node).waits.stream_ms:
         yield _stream_time_wait(node, facts)
-    if waits.wall:
-        longest = format_duration(max(wait.ms for wait in waits.wall))
-        moves = f"It ends at most {longest} after a record's commit, with a tick of a stream that runs."
+    if wall_ms := _wall_ms(node):
+        moves = f"It ends at most {format_duration(wall_ms)} after a record's commit, with a tick of a stream that runs."
         yield Wait(WALL_TIME, None, None, None, None, moves)
-    for topic in topics.values():
-        step = written_by(topic)
-        if step is not None and is_unnamed(step.required_name):
-            yield from _waits(step, facts)
+    for step in _steps(node):
+        yield from _waits(step, facts)
+
+
+def _wall_ms(node: Node) -> int:
+    """How long a record waits for the wall clock at most, in the node and before it in the node's steps without a name."""
+    own = max((wait.ms for wait in operator_for(node).waits.wall), default=0)
+    return own + max(map(_wall_ms, _steps(node)), default=0)
+
+
+def _steps(node: Node) -> Iterator[Node]:
+    """The steps without a name that a node reads."""
+    steps = (written_by(topic) for topic in {topic.name: topic for topic in node.topics}.values())
+    return (step for step in steps if step is not None and is_unnamed(step.required_name))
 
 
 def _stream_time_wait(node: Node, facts: LakeFacts) -> Wait:
