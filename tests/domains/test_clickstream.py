@@ -1,6 +1,18 @@
 """Page events of a web site: sessions of users, the bounce rate of each landing page, and an alert."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
 import headrace as hr
+from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 events = hr.Topic(
     "page_events",
@@ -42,7 +54,8 @@ sessions = (
 session_campaigns = (
     sessions.as_stream()
     .lookup(
-        campaigns.table().select("campaign_id", "name AS campaign", "channel.kind AS channel"), on="campaign_id"
+        campaigns.table().select("campaign_id", "name AS campaign", "channel.kind AS channel"),
+        on="campaign_id",
     )
     .named("session_campaigns", description="Each session with the campaign that brought it.")
 )
@@ -69,16 +82,18 @@ by_channel = (
     .named("sessions_by_channel", description="Sessions so far of each channel; null is none.")
 )
 
-from pyspark.sql import SparkSession
-
-from headrace.testing import TestDriver
-
 MINUTE = 60_000
 
 
 def view(driver: TestDriver, user: str | None, minute: float, path: str, **more: object) -> None:
     at = round(minute * MINUTE)
-    value = {"event_id": f"{user}{minute}", "user": {"id": user or "?"}, "page": {"path": path}, "at": at, **more}
+    value = {
+        "event_id": f"{user}{minute}",
+        "user": {"id": user or "?"},
+        "page": {"path": path},
+        "at": at,
+        **more,
+    }
     driver.pipe("page_events", key=user, value=value, timestamp_ms=at)
 
 
@@ -96,7 +111,9 @@ def test_sessions_know_their_entry_and_exit_page_and_campaign(spark: SparkSessio
     view(driver, "cid", 300, "/")
     driver.cut()
     rows = driver.read("session_campaigns").orderBy("user_id").collect()
-    assert [(row.user_id, row.pages, row.entry_page, row.exit_page, row.device, row.campaign) for row in rows] == [
+    assert [
+        (row.user_id, row.pages, row.entry_page, row.exit_page, row.device, row.campaign) for row in rows
+    ] == [
         ("ann", 3, "/", "/signup", "unknown", "Spring"),
         ("ben", 1, "/blog", "/blog", "unknown", None),
     ]
@@ -104,12 +121,14 @@ def test_sessions_know_their_entry_and_exit_page_and_campaign(spark: SparkSessio
     assert [tuple(row) for row in channels] == [(None, 1, 1.0, 1), ("mail", 1, 3.0, 1)]
     for node in ("sessions", "session_campaigns", "sessions_by_channel"):
         assert driver.verify(node).equal
-        assert sorted(driver.backfill(node).collect(), key=str) == sorted(driver.read(node).collect(), key=str)
+        assert sorted(driver.backfill(node).collect(), key=str) == sorted(
+            driver.read(node).collect(), key=str
+        )
     driver.close()
 
 
 def test_a_page_from_which_most_leave_at_once_is_an_alert(spark: SparkSession) -> None:
-    driver = TestDriver([bounce_rates, bounce_alerts], spark)
+    driver = TestDriver([sessions, bounce_rates, bounce_alerts], spark)
     for number in range(6):
         view(driver, f"u{number}", 70 + number, "/landing")
     view(driver, "u0", 71, "/pricing")

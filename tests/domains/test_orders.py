@@ -1,6 +1,19 @@
 """Orders, payments and refunds of a shop: which orders are unpaid after an hour, and each day's revenue by currency."""
 
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
 import headrace as hr
+from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 orders = hr.Topic(
     "orders",
@@ -55,7 +68,7 @@ orders_with_payments = placed.join(
 ).named("orders_with_payments", description="Each order with its payment of the hour after it.")
 
 unpaid_orders = (
-    orders_with_payments.where("payment_id IS NULL")
+    orders_with_payments.where("paid_at IS NULL")
     .select("order_id", "customer_id", "country", "currency", "total", "placed_at")
     .to(hr.KafkaSink("unpaid-orders"))
     .named("unpaid_orders", description="Orders that were not paid within an hour.")
@@ -72,7 +85,12 @@ daily_revenue = (
     .merge(refunds.where("operation = 'c'").select("currency", "-amount AS amount"))
     .group_by("currency")
     .window(hr.tumbling("1 day"), grace="1 hour")
-    .aggregate(revenue=hr.sum("amount"), payments=hr.count(where="amount > 0"), refunds=hr.count(where="amount < 0"))
+    .aggregate(
+        revenue=hr.sum("amount"),
+        largest=hr.max("amount"),
+        payments=hr.count(where="amount > 0"),
+        refunds=hr.count(where="amount < 0"),
+    )
     .suppress(hr.until_window_closes())
     .named("daily_revenue", description="What came in less what went back, by currency and UTC day.")
 )
@@ -121,12 +139,6 @@ reminders = (
     .named("reminders", description="Reminders of orders that are not paid yet.")
 )
 
-from decimal import Decimal
-
-from pyspark.sql import SparkSession
-
-from headrace.testing import TestDriver
-
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 
@@ -138,7 +150,9 @@ def order(driver: TestDriver, key: str | None, at: int, currency: str = "EUR") -
     driver.pipe("orders", key=key, value=value, timestamp_ms=at)
 
 
-def pay(driver: TestDriver, key: str | None, order: str | None, at: int, amount: str, currency: str | None = "EUR") -> None:
+def pay(
+    driver: TestDriver, key: str | None, order: str | None, at: int, amount: str, currency: str | None = "EUR"
+) -> None:
     value = {"order_id": order, "money": {"amount": amount, "currency": currency}, "paid_at": at}
     driver.pipe("payments", key=key, value=value, timestamp_ms=at)
 

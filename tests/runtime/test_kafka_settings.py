@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.spark.kafka import KafkaSettings
+from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.kafka_source import source_options
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 
@@ -116,3 +117,12 @@ def test_a_secret_whose_variable_is_not_set_names_the_variable(monkeypatch: pyte
 def test_protocol_and_mechanism_are_taken_in_any_case_and_empty_ones_as_none() -> None:
     settings = KafkaSettings(security_protocol="sasl_ssl", sasl_mechanism="")  # type: ignore[arg-type]
     assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", None)
+
+
+def test_a_broker_that_has_no_such_topic_is_not_taken_for_one_that_is_away() -> None:
+    topic = KafkaTopic("payments", KafkaSettings(bootstrap_servers="kafka:9092"))
+    topic._said.add("ssl://kafka:9092: connection reset")  # said earlier, of something else
+    error = topic._unreachable(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+    assert "Topic 'payments': Kafka at kafka:9092 has no such topic or partition." in str(error)
+    assert "Create the topic, or correct its name." in str(error)
+    assert "Start the broker" not in str(error)

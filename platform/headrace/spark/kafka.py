@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.kafka_refusals import refusal_of, settings_refused
+from headrace.spark.kafka_refusals import MISSING, refusal_of, settings_refused
 from headrace.spark.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ class KafkaTopic:
         if "_admin" in vars(self):  # it may be its making that failed
             self._admin.poll(0)
         detail = "; ".join([str(error), *sorted(self._said)])
-        found = refusal_of("; ".join(self._said) or str(error))
+        answered = MISSING in str(error)  # then what clients said before is no reason
+        found = refusal_of(str(error) if answered else "; ".join(self._said) or str(error))
         return BrokerUnreachableError(
             f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} {found.said}.",
             detail=detail,

@@ -16,6 +16,11 @@ TLS = "Correct HEADRACE_KAFKA_SSL_CA_LOCATION, …_SSL_CERTIFICATE_LOCATION, …
 ADDRESS = re.compile(
     r"\b(sasl_)?(ssl|plaintext)://"
 )  # begins what the client says of a broker, whatever went wrong
+MISSING = "UNKNOWN_TOPIC_OR_PART"
+CREATE = (
+    "Create the topic, or correct its name. A topic that was deleted and created again is another one: "
+    "read it into a new lake."
+)
 AWAY = (
     "Start the broker, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS, or set HEADRACE_KAFKA_SECURITY_PROTOCOL "
     "if the broker speaks TLS or SASL."
@@ -38,6 +43,8 @@ class Refusal:
 
 def refusal_of(detail: str) -> Refusal:
     """Name what is wrong. In: detail  what Kafka's client said."""
+    if MISSING in detail:
+        return Refusal("has no such topic or partition", CREATE, lasts=False)
     lower = ADDRESS.sub("", detail.lower())
     if "authentication" in lower or "sasl" in lower:
         return Refusal("refuses the credentials", CREDENTIALS, lasts=True)
