@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import headrace as hr
 from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
-from headrace.local.dev import private_settings
+from headrace.local.dev import _Parts, private_settings
 from headrace.local.dev_errors import last_words, run_part
 from headrace.local.dev_traffic import _records, record_key, value_bytes
 from headrace.local.samples import sample_records
@@ -89,6 +93,27 @@ def test_a_part_that_ends_by_an_error_is_shown_by_its_words(
     killed = "Signal SIGKILL ended the process: a person or the machine ended it, for example because memory was short."
     assert last_words(log, -9) == killed
     assert last_words(log, -15) == "Signal SIGTERM ended the process."
+
+
+def test_a_part_that_ends_while_a_plan_is_made_is_shown_and_the_save_starts_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed, started = io.StringIO(), list[str]()
+    parts = _Parts(tmp_path, Console(file=printed, width=500), sends=False)
+    stream = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    parts._running["stream"] = stream
+
+    def plan() -> tuple[int, str]:
+        stream.wait()
+        (tmp_path / "stream.log").write_text("error: Node 'cards': Check.process raises for a record.\n")
+        return 0, "node cards: rebuilt from the log"
+
+    monkeypatch.setattr(parts, "_run_plan", plan)
+    monkeypatch.setattr(parts, "_start", lambda name, arguments: started.append(name))
+    assert parts.apply()
+    assert "Node 'cards': Check.process raises for a record." in printed.getvalue()
+    assert "The stream ended; save a file to start it again." in printed.getvalue()
+    assert started == ["stream"]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ class _Parts:
         if code:
             self._console.print("Nothing was changed: correct the file, and save it.")
             return False
+        self._print_ended()  # a part may have ended while the plan was made
         self.stop()
         bootstrap = os.environ[KAFKA] if self._sends else ""
         self._start("stream", [str(self._notices), bootstrap])
@@ -144,11 +145,7 @@ class _Parts:
                 elif self.apply():
                     applied()
             self._print_notices()
-            for name in [name for name, each in self._running.items() if each.poll() is not None]:
-                code = self._running.pop(name).returncode
-                words = last_words(self._home / f"{name}.log", code)
-                again = f"The {name} ended; save a file to start it again. Its log is {self._home / name}.log"
-                self._console.print(f"{words}\n{again}", markup=False, soft_wrap=True)
+            self._print_ended()
 
     def stop(self) -> None:
         """Stop the stream, which finishes its micro-batches, and the traffic."""
@@ -180,6 +177,14 @@ class _Parts:
         if spec is not None and spec.origin is not None and not places:
             paths.append(Path(spec.origin))
         return frozenset((path, path.stat().st_mtime_ns) for path in paths if path.exists())
+
+    def _print_ended(self) -> None:
+        """Print why parts have ended, before the next start removes their logs."""
+        for name in [name for name, each in self._running.items() if each.poll() is not None]:
+            code = self._running.pop(name).returncode
+            words = last_words(self._home / f"{name}.log", code)
+            again = f"The {name} ended; save a file to start it again. Its log is {self._home / name}.log"
+            self._console.print(f"{words}\n{again}", markup=False, soft_wrap=True)
 
     def _print_notices(self) -> None:
         if not self._notices.exists():
