@@ -187,7 +187,9 @@ def test_an_order_that_is_not_paid_within_an_hour_is_unpaid(spark: SparkSession)
     assert [(row.order_id, row.number) for row in reminded] == [("b", 1), ("b", 2)]
     for node in ("orders_with_payments", "unpaid_orders", "late_payments", "reminders"):
         assert driver.verify(node).equal
-        assert sorted(driver.backfill(node).collect()) == sorted(driver.read(node).collect())
+        assert sorted(driver.backfill(node).collect(), key=str) == sorted(
+            driver.read(node).collect(), key=str
+        )
     driver.close()
 
 
