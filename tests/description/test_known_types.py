@@ -25,6 +25,11 @@ VIEWS = hr.Topic(
         ("tags.tagg IS NOT NULL", ["'tags' has no field 'tagg'", "'tag'"]),
         ("page > 5", ["'page' is STRUCT<", "cannot be compared with 5", "page.url, page.words, page.at"]),
         ("ok AND tags = 'a'", ["'tags' is ARRAY<", "cannot be compared with 'a'", "elements"]),
+        ("page['ur'] = 'a'", ["'page' has no field 'ur'", "Did you mean 'url'?"]),
+        ("tags['tagg'] IS NOT NULL", ["'tags' has no field 'tagg'", "'tag'"]),
+        ("ts AND ok", ["ts is BIGINT, and no condition", "Compare it, for example ts > 0"]),
+        ("ok OR NOT page.words", ["page.words is INT, and no condition"]),
+        ("IF(ok AND notes.a.n, 1, 2) = 1", ["notes.a.n is INT, and no condition"]),
         ("ts", ["the expression is BIGINT, and no condition", "ts > 0"]),
         ("page.words", ["the expression is INT, and no condition"]),
         ("ts + 1", ["and no condition"]),
@@ -56,10 +61,19 @@ def test_what_may_be_right_is_left_to_spark(expression: str) -> None:
     VIEWS.with_column("now_", "TIMESTAMP'2026-01-01 00:00:00'").where(expression)
 
 
+def test_a_parameter_of_a_lambda_is_no_column_of_that_name() -> None:
+    flags = hr.Topic("flags", value="x BIGINT, flags ARRAY<BOOLEAN>")
+    assert flags.where("exists(flags, x -> x AND true)")
+
+
 def test_a_field_has_the_type_that_is_described() -> None:
     chosen = VIEWS.select("user", "page.at.zone AS zone", "tags.tag AS names", "notes.a AS note")
     types = {name: column.type for name, column in chosen.shape.types.items()}
-    assert types == {"user": "STRING", "zone": "STRING", "names": "ARRAY<STRING>"}
+    assert types == {"user": "STRING", "zone": "STRING", "names": "ARRAY<STRING>", "note": "STRUCT<n: INT>"}
+    bracketed = VIEWS.select("page['at']['zone'] AS zone", "tags['tag'] AS names", "notes['a'] AS note")
+    assert {name: column.type for name, column in bracketed.shape.types.items()} == {
+        name: types[name] for name in ("zone", "names", "note")
+    }
     countries = chosen.select("user", "zone").named("zones")
     assert countries.where("zone = 'a'").group_by("zone").aggregate(n=hr.count()).named("n").columns == (
         "zone",

@@ -30,7 +30,8 @@ TOPIC = hr.Topic("views", value=DDL)
 REFUSED = [
     "page.ur = 'a'", "ts.day > 3", "name.first = 'a'", "tags.tagg IS NOT NULL", "page > 5", "5 < page", "tags = 'a'",
     "notes <=> 3", "ts", "name", "d", "x", "page", "page.words", "ts + 1", "-ts", "5", "'a'", "uper(name) = 'A'",
-    "CAST(ts AS STRING)",
+    "CAST(ts AS STRING)", "ok AND upper(name)", "ts AND ok", "ok OR page.words", "NOT ts", "IF(ok AND ts, 1, 2) = 1",
+    "page['ur'] = 'a'", "tags['tagg'] IS NOT NULL", "page['words']", "notes.a", "notes['a'] OR ok",
 ]  # fmt: skip
 OF_NUMBERS = {
     "WRONG_NUM_ARGS.WITHOUT_SUGGESTION",
@@ -40,7 +41,7 @@ OF_NUMBERS = {
 IGNORES_MORE = {"hour", "minute", "second"}  # Spark reads the first argument, and says nothing of others
 WRONG, RIGHT = ("array_join(name, ',')", "wrong"), ("regexp_replace(name, 'a+', 'b')", "right")
 LEFT_TO_SPARK = {
-    "ok AND upper(name)": "where('ok AND upper(name)')",
+    "ok AND map_keys(name)": "where('ok AND map_keys(name)')",
     "map_keys(name) IS NULL": "map_keys",
     "array_join(name, ',') = 'a'": "array_join",
 }

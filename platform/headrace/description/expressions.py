@@ -36,7 +36,8 @@ class Expression:
     `source` is the column that it merely repeats, as in "value" or "value AS v", otherwise None; `aliased`
     says whether its name comes from "AS name". `paths` are the columns with the fields named after them; `repeats` is
     the path that it merely repeats, otherwise empty. `type` is what a CAST makes of it, or BOOLEAN of a condition, as
-    sqlglot writes it; None where only Spark knows. `compares`: whether it holds a comparison.
+    sqlglot writes it; None where only Spark knows. `compares`: whether it holds a comparison. `connects`: whether it holds
+    AND, OR or NOT.
     """
 
     sql: str
@@ -48,6 +49,7 @@ class Expression:
     repeats: tuple[str, ...] = ()
     type: str | None = None
     compares: bool = False
+    connects: bool = False
 
 
 def parse_expression(sql: str, what: str) -> Expression:
@@ -76,7 +78,7 @@ def _read(sql: str, what: str) -> Expression:
     _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
-    paths = frozenset(path_of(column) for column in tree.find_all(exp.Column))
+    paths = frozenset(path_of(each) for each in tree.find_all(exp.Column, exp.Bracket) if path_of(each))
     repeats = path_of(inner) if isinstance(inner, exp.Column) else ()
     return Expression(
         sql,
@@ -88,6 +90,7 @@ def _read(sql: str, what: str) -> Expression:
         repeats,
         _type_of(inner),
         tree.find(exp.Predicate) is not None,
+        tree.find(exp.Connector, exp.Not) is not None,
     )
 
 
@@ -101,9 +104,13 @@ def _type_of(tree: exp.Expr) -> str | None:
     return "BOOLEAN" if isinstance(tree, exp.Predicate) else None
 
 
-def path_of(column: exp.Column) -> tuple[str, ...]:
-    """The column's name, and the names of the fields after it."""
-    return tuple(part.name for part in column.parts)
+def path_of(column: exp.Expr) -> tuple[str, ...]:
+    """The column's name, and the names of the fields after it, as `page.url` or `page['url']`; of all else nothing."""
+    if isinstance(column, exp.Bracket):
+        (index, *others), above = column.expressions, path_of(column.this)
+        is_field = above and not others and isinstance(index, exp.Literal) and index.is_string
+        return (*above, index.name) if is_field else ()
+    return tuple(part.name for part in column.parts) if isinstance(column, exp.Column) else ()
 
 
 def shortened(sql: str) -> str:

@@ -32,6 +32,10 @@ def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
     if parsed.compares:
         for each in syntax_tree(parsed.sql, what).find_all(*_COMPARED):
             _require_comparable(each, shape, what)
+    if parsed.connects:
+        for connector in syntax_tree(parsed.sql, what).find_all(exp.Connector, exp.Not):
+            if connector.find_ancestor(exp.Lambda) is None:  # there a name may be a parameter, and no column
+                _require_connectable(connector, shape, what)
     refuse_binary_keys(parsed, shape, what)
 
 
@@ -83,6 +87,18 @@ def _type_of_field(type: str, path: tuple[str, ...], at: int, what: str) -> str 
         f"{what}: '{above}' has no field '{path[at]}'; its fields are {listed(f.name for f in fields)}.",
         hint=did_you_mean(path[at], [field.name for field in fields]),
     )
+
+
+def _require_connectable(connector: exp.Expr, shape: Shape, what: str) -> None:
+    """Raise DescriptionError for a side of AND, OR or NOT that is known not to be BOOLEAN."""
+    for side in (connector.this, connector.args.get("expression")):
+        sql = "" if side is None else side.sql(dialect="spark")
+        found = type_in(sql, shape.types.values()) if sql else None
+        if found not in (None, "BOOLEAN"):
+            raise DescriptionError(
+                f"{what}: {sql} is {found}, and no condition.",
+                hint=f"Compare it, for example {sql} > 0, or {sql} IS NOT NULL.",
+            )
 
 
 def _require_comparable(compared: exp.Expr, shape: Shape, what: str) -> None:

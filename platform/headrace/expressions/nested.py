@@ -9,12 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.expressions.term import Datum, Term, lifted, on_arrays
-from headrace.expressions.types import INT, NULL, is_integral
+from headrace.expressions.types import INT, NULL, STRING, is_integral
 
 
 def field_of(term: Term, name: str) -> Term | None:
-    """`term.name`: the field of a struct, without regard to case; of an array of structs the array of its fields."""
+    """`term.name`: the field of a struct, without regard to case; of an array of structs the array of its fields.
+
+    Of a map of texts it is the value of that key.
+    """
     of = term.type
+    if pa.types.is_map(of) and of.key_type == STRING:
+        return Term(of.item_type)
     is_array = pa.types.is_list(of) and pa.types.is_struct(of.value_type)
     struct = of.value_type if is_array else of
     if not pa.types.is_struct(struct):
@@ -43,8 +48,11 @@ def array_of_terms(terms: Sequence[Term], common: pa.DataType | None) -> Term | 
 
 
 def element(term: Term, index: Term, *, offset: int) -> Term | None:
-    """`term[index]`: null where there is none. In: offset  the first index of an array, 0 or 1."""
+    """`term[index]`: null where there is none; of a struct its field. In: offset  the first index of an array, 0 or 1."""
     of = term.type
+    if offset == 0 and index.type == STRING and index.is_constant and not pa.types.is_map(of):
+        field = field_of(term, str(index.constant))
+        return None if field is None else Term(field.type)
     if pa.types.is_map(of):
         return Term(of.item_type)
     if not pa.types.is_list(of) or not is_integral(index.type):
