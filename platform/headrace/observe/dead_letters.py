@@ -59,12 +59,12 @@ class DeadLetters:
     examples: Sequence[Example]
 
     def __str__(self) -> str:
-        """A line for the reason, and one for each example."""
+        """A line for the reason, and two for each example, which tell its own reason only if it is another text."""
         whose = "" if self.node is None else f" (for {self.node} alone)"
         since = f"{self.first_at:%Y-%m-%d %H:%M:%S} to {self.last_at:%Y-%m-%d %H:%M:%S}"
         lines = [f"{self.records:,} × {self.reason}{whose}", f"  {since} UTC"]
         for each in self.examples:
-            lines.append(f"  {each.place}: {each.reason}")
+            lines.append(f"  {each.place}" + ("" if each.reason == self.reason else f": {each.reason}"))
             lines.append(f"    key {each.key}, value {each.value}")
         return "\n".join(lines)
 
