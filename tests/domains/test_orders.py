@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -99,10 +100,10 @@ daily_revenue = (
 class Reminders(hr.Processor):
     """Reminds a customer after a quarter of an hour and after half an hour, unless the order is paid."""
 
-    def init(self, context):
+    def init(self, context: hr.Context) -> None:
         self.context, self.order = context, context.store("order")
 
-    def process(self, record):
+    def process(self, record: hr.Record) -> None:
         if record["kind"] == "order":
             self.order.put({"customer_id": record["customer_id"], "reminders": 0})
             self.context.schedule("15 minutes", self.remind)
@@ -110,7 +111,7 @@ class Reminders(hr.Processor):
             self.order.delete()
             self.context.cancel("remind")
 
-    def remind(self, moment):
+    def remind(self, moment: dt.datetime) -> None:
         order = self.order.get()
         if order is None:
             return
