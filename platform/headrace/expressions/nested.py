@@ -15,7 +15,7 @@ from headrace.expressions.types import INT, NULL, STRING, is_integral
 def field_of(term: Term, name: str) -> Term | None:
     """`term.name`: the field of a struct, without regard to case; of an array of structs the array of its fields.
 
-    Of a map of texts it is the value of that key.
+    In a map whose keys are texts, the name is a key.
     """
     of = term.type
     if pa.types.is_map(of) and of.key_type == STRING:
