@@ -145,20 +145,16 @@ class Node(WaysOn, ABC):
     def behind_clock_ms(self) -> int:
         """How far stream time in the node's log is behind its clock: as long as the node waits.
 
-        A node that goes by clocks is as far behind as the logs of its rows' topics, at most.
+        A node that goes by clocks is as far behind as the logs of its rows' topics, at most. The topic that its readers have
+        (`NodeOutput`) says so, too.
         """
         if self.goes_by_clocks:
             return max((topic.behind_clock_ms for topic in self.row_topics), default=0)
         return self.longest_wait_ms
 
     @property
-    def clock_lag_ms(self) -> int:
-        """How far the clock of the node's log is behind the node's own time: 0, or what waits without a deadline."""
-        return 0
-
-    @property
     def goes_by_clocks(self) -> bool:
-        """Whether it takes rows of nodes by their clocks, and not by the stream time of the node's log."""
+        """Whether it takes rows of nodes by their clocks, and not by the stream time of the node's log: its feeds say so."""
         return False
 
     @property

@@ -172,11 +172,6 @@ class Processed(Emitting):
         return self.grace_ms + max(self.stream_wait_ms or 0, int(self.order == TIME))
 
     @property
-    def clock_lag_ms(self) -> int:
-        """The grace of the order of time: timers that are not called yet are due beyond the lowest stream time."""
-        return self.grace_ms
-
-    @property
     def goes_by_clocks(self) -> bool:
         """Its timers do."""
         return True

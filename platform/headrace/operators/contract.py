@@ -33,12 +33,14 @@ class Waits:
     wall       so much wall-clock time after the commit of a record
     complete   topics that are read to their first ends before any row leaves
     drain      true if a drain makes rows leave
+    lag_ms     the clock of the node's log is so far behind the node's own time (L32): what waits without a deadline
     """
 
     stream_ms: int = 0
     wall: tuple[WallWait, ...] = ()
     complete: tuple[str, ...] = ()
     drain: bool = False
+    lag_ms: int = 0
 
 
 @dataclass(frozen=True)

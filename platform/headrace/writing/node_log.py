@@ -182,7 +182,7 @@ class NodeLog:
         limits = limits_of(read)
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
         behind_ms = behind_clock(self._node, times, waits_ms)
-        moved = times_after(before, commits, self._node.clock_lag_ms, behind_ms)
+        moved = times_after(before, commits, self._operator.waits.lag_ms, behind_ms)
         idle = idle_after(self._node, times, commits, waits_ms)
         changes = [
             *idle_changes(moved.at_ms, before.is_idle, idle),

@@ -60,7 +60,7 @@ class LogTimes:
     """The times of the commits of a node's log.
 
     at_ms   of each commit
-    clock   before the first commit and after each L of the node, less `clock_lag_ms`: numbers, or None
+    clock   before the first commit and after each L of the node, less its lag (see `Waits`): numbers, or None
     stream  the same of the stream time: the highest clock so far, less how far it was behind then
     behind  the same of how far stream time is behind the clock
     """

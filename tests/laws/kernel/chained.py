@@ -273,7 +273,7 @@ def _clocks(node: Node, read: Mapping[str, TopicLog]) -> Moved:
         complete = {name for name in topics if (ms := read[name].complete_ms) is not None and ms <= at}
         closing = times.lowest_ms if complete.issuperset(of.waits.complete) else None
         if closing is not None:
-            behind = closing - node.clock_lag_ms
+            behind = closing - of.waits.lag_ms
             stream = behind if stream is None else max(stream, behind)
         last = [ms for name in driving for time, ms in highest[name] if time <= at]
         nothing_waits = not last or (closing is not None and closing >= max(last) + of.waits.stream_ms)

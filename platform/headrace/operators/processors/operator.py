@@ -24,8 +24,12 @@ class Processors(Appended[Processed]):
 
     @property
     def waits(self) -> Waits:
-        """For its timers; a processor that closes waits for a drain, too."""
-        return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=self.node.closes)
+        """For its timers; a processor that closes waits for a drain, too.
+
+        The lag is the grace of the order of time: timers that are not called yet are due beyond the lowest stream time.
+        """
+        of = self.node
+        return Waits(of.longest_wait_ms, of.wall_waits, drain=of.closes, lag_ms=of.grace_ms)
 
     @property
     def cause(self) -> tuple[str, ...]:
