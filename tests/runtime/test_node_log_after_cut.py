@@ -119,7 +119,7 @@ def test_times_limits_and_idleness_are_those_from_before_the_cut(
     )
     opening = SimpleNamespace(progress=SimpleNamespace(upto_ms={"visits": CUT_MS}, lowest_ms=110_000))
     monkeypatch.setattr("headrace.writing.node_log_cut.read_opening", lambda *_: opening)
-    NodeLog(cut, node).begin_anew()
+    NodeLog(cut, node).rewrite()
     assert rows_of(cut, node) == before
     idle = [row for row in before if "idle" in row]
     assert len(idle) == (node is CALM)

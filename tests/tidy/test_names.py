@@ -14,14 +14,6 @@ pytestmark = pytest.mark.fast
 PLATFORM = Path(__file__).resolve().parents[2] / "platform" / "headrace"
 NO_NAMES = {"found", "told", "held", "given", "said", "beside", "anew", "came", "mine", "tell"}
 OF_PYTHON = {("lake/data_file.py", "tell"), ("lake/stored_file.py", "tell")}  # as files have it
-LEFT = {  # to be renamed
-    ("fold/time_limits/fold_waits.py", "found"),
-    ("fold/time_limits/pass_early.py", "_given_on"),
-    ("oracle/time_limits.py", "found"),
-    ("oracle/time_limits.py", "said"),
-    ("writing/node_log.py", "_told"),
-    ("writing/node_log.py", "begin_anew"),
-}
 
 
 def words(name: str) -> set[str]:
@@ -42,4 +34,4 @@ def test_names_are_nouns_of_the_field() -> None:
         where = path.relative_to(PLATFORM).as_posix()
         defined = {path.stem, *names(ast.parse(path.read_text(encoding="utf-8")))}
         wrong |= {(where, name) for name in defined if words(name) & NO_NAMES}
-    assert wrong <= OF_PYTHON | LEFT
+    assert wrong == OF_PYTHON

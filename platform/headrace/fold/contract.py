@@ -164,6 +164,11 @@ class Folded:
     tally: pa.Table | None = None
 
 
+def as_they_are(rows: pa.Table) -> pa.Table:
+    """Rows that are never merged: each is written once (see `StateTable.merge`)."""
+    return rows
+
+
 class Step(ABC):
     """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas.
 

@@ -46,8 +46,3 @@ class RepairMark:
 
     def _write(self) -> None:
         small_files.write_json(self._uri, {"since_ms": self.since_ms, "outputs": sorted(self._outputs)})
-
-
-def repair_was_broken_off(lake: Lake, topic: str) -> bool:
-    """Whether a repair of a topic's log is under way, or was broken off."""
-    return small_files.exists(lake.repairing_log(topic))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from headrace.description import WindowedAggregate
 from headrace.description.clocks import STREAM, WALL
-from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -179,6 +179,11 @@ class Appended(OfNode[AnyNode]):
     def identity(self) -> tuple[str, ...]:
         """The log commit, and the place in it."""
         return OF_PLACE
+
+    @property
+    def clock(self) -> RowClock | None:
+        """That of the record, or of the call, that gave the row."""
+        return RowClock(CLOCK)
 
     @property
     def by_commit(self) -> bool:

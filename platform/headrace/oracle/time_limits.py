@@ -131,9 +131,9 @@ def _partition(
     topic: str,
     partition: int,
     rows: list[Row],
-    said: list[tuple[int, str]],
+    entries: list[tuple[int, str]],
     wanted: Callable[[Identity], bool],
-    found: Results,
+    results: Results,
 ) -> None:
     policy = node.policy
     early = policy.bound.when_full == EMIT_EARLY
@@ -144,7 +144,7 @@ def _partition(
             "max_bytes": policy.bound.max_bytes,
         }
     )
-    waiting = iter(said)
+    waiting = iter(entries)
     following = next(waiting, None)
 
     def leave(row: Row, sub: int) -> None:
@@ -160,7 +160,7 @@ def _partition(
                 "__clock_ms": clock_ms,
             }
             if wanted(entry[0]):
-                found.rows.append({**shown, **place, **opened, **own})
+                results.rows.append({**shown, **place, **opened, **own})
 
     for row in rows:
         while following is not None and following[0] <= row.at_ms:
@@ -168,7 +168,7 @@ def _partition(
             following = next(waiting, None)
         buffer.was_ms = buffer.time_ms
         fate, updates = updates_of(node, row)
-        found.met(row, fate)
+        results.met(row, fate)
         if not updates and (row.offset is not None or row.fate in (TICK, SET_LIMITS)):
             buffer.move(row.stream_ms)
             leave(row, 0)
@@ -179,10 +179,10 @@ def _partition(
             if early or wanted(key):
                 buffer.put(entry, row, event_ms)
             leave(row, start)
-        found.waiting[partition, row.at_ms] = len(buffer.waits), buffer.size_bytes
+        results.waiting[partition, row.at_ms] = len(buffer.waits), buffer.size_bytes
     for wait in buffer.waits.values():
         for offset in wait.records:
-            found.fates[topic, partition, offset] = OPEN
+            results.fates[topic, partition, offset] = OPEN
 
 
 def updates_of(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
@@ -225,16 +225,16 @@ def shown_entry(node: Suppressed, entry: Entry, worth: Any) -> Values:
     return {name: window[name] for name in of.columns}
 
 
-def _set(node: Suppressed, buffer: Buffer, said: str) -> None:
+def _set(node: Suppressed, buffer: Buffer, entry: str) -> None:
     """Put limits in force, unless they are another node's or ones that this node cannot have."""
-    asked = limits_of_entry(node, said)
+    asked = limits_of_entry(node, entry)
     if asked is not None and can_have(node, buffer.limits, asked):
         buffer.limits |= asked
 
 
-def limits_of_entry(node: Suppressed, said: str) -> dict[str, int | None] | None:
+def limits_of_entry(node: Suppressed, text: str) -> dict[str, int | None] | None:
     """The limits that a control row sets for a node; None: it is another's."""
-    entry = json.loads(said)
+    entry = json.loads(text)
     return dict(entry["limits"]) if entry.get("node") == node.name else None
 
 

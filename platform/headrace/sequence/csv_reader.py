@@ -19,7 +19,7 @@ from headrace.sequence.gunzip import gunzipped
 from headrace.sequence.json_reader import NOT_UTF8, read_objects, texts_of
 from headrace.sequence.parse.json_columns import ObjectReader
 from headrace.sequence.read_part import ReadPart
-from headrace.sequence.reasons import Reasons
+from headrace.sequence.reasons import Reasons, marks_of
 
 _NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$"
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\t", "\\t"), ("\b", "\\b"), ("\f", "\\f"))
@@ -42,7 +42,7 @@ class CsvReader:
         texts, not_utf8 = texts_of(raw)
         reasons.add(not_utf8, f"malformed {self._what}: {NOT_UTF8}")
         texts = pc.replace_substring_regex(texts, r"\r?\n\z", "")
-        odd = _marks(pc.match_substring_regex(texts, '["\\r\\n\\x00-\\x08\\x0b\\x0e-\\x1f]'))
+        odd = marks_of(pc.match_substring_regex(texts, '["\\r\\n\\x00-\\x08\\x0b\\x0e-\\x1f]'))
         plain = pc.if_else(pa.array(odd), pa.scalar(None, pa.string()), texts)
         objects = self._split(plain, reasons)
         if odd.any():
@@ -134,8 +134,3 @@ def _is_bare(of: pa.DataType) -> bool:
 
 def _bare(of: pa.DataType) -> str:
     return "^(?:true|false)$" if pa.types.is_boolean(of) else _NUMBER
-
-
-def _marks(mask: pa.Array) -> np.ndarray:
-    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from headrace.sequence.encodings import DebeziumBytes
 from headrace.sequence.read_part import Read, ReadPart
-from headrace.sequence.reasons import Reasons
+from headrace.sequence.reasons import Reasons, marks_of
 
 UNAVAILABLE = "__debezium_unavailable_value"
 ROWS, DELETED, TRUNCATED = ("r", "c", "u"), "d", "t"
@@ -66,19 +66,19 @@ class DebeziumReader:
         structs = pa.StructArray.from_arrays(
             [columns[field.name] for field in self._fields], fields=self._fields, mask=raw.is_null()
         )
-        return ReadPart(structs, read.asked, _marks(pc.equal(op, DELETED)) & ~reasons.dead)
+        return ReadPart(structs, read.asked, marks_of(pc.equal(op, DELETED)) & ~reasons.dead)
 
     def _refuse(self, op: pa.Array, after: pa.Array, raw: pa.Array, reasons: Reasons) -> None:
-        there = _marks(raw.is_valid())
-        is_row = _marks(pc.is_in(op, pa.array(ROWS)))
+        there = marks_of(raw.is_valid())
+        is_row = marks_of(pc.is_in(op, pa.array(ROWS)))
         reasons.add(
-            there & _marks(op.is_null()), "malformed value: it is no envelope of Debezium: op is null"
+            there & marks_of(op.is_null()), "malformed value: it is no envelope of Debezium: op is null"
         )
-        reasons.add(is_row & _marks(after.is_null()), "malformed value: its after is null, and its op no d")
+        reasons.add(is_row & marks_of(after.is_null()), "malformed value: its after is null, and its op no d")
         truncated = "malformed value: op t, a truncation of the table, cannot be followed"
-        reasons.add(_marks(pc.equal(op, TRUNCATED)), truncated)
-        known = is_row | _marks(pc.is_in(op, pa.array([DELETED, TRUNCATED])))
-        odd = np.flatnonzero(there & ~known & _marks(op.is_valid()))
+        reasons.add(marks_of(pc.equal(op, TRUNCATED)), truncated)
+        known = is_row | marks_of(pc.is_in(op, pa.array([DELETED, TRUNCATED])))
+        odd = np.flatnonzero(there & ~known & marks_of(op.is_valid()))
         for row in odd.tolist():
             reasons.add_one(row, f"malformed value: Debezium has no op {op[row].as_py()[:20]!r}")
 
@@ -93,7 +93,7 @@ def _unavailable(column: pa.Array) -> np.ndarray:
     of = column.type
     if pa.types.is_string(of) or pa.types.is_binary(of):
         sign = UNAVAILABLE if pa.types.is_string(of) else UNAVAILABLE.encode()
-        return _marks(pc.equal(column, pa.scalar(sign, of)))
+        return marks_of(pc.equal(column, pa.scalar(sign, of)))
     if pa.types.is_struct(of):
         inside = [_unavailable(part) for part in column.flatten()]
         found: np.ndarray = np.any(np.column_stack(inside), axis=1)
@@ -110,14 +110,14 @@ def _unavailable(column: pa.Array) -> np.ndarray:
 def _within(lists: pa.ListArray, inner: np.ndarray) -> np.ndarray:
     """Which lists, or maps, hold one of the marked elements. In: inner  of all elements, whoever has them."""
     before, ends = np.concatenate([[0], np.cumsum(inner)]), lists.offsets.to_numpy()
-    found: np.ndarray = (before[ends[1:]] > before[ends[:-1]]) & _marks(lists.is_valid())
+    found: np.ndarray = (before[ends[1:]] > before[ends[:-1]]) & marks_of(lists.is_valid())
     return found
 
 
 def _spelt(lists: pa.ListArray) -> np.ndarray:
     """Which lists of integers are the bytes of the placeholder, one after the other."""
     sign, ends = np.frombuffer(UNAVAILABLE.encode(), np.uint8), lists.offsets.to_numpy()
-    found: np.ndarray = (np.diff(ends) == len(sign)) & _marks(lists.is_valid())
+    found: np.ndarray = (np.diff(ends) == len(sign)) & marks_of(lists.is_valid())
     rows = np.flatnonzero(found)
     if len(rows):
         places = ends[rows][:, None] + np.arange(len(sign))
@@ -142,7 +142,7 @@ def _parts(structs: pa.StructArray) -> dict[str, pa.Array]:
 def _unwrapped(parts: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The parts of the payload where there is one."""
     payload = parts.pop(PAYLOAD)
-    inside = _marks(payload.is_valid())
+    inside = marks_of(payload.is_valid())
     if not inside.any():
         return parts
     place = np.arange(len(inside)) + len(inside) * inside
@@ -155,8 +155,3 @@ def _unwrapped(parts: dict[str, pa.Array]) -> dict[str, pa.Array]:
 def _inner(parts: dict[str, pa.Array], name: str) -> pa.Array | None:
     """The one field of a part; None: it is not read."""
     return parts[name].flatten()[0] if name in parts else None
-
-
-def _marks(mask: pa.Array) -> np.ndarray:
-    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found

@@ -41,7 +41,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.json_reader import NOT_UTF8, JsonReader, texts_of
 from headrace.sequence.parse.types import fields_of
 from headrace.sequence.read_part import Read, ReadPart
-from headrace.sequence.reasons import Reasons
+from headrace.sequence.reasons import Reasons, marks_of
 
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 NOTHING = np.iinfo(np.int64).min  # stands for a time that is not there
@@ -91,7 +91,7 @@ class Decoder:
             self._add_disagreements(keys.structs, values.structs, reasons)
         event_ms = self._event_ms(kafka_ms, values.structs, tombstones, reasons, at_ms)
         asked = values.asked if keys is None else values.asked | keys.asked
-        bare = ~_marks(raw_value.is_valid()) & (values.deleted is not None)
+        bare = ~marks_of(raw_value.is_valid()) & (values.deleted is not None)
         return Decoded(keys and keys.structs, values.structs, tombstones, bare, event_ms, reasons, asked)
 
     def read_keys(self, raw: pa.Array) -> pa.StructArray:
@@ -116,17 +116,17 @@ class Decoder:
         for column in self._of.key:
             if not column.nullable:
                 missing = _field(keys.structs, column.name).is_null()
-                reasons.add(_marks(missing), f"missing key field: {column.name} is NOT NULL")
+                reasons.add(marks_of(missing), f"missing key field: {column.name} is NOT NULL")
         return keys
 
     def _read_values(self, raw: pa.Array, reasons: Reasons) -> tuple[ReadPart, np.ndarray]:
         """The values, and which records are tombstones."""
-        values, tombstones = self._values(raw, reasons), ~_marks(raw.is_valid())
+        values, tombstones = self._values(raw, reasons), ~marks_of(raw.is_valid())
         if values.deleted is not None:
             tombstones = tombstones | values.deleted
         for column in self._of.value:
             if not column.nullable:
-                missing = ~tombstones & _marks(_field(values.structs, column.name).is_null())
+                missing = ~tombstones & marks_of(_field(values.structs, column.name).is_null())
                 reasons.add(missing, f"missing value field: {column.name} is NOT NULL")
         return values, tombstones
 
@@ -143,7 +143,7 @@ class Decoder:
             event_ms, may_lack = kafka_ms.cast(pa.int64()), np.zeros(len(tombstones), bool)
         else:
             event_ms, may_lack = event_times(self._of.event_time, values), tombstones
-        absent = _marks(event_ms.is_null())
+        absent = marks_of(event_ms.is_null())
         numbers = event_ms.fill_null(0).to_numpy(zero_copy_only=False)
         reasons.add(absent & ~may_lack, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")
         reasons.add(numbers < 0, "timestamp: before 1970")
@@ -215,12 +215,7 @@ def _differ(left: pa.Array, right: pa.Array) -> np.ndarray:
     both = pc.and_(left.is_valid(), right.is_valid())
     if pa.types.is_nested(left.type) or pa.types.is_floating(left.type):
         left, right = encode(left), encode(right)
-    return _marks(pc.and_(both, pc.not_equal(left, right)))
-
-
-def _marks(mask: pa.Array) -> np.ndarray:
-    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    return marks_of(pc.and_(both, pc.not_equal(left, right)))
 
 
 def _shown(ms: int) -> str:

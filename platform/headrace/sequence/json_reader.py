@@ -21,7 +21,7 @@ from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
 from headrace.sequence.parse.unknown_fields import UnknownFields
 from headrace.sequence.read_part import ReadPart
-from headrace.sequence.reasons import Reasons
+from headrace.sequence.reasons import Reasons, marks_of
 
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
@@ -77,7 +77,7 @@ class JsonReader:
         lists = pc.split_pattern(texts, "\n")
         lines, whose = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
         number = np.arange(len(lines)) - (np.cumsum(counts := _lengths(lists)) - counts)[whose]
-        filled = _marks(pc.not_equal(pc.ascii_trim(lines, BLANKS), ""))
+        filled = marks_of(pc.not_equal(pc.ascii_trim(lines, BLANKS), ""))
         lines, whose, number = lines.filter(pa.array(filled)), whose[filled], number[filled]
         of_lines = Reasons(len(lines))
         structs = read_objects(lines.cast(pa.binary()), self._objects, self._what, self._ddl, of_lines)
@@ -152,13 +152,13 @@ def _read_chunk(raw: pa.Array, reader: ObjectReader) -> _Read:
         return _Read(found.structs, None, None, found.malformed)
     trimmed = pc.ascii_trim(texts, BLANKS)
     looks = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
-    objects = _marks(looks)
+    objects = marks_of(looks)
     rows = np.flatnonzero(objects)
     found = reader.read(texts.take(pa.array(rows)))
     place = np.cumsum(objects) - 1
     structs = found.structs.take(pa.array(place, mask=~objects))
     malformed = {int(rows[row]): why for row, why in found.malformed.items()}
-    return _Read(structs, not_utf8, _marks(pc.invert(looks)), malformed)
+    return _Read(structs, not_utf8, marks_of(pc.invert(looks)), malformed)
 
 
 def _in_chunks(raw: pa.Array) -> Iterator[pa.Array]:
@@ -207,8 +207,3 @@ def _is_utf8(value: bytes) -> bool:
 
 def _are_objects(texts: pa.Array) -> bool:
     return pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py() is not False
-
-
-def _marks(mask: pa.Array) -> np.ndarray:
-    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found

@@ -46,3 +46,9 @@ class Reasons:
     def as_column(self) -> pa.Array:
         """STRING, null where there is no reason."""
         return pa.array(self._texts, pa.string()).take(pa.array(self._which, mask=self._which < 0))
+
+
+def marks_of(mask: pa.Array) -> np.ndarray:
+    """Which records a mask names; null is none."""
+    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return found

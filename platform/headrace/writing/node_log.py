@@ -97,7 +97,7 @@ def rewrite_node_log(lake: Lake, node: Node) -> bool:
     """
     log = node_log(lake, node, is_read=False)
     if log is not None:
-        log.begin_anew()
+        log.rewrite()
     return log is not None
 
 
@@ -139,16 +139,16 @@ class NodeLog:
         upto_ms = min((progress.upto_ms.get(topic.name, 0) for topic in self._node.topics), default=0)
         if upto_ms <= self.reached.ingested_at_ms:
             return False
-        files, after = self._told(self.reached, upto_ms)
+        files, after = self._files_of(self.reached, upto_ms)
         self._writer.append(files, self._record(after))
         self.reached = after
         return True
 
-    def begin_anew(self) -> None:
+    def rewrite(self) -> None:
         """Tell all of it again, in place of what was told, as the tables have it now."""
         table, through_ms = lakes.open_table(self._uri), self.reached.ingested_at_ms
         older, before = self._until_cut()
-        files, after = self._told(before, through_ms)
+        files, after = self._files_of(before, through_ms)
         files = [*older, *files]
         signed = {"writer": f"anew/{self._name}", **lakes.carried(table, [self._name])}
         maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[self._name], mends=True)
@@ -172,7 +172,7 @@ class NodeLog:
     def _record(self, reached: Reached) -> dict[str, Any]:
         return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": reached.to_json()}
 
-    def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
+    def _files_of(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
         read = commits_of_topics(self._lake, self._node, before.ingested_at_ms, upto_ms)
         times = node_times(self._node, before, read)

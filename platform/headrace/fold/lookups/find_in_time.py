@@ -24,6 +24,7 @@ from headrace.fold.contract import (
     StateTable,
     Step,
     Times,
+    as_they_are,
 )
 from headrace.fold.fates import with_column
 from headrace.fold.group_order import order_by_group
@@ -66,7 +67,7 @@ class FindInTime(Step):
             for name in (*self.answers.values, ABSENT, EVENT, *POSITION, *causes_of(self.rows))
         ]
         fields.append(pa.field(VISIBLE, pa.int64()))
-        return {"versions": StateTable(pa.schema(fields), (HASH, EVENT), _as_they_are, EVENT, self._expired)}
+        return {"versions": StateTable(pa.schema(fields), (HASH, EVENT), as_they_are, EVENT, self._expired)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The versions of the keys that are looked up, up to the latest record."""
@@ -187,7 +188,3 @@ def _ranks(order: np.ndarray) -> np.ndarray:
     found = np.empty(len(order), np.int64)
     found[order] = np.arange(len(order))
     return found
-
-
-def _as_they_are(rows: pa.Table) -> pa.Table:
-    return rows

@@ -25,6 +25,7 @@ from headrace.fold.contract import (
     StateTable,
     Step,
     Times,
+    as_they_are,
 )
 from headrace.fold.fates import tally_of
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, causes_of, kept_of
@@ -93,7 +94,7 @@ class ReleaseRecords(Step):
         own = (*self.on, *self.record, EVENT, STREAM, *POSITION)
         fields += [self.rows.field(name) for name in (*own, *causes_of(self.rows))]
         fields.append(pa.field(DUE, pa.int64()))
-        waiting = StateTable(pa.schema(fields), (DUE, HASH), _as_they_are, DUE, self._is_released)
+        waiting = StateTable(pa.schema(fields), (DUE, HASH), as_they_are, DUE, self._is_released)
         return {"waiting": waiting}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
@@ -168,7 +169,3 @@ def open_records(waiting: pa.Table, clock: Clock, frontier: Frontier) -> pa.Tabl
     rows = waiting.filter(pc.greater_equal(waiting[DUE], frontier.at(clock)))
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     return counted.rename_columns({"count_all": "records"})
-
-
-def _as_they_are(rows: pa.Table) -> pa.Table:
-    return rows

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times
+from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times, as_they_are
 from headrace.fold.positions import order_of_causes
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import lowest_ms
@@ -83,7 +83,7 @@ def waiting_table(shape: Shape, columns: Sequence[str]) -> StateTable:
     assert shape.by_time is not None
     own = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), *map(shape.by_time.field, columns)]
     schema = pa.schema([*own, pa.field(MOMENT, pa.int64())])
-    return StateTable(schema, (MOMENT, HASH), _as_they_are, MOMENT, partial(_is_released, shape=shape))
+    return StateTable(schema, (MOMENT, HASH), as_they_are, MOMENT, partial(_is_released, shape=shape))
 
 
 def passed(times: Times, shape: Shape) -> tuple[int, int] | None:
@@ -126,7 +126,3 @@ def _first_beyond(clocks: np.ndarray, rows: pa.Table) -> np.ndarray:
 
 def _is_released(waiting: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
     return pa.array(int64(waiting[MOMENT]) < lowest_ms(after, shape.grace_ms))
-
-
-def _as_they_are(rows: pa.Table) -> pa.Table:
-    return rows

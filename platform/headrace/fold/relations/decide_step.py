@@ -16,10 +16,8 @@ from headrace.fold.contract import (
     REASON,
     ROW_COLUMNS,
     Folded,
-    Needs,
     Scope,
-    StateTable,
-    Step,
+    StatelessStep,
     Times,
 )
 from headrace.fold.encode import encode
@@ -29,13 +27,11 @@ from headrace.fold.relations.leaf import Leaf
 from headrace.fold.tables.decide_records import kept
 
 
-class DecideStep(Step):
+class DecideStep(StatelessStep):
     """Decides the records of each leaf.
 
     In: rows of all leaves, as `packed_logs` joins them
     """
-
-    state: Mapping[str, StateTable] = {}
 
     def __init__(self, leaves: Sequence[Leaf], routes: Mapping[str, Route], *, shares_topics: bool) -> None:
         """In: routes  how what a leaf gives goes on; shares_topics: a record may come for several leaves."""
@@ -51,10 +47,6 @@ class DecideStep(Step):
     def decide(self, rows: pa.Table) -> pa.Table:
         """ROW_COLUMNS with FATE and REASON completed, one row per record: what any of the leaves uses is kept."""
         return self._once(self._decided(rows))
-
-    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""

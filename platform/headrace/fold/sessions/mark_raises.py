@@ -19,10 +19,8 @@ from headrace.fold.contract import (
     STREAM,
     TOPIC,
     Folded,
-    Needs,
     Scope,
-    StateTable,
-    Step,
+    StatelessStep,
     Times,
 )
 from headrace.fold.fates import decide_inputs, is_kept, tally_of
@@ -32,19 +30,14 @@ from headrace.fold.sessions.open_sessions import places_of
 from headrace.fold.sessions.shape import BEFORE, Shape
 
 
-class MarkRaises(Step):
+class MarkRaises(StatelessStep):
     """Decide each row, and give on the kept ones with BEFORE. It counts the rest, and keeps no state."""
 
     scope = Scope.PARTITION
-    state: Mapping[str, StateTable] = {}
 
     def __init__(self, shape: Shape) -> None:
         """In: shape  of the node."""
         self.shape = shape
-
-    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """Nothing: the clock before the micro-batch tells where stream times stood."""
-        return {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See `stream_before`."""

@@ -29,6 +29,7 @@ from headrace.fold.contract import (
     StateTable,
     Step,
     Times,
+    as_they_are,
 )
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.keys import distinct_hashes, group
@@ -72,7 +73,7 @@ class JoinRecords(Step):
         place = [rows.field(name) for name in (EVENT, *POSITION)]
         own = [rows.field(name) for name in (SIDE, *users, STREAM, *self._causes)]
         records = pa.schema([key, hashed, *own, *place])
-        found = {RECORDS: StateTable(records, (EVENT, HASH), _as_they_are, EVENT, self._is_closed)}
+        found = {RECORDS: StateTable(records, (EVENT, HASH), as_they_are, EVENT, self._is_closed)}
         if sides.alone:
             side = [rows.field(SIDE)] if sides.shared else []
             marks = pa.schema([hashed, *side, *place])
@@ -240,10 +241,6 @@ def _lowest(clock: Clock) -> int:
     """The lowest stream time of the node; LOWEST until there is one."""
     found = clock.lowest_ms
     return LOWEST if found is None else found
-
-
-def _as_they_are(rows: pa.Table) -> pa.Table:
-    return rows
 
 
 def _once(rows: pa.Table) -> pa.Table:

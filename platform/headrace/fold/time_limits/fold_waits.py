@@ -166,7 +166,7 @@ def numbered_entries(updates: pa.Table, known: pa.Table) -> np.ndarray:
 
 
 def _ends(
-    found: Assigned,
+    assigned: Assigned,
     updates: pa.Table,
     known: pa.Table,
     known_of: np.ndarray,
@@ -174,13 +174,13 @@ def _ends(
     line: _Advances,
 ) -> Ends:
     """Where each wait ends."""
-    held = found.opener == HELD
+    held = assigned.opener == HELD
     partition = np.where(
         held,
-        at_places(line.of_partitions(known), known_of[found.entry]),
-        at_places(line.of_partitions(updates), found.opener),
+        at_places(line.of_partitions(known), known_of[assigned.entry]),
+        at_places(line.of_partitions(updates), assigned.opener),
     )
-    opened_after = np.where(held, NO_TIME, at_places(int64(updates[AFTER]), found.opener))
+    opened_after = np.where(held, NO_TIME, at_places(int64(updates[AFTER]), assigned.opener))
     at_once, advance = end_waits(partition, begun_ms, opened_after, (line.partition, line.after_ms))
     limit_ms, was_ms, own_ms = (
         at_places(int64(line.rows[name]), advance) for name in (LIMIT, OWN_BEFORE, OWN)
@@ -188,7 +188,7 @@ def _ends(
     offsets = int64(line.rows[OFFSET], NO_TIME)
 
     def place(own: str, moved: np.ndarray) -> np.ndarray:
-        return np.where(at_once, at_places(int64(updates[own]), found.opener), at_places(moved, advance))
+        return np.where(at_once, at_places(int64(updates[own]), assigned.opener), at_places(moved, advance))
 
     return Ends(
         over=at_once | (advance < line.rows.num_rows),
@@ -199,7 +199,7 @@ def _ends(
         stream_ms=place(STREAM, int64(line.rows[STREAM])),
         clock_ms=np.where(
             at_once,
-            at_places(int64(updates[STREAM], NO_TIME), found.opener),
+            at_places(int64(updates[STREAM], NO_TIME), assigned.opener),
             clock_of(begun_ms, limit_ms, was_ms, own_ms),
         ),
     )

@@ -94,7 +94,7 @@ class PassEarly(Step):
         known = state[WAITS].filter(pc.invert(state[WAITS][DELETED]))
         passed = _pass_over(timed, known, self.shape, times)
         return Folded(
-            rows=_given_on(timed, known, passed, self.shape),
+            rows=_forwarded(timed, known, passed, self.shape),
             changes={CLOCK_TABLE: gained, WAITS: _gained(timed, known, passed, self.waits)},
         )
 
@@ -166,7 +166,7 @@ def _waiting(known: pa.Table, partition: np.ndarray, entries: np.ndarray, first:
     return found
 
 
-def _given_on(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) -> pa.Table:
+def _forwarded(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) -> pa.Table:
     """Updates with their waits, and the waits that ended."""
     stamps = np.concatenate([int64(timed[STAMP]), int64(known[OPENED])])
     offsets = np.concatenate([int64(timed[OFFSET], NO_TIME), int64(known[OPENED_OFFSET])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.description import TableChanges
-from headrace.operators.contract import ORDER_OF_CHANGES, Appended
+from headrace.operators.contract import ORDER_OF_CHANGES, Appended, RowClock
 from headrace.operators.registry import operator_for
 
 
@@ -14,6 +14,11 @@ class Changes(Appended[TableChanges]):
     def order(self) -> tuple[str, ...]:
         """By the last record that changes a key, its time, and the key."""
         return ORDER_OF_CHANGES
+
+    @property
+    def clock(self) -> RowClock | None:
+        """None: a change has the log's clock."""
+        return None
 
     @property
     def can_be_late(self) -> bool:

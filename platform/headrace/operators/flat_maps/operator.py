@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headrace.description import FlatMapped
-from headrace.fold.contract import CLOCK
 from headrace.fold.records.flatten import ELEMENT
-from headrace.operators.contract import POSITION, Appended, RowClock
+from headrace.operators.contract import POSITION, Appended
 
 
 class FlatMaps(Appended[FlatMapped]):
@@ -15,8 +14,3 @@ class FlatMaps(Appended[FlatMapped]):
     def order(self) -> tuple[str, ...]:
         """By the record, then by the place of the element."""
         return (*POSITION, ELEMENT)
-
-    @property
-    def clock(self) -> RowClock:
-        """That of the record."""
-        return RowClock(CLOCK)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headrace.description import Lookup
 from headrace.description.lookup import EVENT
-from headrace.fold.contract import CLOCK
-from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, RowClock, Waits
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Waits
 
 
 class Lookups(Appended[Lookup]):
@@ -33,11 +32,6 @@ class Lookups(Appended[Lookup]):
     def cause(self) -> tuple[str, ...]:
         """The record."""
         return POSITION
-
-    @property
-    def clock(self) -> RowClock:
-        """That of the record; as of event time the deadline, if that is later."""
-        return RowClock(CLOCK)
 
     @property
     def can_be_late(self) -> bool:

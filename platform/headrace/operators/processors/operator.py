@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
-from headrace.fold.contract import CLOCK
 from headrace.fold.processors.forwarded import DUE, GROUP_HASH, NUMBER, PLACE_IN_COMMIT, PLACE_IN_TIME
-from headrace.operators.contract import POSITION, Appended, RowClock, Waits
+from headrace.operators.contract import POSITION, Appended, Waits
 
 
 class Processors(Appended[Processed]):
@@ -35,8 +34,3 @@ class Processors(Appended[Processed]):
     def cause(self) -> tuple[str, ...]:
         """The group; timers by when they were due, then records; rows of a call by their number."""
         return (GROUP_HASH, DUE, *POSITION, NUMBER)
-
-    @property
-    def clock(self) -> RowClock:
-        """That of the call."""
-        return RowClock(CLOCK)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from headrace.description import StreamJoin
-from headrace.fold.contract import CLOCK
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
-from headrace.operators.contract import POSITION, Appended, RowClock
+from headrace.operators.contract import POSITION, Appended
 
 
 class StreamJoins(Appended[StreamJoin]):
-    """One row for each pair, and for each record that leaves alone; both sides drive."""
+    """One row for each pair, and for each record that leaves alone; both sides drive.
+
+    The clock of a row is the higher one of the pair's records; if a record leaves alone, its deadline.
+    """
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -21,11 +23,6 @@ class StreamJoins(Appended[StreamJoin]):
     def cause(self) -> tuple[str, ...]:
         """The records of the pair, in whichever order: commits decide which of them stands first."""
         return (*POSITION, *PARTNER, SIDE)
-
-    @property
-    def clock(self) -> RowClock:
-        """The higher clock of the pair's records; if a record leaves alone, its deadline."""
-        return RowClock(CLOCK)
 
     @property
     def can_be_late(self) -> bool:
