@@ -87,45 +87,6 @@ def test_what_is_sent_again_counts_once_and_moves_no_time(line: Line) -> None:
     assert line.fates() == {"used": 3, "open": 1, "replay": 2}
 
 
-def test_a_unit_that_a_crash_cut_goes_on_at_its_next_ordinal(line: Line) -> None:
-    """
-    offset.ordinal   0.0   0.1  |crash, again from 0|  0.0   0.1   0.2   1.0
-                                                      replay replay
-    """
-    for ordinal in (0, 1):
-        line.send(10, ["orders", 0, 0, ordinal], n=10**ordinal)
-    line.cut()
-    line.crash("after outputs")
-    for ordinal in (0, 1, 2):
-        line.send(10, ["orders", 0, 0, ordinal], n=10**ordinal)
-    line.send(14, ["orders", 0, 1, 0])
-    line.cut()
-    assert line.windows() == {10: (3, 111)}
-    assert line.fates() == {"used": 3, "open": 1, "replay": 2}
-
-
-def test_another_path_starts_its_own_guard(line: Line) -> None:
-    """The same root offset by way of another partition of `parts` is another record; without a header all are new."""
-    line.send(10, ["orders", 0, 5], ["parts", 0, 0])
-    line.send(10, ["orders", 0, 5], ["parts", 1, 0])
-    line.send(10, ["orders", 0, 5], ["parts", 0, 9])
-    line.send(10)
-    line.send(14)
-    line.cut()
-    assert line.windows() == {10: (3, 3)}
-
-
-def test_a_malformed_header_is_a_dead_letter_and_is_taken_when_sent_right(line: Line) -> None:
-    line.send(10, ["orders", 0])
-    line.send(10, ["orders", 0, 0])
-    line.send(14, ["orders", 0, 1])
-    line.cut()
-    assert line.windows() == {10: (1, 1)}
-    assert line.fates() == {"used": 1, "open": 1, "dead_letter": 1}
-    (dead,) = line.dead_letters("screws").collect()
-    assert dead["reason"].startswith("malformed source-chain: not a JSON list")
-
-
 def test_a_root_created_anew_is_refused_until_a_person_resets_the_guard(line: Line) -> None:
     line.send(10, ["orders", 0, 700])
     line.send(12, ["orders", 0, 0])

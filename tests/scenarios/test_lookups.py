@@ -65,25 +65,6 @@ def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_no
     assert fates(driver.ledger("priced")) == {"used": 9, "open": 1}
 
 
-def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it(drive: Drive) -> None:
-    driver = drive(
-        ORDERS.lookup(PRICES.table(), on="item", as_of="event", complete_first=False).named("priced")
-    )
-    price(driver, 1, 0)
-    driver.cut()
-    driver.advance_wall_clock("10 minutes")
-    order(driver, "o5", 5)
-    driver.cut()
-    assert found(driver) == {}, "the topic of orders is busy at minute 5"
-    driver.advance_wall_clock("1 minute")
-    driver.cut()
-    assert found(driver) == {"o5": 1}
-    ticks = driver.log("prices").where("kind = 'tick'").count()
-    driver.advance_wall_clock("10 minutes")
-    driver.cut()
-    assert driver.log("prices").where("kind = 'tick'").count() == ticks, "nobody waits any more"
-
-
 def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behind_is_late(
     drive: Drive,
 ) -> None:

@@ -175,15 +175,3 @@ def test_tidied_up_the_state_forgets_rows_and_closed_windows_but_no_total(drive:
     assert found(driver, "rows") == [("a", 1), ("a", 1), ("b", 1), ("c", 1)]
     assert found(driver, "windows") == [("a", 1), ("a", 2), ("b", 1), ("c", 1)]
     assert found(driver, "totals") == [("a", 2), ("a", 3), ("b", 1), ("c", 1)]
-
-
-def test_past_the_idle_timeout_ticks_let_the_last_waits_end(drive: Drive) -> None:
-    driver = drive(TOTALS.suppress(hr.until_time_limit("5 minutes")).named("patient"))
-    visit(driver, "a", 1)
-    driver.cut()
-    driver.advance_wall_clock("2 minutes")
-    driver.cut()
-    assert found(driver, "patient") == []
-    driver.advance_wall_clock("4 minutes")
-    driver.cut()
-    assert found(driver, "patient") == [("a", 1)]

@@ -110,6 +110,7 @@ def cases(draw: st.DrawFn, groups: int = 3) -> Case:
 @example(case=([[(100, 1)] * 12], [None], Limits(1, None, None), []))
 @example(case=([[(100, 1), (130, 1)]], [None], Limits(None, 1, None), []))
 @example(case=([[], [(102, 3)]], [(99, 1, 3), (99, 2, 11)], Limits(None, None, 12), [130]))
+@example(case=([[(100, 1), (110, 1)], [(100, 1), (109, 1)]], [None, None], Limits(None, 10, None), []))
 def test_all_groups_at_once_equal_each_record_by_record(case: Case) -> None:
     records, held, limits, drains = case
     group = np.repeat(np.arange(len(held)), [len(each) for each in records])
