@@ -12,7 +12,7 @@ VIEWS = hr.Topic(
     "views",
     key="user STRING",
     value="page STRUCT<url: STRING, words: INT, at: STRUCT<zone: STRING>>, ts BIGINT NOT NULL, ok BOOLEAN, "
-    "tags ARRAY<STRUCT<tag: STRING>>, notes MAP<STRING, STRUCT<n: INT>>",
+    "tags ARRAY<STRUCT<tag: STRING>>, notes MAP<STRING, STRUCT<n: INT>>, labels ARRAY<STRING>",
 )
 
 
@@ -23,6 +23,7 @@ VIEWS = hr.Topic(
         ("page.at.zon = 'a'", ["'page.at' has no field 'zon'", "'zone'"]),
         ("ts.day > 3", ["'ts' is BIGINT, and has no field 'day'"]),
         ("tags.tagg IS NOT NULL", ["'tags' has no field 'tagg'", "'tag'"]),
+        ("labels.size > 3", ["'labels' is ARRAY<STRING>, and has no field 'size'", "An element of it is labels[0]."]),
         ("page > 5", ["'page' is STRUCT<", "cannot be compared with 5", "page.url, page.words, page.at"]),
         ("ok AND tags = 'a'", ["'tags' is ARRAY<", "cannot be compared with 'a'", "elements"]),
         ("page['ur'] = 'a'", ["'page' has no field 'ur'", "Did you mean 'url'?"]),
@@ -34,6 +35,7 @@ VIEWS = hr.Topic(
         ("page.words", ["the expression is INT, and no condition"]),
         ("ts + 1", ["and no condition"]),
         ("(5)", ["and no condition"]),
+        ("timestampdiff(SECONDS, TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02') > 3", ["'SECONDS' in ", "is no unit of time, at position 15", "Did you mean 'SECOND'?"]),
         ("uper(page.url) = 'A'", ["there is no function uper", "Did you mean 'upper'?"]),
         ("zzzzqqq(ts) > 1", ["there is no function zzzzqqq", "Spark SQL"]),
     ],

@@ -143,6 +143,10 @@ def test_what_is_no_window_is_refused(window: Any, readings: hr.Topic) -> None:
             {"t": hr.sum("sensor_id")},
             ("'sensor_id' is STRING, not a number", "try_cast(sensor_id AS DOUBLE)"),
         ),
+        (  # before: the cast of a STRUCT to DOUBLE, which Spark refuses
+            {"t": hr.sum("address")},
+            ("'address' is STRUCT", 'Aggregate a number in it, such as hr.sum("address.city").'),
+        ),
         ({"t": hr.avg("seen_at")}, ("'seen_at' is TIMESTAMP, not a number",)),
         ({"t": hr.max("labels")}, ("'labels' is MAP<STRING, STRING>", "no order")),
         ({"sensor_id": hr.count()}, ("'sensor_id' is an output column already",)),

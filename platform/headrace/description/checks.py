@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.aggregates import NUMERIC, ORDERED, Aggregate
 from headrace.description.printed_sink import printed_if_asked
-from headrace.description.schema import is_numeric, refuse_reserved
+from headrace.description.schema import fields_of_struct, is_numeric, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -77,6 +77,15 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
     return replace(aggregate, column=column, by=by)
 
 
+def _way_to_numbers(kind: str, column: str, type: str) -> str:
+    """What to write in place of a column that is no number: of a STRUCT a field, of a text a cast."""
+    if "<" not in type:
+        return f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)')."
+    fields = fields_of_struct(type, column) if type.startswith("STRUCT<") else ()
+    part = f".{fields[0].name}" if fields else "['a key']" if type.startswith("MAP<") else "[0]"
+    return f'Aggregate a number in it, such as hr.{kind}("{column}{part}").'
+
+
 def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
     known = shape.type_of(column)
     if known is None:
@@ -84,7 +93,7 @@ def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
     if kind in NUMERIC and not is_numeric(known.type):
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, not a number.",
-            hint=f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)').",
+            hint=_way_to_numbers(kind, column, known.type),
         )
     if kind == "approx_count_distinct" and "<" in known.type:
         raise DescriptionError(

@@ -19,6 +19,7 @@ from headrace.description.function_arguments import refuse_numbers_of_arguments
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
 from headrace.description.record_metadata import TYPES, runnable
 from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
+from headrace.description.units_of_time import refuse_units
 from headrace.description.wording import a_value, did_you_mean
 from headrace.errors import DescriptionError
 
@@ -71,6 +72,7 @@ def _read(sql: str, what: str) -> Expression:
     tokens = _tokens(sql)
     _refuse_functions(tokens, sql, what)  # sqlglot cannot read some of these
     refuse_numbers_of_arguments(tokens, sql, what)
+    refuse_units(tokens, sql, what)
     tree = syntax_tree(sql, what)
     _refuse_other_dialects(tokens, tree, sql, what)
     runnable(sql)

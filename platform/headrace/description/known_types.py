@@ -71,7 +71,10 @@ def _type_of_field(type: str, path: tuple[str, ...], at: int, what: str) -> str 
     if type.startswith("ARRAY<"):
         element = type.removeprefix("ARRAY<").removesuffix(">")
         if not element.startswith("STRUCT<"):
-            return None
+            raise DescriptionError(
+                f"{what}: '{above}' is {type}, and has no field '{path[at]}'.",
+                hint=f"An element of it is {above}[0].",
+            )
         found = _type_of_field(element, path, at, what)
         return None if found is None or at + 1 < len(path) else f"ARRAY<{found}>"
     fields = fields_of_struct(type, what)

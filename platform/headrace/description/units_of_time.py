@@ -1,0 +1,32 @@
+"""The units of time that functions take as a word, so that another word is refused while a description is built.
+
+Source: Spark 4.1.3, SqlBaseParser.g4, `datetimeUnit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from sqlglot import Token, TokenType
+
+from headrace.description.wording import did_you_mean
+from headrace.errors import DescriptionError
+
+UNITS = (
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND"),
+    *("MILLISECOND", "MICROSECOND"),
+)
+_ALWAYS_WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF")
+
+
+def refuse_units(tokens: Sequence[Token], sql: str, what: str) -> None:
+    """Raise DescriptionError for `timestampdiff(SECONDS, …)`. In: tokens  of the expression, as it was written."""
+    for place, (token, following) in enumerate(pairwise(tokens)):
+        if token.text.upper() not in _ALWAYS_WITH_UNIT or following.token_type != TokenType.L_PAREN:
+            continue
+        if place + 2 < len(tokens) and (unit := tokens[place + 2]).text.upper() not in UNITS:
+            raise DescriptionError(
+                f"{what}: '{unit.text}' in {sql!r} is no unit of time, at position {unit.start + 1}.",
+                hint=did_you_mean(unit.text.upper(), UNITS) or f"Units are {', '.join(UNITS)}.",
+            )
