@@ -233,7 +233,9 @@ def _aggregate(rules: Rules) -> str:
     given += [str(each) for each in rules.get("columns", ())]
     left_out = ("kind", "column", "columns", "code", "state", "result", "values")
     given += [
-        f"{name}={_text(value)}" for name, value in rules.items() if name not in left_out and value != 0
+        f"{name}={_text(value)}"
+        for name, value in sorted(rules.items())  # a lake holds rules in the order of their names
+        if name not in left_out and value != 0
     ]
     return f"{kind}({', '.join(given)})"
 
