@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from headrace.description import is_of_kafka
 from headrace.local.dev_errors import run_part
 from headrace.local.samples import sample_records
-from headrace.local.topics import create_topics
+from headrace.local.topics import create_topics, partitions_of
 from headrace.local.workbench import key_bytes
 from headrace.nodes.topics import topics_of
 from headrace.settings import Settings, load_pipeline
@@ -60,9 +61,11 @@ def record_key(topic: Topic, value: Any, key: Any) -> bytes | None:
 
 
 def make_topics(nodes: Sequence[Node], bootstrap: str) -> dict[str, Topic]:
-    """Make the topics that nodes read, and those of their sinks. Out: the former, by name."""
+    """Make the topics that nodes read, and those of their sinks, where they do not exist. Out: the former, by name."""
     topics = {name: topic for name, topic in topics_of(nodes).items() if is_of_kafka(topic)}
-    create_topics(bootstrap, dict.fromkeys([*topics, *_sink_topics(nodes)], PARTITIONS))
+    existing = partitions_of(AdminClient({"bootstrap.servers": bootstrap}))
+    missing = {*topics, *_sink_topics(nodes)} - existing.keys()
+    create_topics(bootstrap, dict.fromkeys(missing, PARTITIONS))
     return topics
 
 
