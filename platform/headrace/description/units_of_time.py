@@ -1,6 +1,6 @@
 """The units of time that functions take as a word, so that another word is refused while a description is built.
 
-Source: Spark 4.1.3, SqlBaseParser.g4, `datetimeUnit`.
+Source: Spark 4.1.3, asked for each unit.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from headrace.description.wording import did_you_mean
 from headrace.errors import DescriptionError
 
 UNITS = (
-    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFYEAR", "HOUR", "MINUTE", "SECOND"),
+    *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"),
     *("MILLISECOND", "MICROSECOND"),
 )
-_ALWAYS_WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF")
+_OF_FUNCTION = {"TIMESTAMPADD": (*UNITS, "DAYOFYEAR"), "TIMESTAMPDIFF": UNITS}
 
 
 def refuse_units(tokens: Sequence[Token], sql: str, what: str) -> None:
     """Raise DescriptionError for `timestampdiff(SECONDS, …)`. In: tokens  of the expression, as it was written."""
     for place, (token, following) in enumerate(pairwise(tokens)):
-        if token.text.upper() not in _ALWAYS_WITH_UNIT or following.token_type != TokenType.L_PAREN:
+        units = _OF_FUNCTION.get(token.text.upper())
+        if units is None or following.token_type != TokenType.L_PAREN:
             continue
-        if place + 2 < len(tokens) and (unit := tokens[place + 2]).text.upper() not in UNITS:
+        if place + 2 < len(tokens) and (unit := tokens[place + 2]).text.upper() not in units:
             raise DescriptionError(
                 f"{what}: '{unit.text}' in {sql!r} is no unit of time, at position {unit.start + 1}.",
-                hint=did_you_mean(unit.text.upper(), UNITS) or f"Units are {', '.join(UNITS)}.",
+                hint=did_you_mean(unit.text.upper(), units) or f"Units are {', '.join(units)}.",
             )
