@@ -165,9 +165,12 @@ def test_a_change_is_told_both_ways_and_no_change_is_none(what: str) -> None:
 def test_rules_that_a_lake_holds_in_the_order_of_their_names_are_the_same_rules() -> None:
     top = {"best": hr.top(3, "place", by="value")}
     stored = json.loads(json.dumps(totals(**top).rules(), sort_keys=True))
-    assert [*told(compare_rules(stored, totals(**top, n=N).rules()))] == [
-        "+ n = count()"  # before: also "~ best: top(place, by=value, max_items=3) -> top(place, max_items=3, by=value)"
-    ]
+    assert (
+        [*told(compare_rules(stored, totals(**top, n=N).rules()))]
+        == [
+            "+ n = count()"  # before: also "~ best: top(place, by=value, max_items=3) -> top(place, max_items=3, by=value)"
+        ]
+    )
 
 
 def test_code_that_changed_is_told() -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from rich.console import Console
 
 import headrace as hr
@@ -16,7 +17,7 @@ from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
 from headrace.local.dev import _Parts, private_settings
 from headrace.local.dev_errors import last_words, run_part
-from headrace.local.dev_traffic import _records, record_key, value_bytes
+from headrace.local.dev_traffic import _records, record_key, send, value_bytes
 from headrace.local.samples import sample_records
 from headrace.local.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
@@ -130,6 +131,12 @@ def test_a_record_without_a_key_is_sent_without_one() -> None:
     assert record_key(VIEWS, {"page": {}}, None) is None
     assert record_key(VIEWS, "broken", None) is None
     assert record_key(VIEWS, None, "ann") == b"ann"
+
+
+def test_traffic_for_a_topic_that_no_node_reads_is_named() -> None:
+    with pytest.raises(TerminalError) as refusal:  # before: a stack trace that ends with KeyError: 'vews'
+        send(Producer({}), {"views": VIEWS}, "vews", "ann", {}, 0)
+    assert "traffic.py sends to topic 'vews', which no node reads; there are views." in str(refusal.value)
 
 
 def test_a_project_without_traffic_of_its_own_has_samples_of_each_topic() -> None:

@@ -24,6 +24,7 @@ from headrace.local.broker import Broker
 from headrace.local.dagster_ui import reload_code, require_free, wait_for_ui
 from headrace.local.descendants import end_with_descendants
 from headrace.local.dev_errors import last_words
+from headrace.local.dev_traffic import TRAFFIC
 from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.settings_file import read_settings_file, second_terminal, write_settings
 from headrace.settings import Settings
@@ -43,7 +44,6 @@ from headrace.settings import Settings, load_pipeline
 defs = build_definitions(load_pipeline(Settings().pipeline), partitions_start="2026-01-01")
 """
 DAGSTER = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
-TRAFFIC = "traffic.py"
 # Lines of a plan that say nothing to somebody whose changes are applied at once.
 NOTICED = re.compile(r": unchanged$|^To (re)?build .*: headrace apply|^Nothing is to be applied")
 

@@ -6,15 +6,16 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.description import is_of_kafka
+from headrace.errors import TerminalError
 from headrace.local.dev_errors import run_part
 from headrace.local.samples import sample_records
 from headrace.local.topics import create_topics, partitions_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
 
 PARTITIONS, EVERY_SECONDS = 3, 1.0
+TRAFFIC = "traffic.py"
 Records = Callable[[int], Iterable[tuple[str, Any, Any, int]]]
 
 
@@ -38,11 +40,32 @@ def main(bootstrap: str) -> None:
     records = _records(pipeline, topics)
     producer = Producer({"bootstrap.servers": bootstrap})
     while True:
-        for topic, key, value, timestamp_ms in records(round(time.time() * 1000)):
-            sent_key = record_key(topics[topic], value, key)
-            producer.produce(topic, value_bytes(value), sent_key, timestamp=timestamp_ms)
+        for record in records(round(time.time() * 1000)):
+            send(producer, topics, *record)
         producer.flush(10)
         time.sleep(EVERY_SECONDS)
+
+
+def send(
+    producer: Producer, topics: Mapping[str, Topic], topic: str, key: Any, value: Any, timestamp_ms: int
+) -> None:
+    """Send a record. Raises: TerminalError for a topic that no node reads, or that was deleted."""
+    if topic not in topics:
+        raise TerminalError(
+            f"{TRAFFIC} sends to topic '{topic}', which no node reads; there are {', '.join(sorted(topics))}.",
+            hint="Correct the name, or describe a node that reads the topic.",
+        )
+    try:
+        producer.produce(
+            topic, value_bytes(value), record_key(topics[topic], value, key), timestamp=timestamp_ms
+        )
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            raise
+        raise TerminalError(
+            f"Topic '{topic}' is no longer at the broker.",
+            hint="Save a file: it is made again, without records.",
+        ) from error
 
 
 def value_bytes(value: Any) -> bytes | None:
