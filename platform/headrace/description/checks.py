@@ -78,7 +78,7 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
 
 
 def _way_to_numbers(kind: str, column: str, type: str) -> str:
-    """What to write in place of a column that is no number: of a STRUCT a field, of a text a cast."""
+    """Give the hint for a column that is no number: a field in a STRUCT, a cast for a text."""
     if "<" not in type:
         return f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)')."
     fields = fields_of_struct(type, column) if type.startswith("STRUCT<") else ()
