@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.changing.compare_rules import Changes, compare_rules, steps_by_spark
-from headrace.description import fingerprint
+from headrace.changing.compare_rules import Changes, compare_rules
+from headrace.description import spark_steps
+from headrace.description.topology import steps_by_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,39 +187,40 @@ def test_code_that_changed_is_told() -> None:
     )
 
 
-def test_another_version_of_spark_changes_only_the_steps_that_only_spark_computes(
+def test_another_version_of_spark_changes_only_what_only_spark_computes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def described() -> tuple[hr.description.Node, hr.description.Node]:
-        topic = hr.Topic("pages", key="k STRING", value="url STRING, words INT")
-        covered = topic.where("words > 3").select("k", "upper(url) AS url").named("covered")
-        return covered, topic.table().where("url RLIKE '/a+'").select("k", "initcap(url) AS url").named(
-            "titles"
-        )
+    def described() -> list[Node]:
+        pages = hr.Topic("pages", key="k STRING", value="url STRING, words INT")
+        sites = hr.Topic("sites", key="k STRING", value="label STRING")
+        rows = pages.table()
+        select = ("k", "regexp_replace(right.label, 'a', 'b') AS label")
+        return [
+            pages.where("words > 3").select("k", "upper(url) AS url").named("covered"),
+            rows.where("url RLIKE '/a+'").select("initcap(url) AS title").where("k > 'a'").named("titles"),
+            rows.join(sites.table(), on="k", select=select).named("joined"),
+        ]
 
     before = [json.loads(json.dumps(node.rules())) for node in described()]
-    monkeypatch.setattr(fingerprint, "spark_version", lambda: "9.9.9")
+    monkeypatch.setattr(spark_steps, "spark_version", lambda: "9.9.9")
     after = [node.rules() for node in described()]
-    assert not compare_rules(before[0], after[0]).any
-    step = "select k, initcap(url) AS url"
-    now = version("pyspark")
-    assert compare_rules(before[1], after[1]).others == (
-        f"where url RLIKE '/a+': computed by Spark {now} -> 9.9.9",
+    covered, titles, joined = (compare_rules(*both).others for both in zip(before, after, strict=True))
+    assert covered == ()
+    step, now = "select initcap(url) AS title", spark_steps.BASELINE
+    assert titles == (
+        f"url RLIKE '/a+': computed by Spark {now} -> 9.9.9",
         f"{step}: computed by Spark {now} -> 9.9.9",
     )
-    assert [steps_by_spark(rules) for rules in after] == [[], ["where url RLIKE '/a+'", step]]
+    assert joined == ("computed by Spark: none -> 9.9.9",)
+    names = ["where url RLIKE '/a+'", step]
+    selects = ["select k, regexp_replace(right.label, 'a', 'b') AS label"]
+    assert [[*steps_by_spark(node)] for node in described()] == [[], names, selects]
+    assert all(
+        str(hr.describe(node)).count("(by Spark)") == len(steps_by_spark(node)) for node in described()
+    )
 
 
-def test_of_the_columns_that_are_read_those_are_told_that_differ() -> None:
-    def of(inner: str, price: str) -> Node:
-        value = f"buyer STRUCT<id: STRING NOT NULL, {inner}>, price {price}, at BIGINT"
-        return (
-            hr.Topic("orders", key="id STRING", value=value)
-            .group_by("id")
-            .aggregate(n=N, top=hr.max_by("buyer", by="price"), last=hr.max("at"))
-        )
-
-    before = of("a: STRUCT<b: INT, c: INT>", "DECIMAL(9,2)")
-    assert compare_rules(before.rules(), of("a: STRUCT<b: INT, c: INT>", "DOUBLE").rules()).others == (
-        "columns read: price DECIMAL(9,2) -> price DOUBLE",
+def test_rules_without_a_version_are_of_the_version_that_runs() -> None:
+    assert version("pyspark") == spark_steps.BASELINE, (
+        "compare what is covered anew (tests/expressions), also after tables"
     )

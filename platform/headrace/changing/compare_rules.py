@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.description import spark_steps
 from headrace.description.durations import format_duration
-from headrace.description.spark_steps import SPARK
+from headrace.description.spark_steps import BASELINE, SPARK
 from headrace.description.unnamed import is_unnamed
 
 Rules = Mapping[str, Any]
@@ -48,6 +47,7 @@ WORDS = {
     "suppression": "suppressed",
     "limit": "time limit",
     "decoded": "records read",
+    SPARK: "computed by Spark",
 }
 TOLD_BY = ("running", "chained")  # they are there or not, with the operator
 
@@ -113,12 +113,6 @@ def nodes_read(rules: Any) -> dict[str, str]:
         for value in rules:
             found |= nodes_read(value)
     return found
-
-
-def steps_by_spark(rules: Rules) -> list[str]:
-    """The steps that only Spark computes, but for those of named nodes that are read. In: a node's `rules()`."""
-    plain = _own(json.loads(json.dumps(rules)))
-    return [step_in_words(step) for step in spark_steps.steps_by_spark(plain)]
 
 
 def _own(rules: Any) -> Any:
@@ -241,7 +235,12 @@ def _aggregate(rules: Rules) -> str:
 
 
 def _of_steps(one: Sequence[Any], other: Sequence[Any], where: str) -> Iterator[str]:
-    before, after = ([step_in_words(step) for step in side] for side in (one, other))
+    are_conditions = where.endswith("conditions")
+    if are_conditions:
+        one, other = ([_condition(each) for each in side] for side in (one, other))
+    before, after = ([_step(step) for step in side] for side in (one, other))
+    if are_conditions:
+        before, after = ([words.removeprefix("where ") for words in side] for side in (before, after))
     found = False
     for line in difflib.ndiff(before, after):
         if line[:2] in ("- ", "+ "):
@@ -253,16 +252,20 @@ def _of_steps(one: Sequence[Any], other: Sequence[Any], where: str) -> Iterator[
                 yield _other_step(where, left, right, words)
 
 
+def _condition(rules: Any) -> Any:
+    """A condition as a step: one that only another Spark than BASELINE computes stands there as one."""
+    return rules if isinstance(rules, dict) else {"step": "Where", "expression": rules}
+
+
 def _other_step(where: str, before: Any, after: Any, words: str) -> str:
     """A step whose words are the same, and whose rules are not."""
-    versions = [of.get(SPARK) if isinstance(of, dict) else None for of in (before, after)]
+    versions = [of.get(SPARK, BASELINE) if isinstance(of, dict) else BASELINE for of in (before, after)]
     if versions[0] != versions[1]:
-        return f"{words}: computed by Spark {' -> '.join(each or NONE for each in versions)}"
+        return f"{words}: computed by Spark {' -> '.join(versions)}"
     return f"{_words(where)} changed: {words}, with other code or columns"
 
 
-def step_in_words(step: Any) -> str:
-    """The rules of a step, or of a condition, as people read it."""
+def _step(step: Any) -> str:
     if not isinstance(step, dict):
         return str(step)
     function = step.get("function")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.compare_rules import Changes, compare_rules, nodes_read, steps_by_spark
+from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
@@ -23,6 +23,7 @@ from headrace.changing.rename_node import Obstacle, why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
+from headrace.description.topology import steps_by_spark
 from headrace.lake import open_table, small_files
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.older_rows import why_not_since
@@ -119,10 +120,9 @@ class _Planner:
         there = small_files.names(f"{self._lake.root}/tables")
         undescribed = [name for name in there if name not in names and not is_unnamed(name)]
         listed = (each for name, each in self._found.items() if not is_unnamed(name))
-        rules = {node.required_name: node.rules() for node in self._nodes}
+        by_spark = {node.required_name: steps_by_spark(node) for node in self._nodes}
         nodes = tuple(
-            replace(each, readers=self._readers(each), by_spark=tuple(steps_by_spark(rules[each.node])))
-            for each in listed
+            replace(each, readers=self._readers(each), by_spark=by_spark[each.node]) for each in listed
         )
         return ChangePlan(tuple(self._topic_plans.values()), nodes, tuple(undescribed))
 

@@ -16,7 +16,7 @@ from headrace.description.code_text import digest
 from headrace.description.schema import to_ddl
 from headrace.description.shape import Shape
 from headrace.description.source_chain import SOURCE_CHAIN
-from headrace.description.spark_steps import SPARK, each_with_need, spark_version
+from headrace.description.spark_steps import each_with_need, rules_of_spark
 from headrace.description.steps import Step, Transform, reads_chain
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),
-        "steps": rules_of_steps(branch.steps, Shape(topic.columns, topic.types)),
+        "steps": rules_of_steps(each_with_need(branch.steps, Shape(topic.columns, topic.types))),
     }
 
 
@@ -78,10 +78,9 @@ def _read(branch: Branch, needed: Iterable[str]) -> frozenset[str] | None:
     return frozenset(read)
 
 
-def rules_of_steps(steps: Iterable[Step], before: Shape) -> list[dict[str, Any]]:
-    """Row-wise steps, as JSON. In: the columns before the first."""
-    needs = each_with_need(steps, before)
-    return [_step(step) | ({SPARK: spark_version()} if by_spark else {}) for step, by_spark in needs]
+def rules_of_steps(needs: Iterable[tuple[Step, bool]]) -> list[dict[str, Any]]:
+    """Row-wise steps, as JSON. In: each with whether only Spark computes it."""
+    return [_step(step) | rules_of_spark(needed=by_spark) for step, by_spark in needs]
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
+from headrace.description.spark_steps import covers, rules_of_spark
 from headrace.description.ways_on import what_is
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -114,7 +115,13 @@ class Join(Refinable):
             "on": self.on,
             "how": self.how,
             "select": self.selection,
+            **rules_of_spark(needed=self.selects_by_spark),
         }
+
+    @property
+    def selects_by_spark(self) -> bool:
+        """Whether only Spark computes the selection."""
+        return not covers([each.sql for each in self.selected], self._columns_of_sides())
 
     @property
     def _right_values(self) -> tuple[ResultColumn, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
+from headrace.description.spark_steps import each_with_need
 from headrace.description.steps import Select, Where, WithColumn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
@@ -111,9 +112,14 @@ class Refined(Refinable):
         which = " that passes its conditions" if self.filters else ""
         return f"One row per {listed(self.key)}{which}; always of the latest rows."
 
+    @property
+    def steps_with_need(self) -> Iterator[tuple[RowStep, bool]]:
+        """The steps, and whether only Spark computes each."""
+        return each_with_need(self.steps, self.table.shape, self._after)
+
     def rules(self) -> dict[str, Any]:
         """The table and the steps."""
-        return {"refined": self.table.rules(), "steps": rules_of_steps(self.steps, self.table.shape)}
+        return {"refined": self.table.rules(), "steps": rules_of_steps(self.steps_with_need)}
 
     def _and(self, step: RowStep) -> Refined:
         return replace(self, steps=(*self.steps, step))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
-from headrace.description.spark_steps import SPARK
+from headrace.description.spark_steps import SPARK, each_with_need
 from headrace.description.steps import Where, predicate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -101,6 +102,11 @@ class Table(Refinable):
         )
         return f"One row per {listed(self.key)}, as of {latest}{forgets}."
 
+    @property
+    def conditions_with_need(self) -> Iterator[tuple[Where, bool]]:
+        """The conditions, and whether only Spark computes each."""
+        return each_with_need(map(Where, self.conditions), self.stream.shape)
+
     def rules(self) -> dict[str, Any]:
         """Stream, key, order and conditions."""
         return rules_of(self.stream, self.columns) | {
@@ -109,7 +115,7 @@ class Table(Refinable):
             "order_by": self.order_by,
             "conditions": [
                 rules if SPARK in rules else rules["expression"]
-                for rules in rules_of_steps(map(Where, self.conditions), self.stream.shape)
+                for rules in rules_of_steps(self.conditions_with_need)
             ],
             **({} if self.forget_deletes_ms is None else {"forget_deletes_ms": self.forget_deletes_ms}),
         }

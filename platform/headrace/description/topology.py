@@ -56,11 +56,24 @@ class Part:
     kind    of SHAPES
     words   what it does
     inputs  the parts that it reads
+    by_spark  whether only Spark computes it
     """
 
     kind: str
     words: str
     inputs: tuple[Part, ...] = ()
+    by_spark: bool = False
+
+    @property
+    def marked(self) -> str:
+        """Its words; a step that only Spark computes says so."""
+        return f"{self.words}{BY_SPARK}" if self.by_spark else self.words
+
+    @property
+    def steps_by_spark(self) -> tuple[str, ...]:
+        """The steps that only Spark computes, through parts of this node alone, in their order."""
+        before = (step for each in self.inputs if each.kind != TABLE for step in each.steps_by_spark)
+        return (*before, self.words) if self.by_spark else (*before,)
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,11 @@ def words_of(node: Node) -> str:
     return _operators(node)[0].words
 
 
+def steps_by_spark(node: Node) -> tuple[str, ...]:
+    """The steps of a node that only Spark computes, but for those of named nodes that it reads."""
+    return tuple(dict.fromkeys(step for part in _operators(node) for step in part.steps_by_spark))
+
+
 def words_of_branch(branch: Branch) -> str:
     """The work of a branch's last step; its topic if it has no steps."""
     return _of_branch(branch).words
@@ -158,12 +176,15 @@ def _operators(node: Node) -> tuple[Part, ...]:
             )
         case Refined():
             (made,) = _operators(node.table)
-            return (_after(made, node.steps, node.table.shape),)
+            return (_after(made, node.steps_with_need),)
         case Table():
             return (_table(node),)
         case Join():
             words = f"{node.how} join on {listed(node.on)}"
-            return (Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right))),)
+            joined = Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right)))
+            if node.selection is None:
+                return (joined,)
+            return (Part(OPERATOR, f"select {listed(node.selection)}", (joined,), node.selects_by_spark),)
         case Lookup():
             first = ", the table complete first" if node.complete_first else ""
             words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}{first}"
@@ -208,7 +229,7 @@ def _windows(node: WindowedAggregate) -> str:
 
 def _table(node: Table) -> Part:
     made = Part(OPERATOR, f"latest row by {listed(node.key)}, by {node.order_by}", _of_stream(node.stream))
-    return _after(made, map(Where, node.conditions), node.stream.shape)
+    return _after(made, node.conditions_with_need)
 
 
 def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
@@ -221,13 +242,14 @@ def _of_stream(stream: Stream) -> tuple[Part, ...]:
 
 
 def _of_branch(branch: Branch) -> Part:
-    return _after(_topic(branch.topic), branch.steps, Shape(branch.topic.columns, branch.topic.types))
+    before = Shape(branch.topic.columns, branch.topic.types)
+    return _after(_topic(branch.topic), each_with_need(branch.steps, before))
 
 
-def _after(part: Part, steps: Iterable[Step], before: Shape) -> Part:
-    """A part and steps behind it; those that only Spark computes say so. In: the columns before the first."""
-    for step, by_spark in each_with_need(steps, before):
-        part = Part(OPERATOR, _step(step) + (BY_SPARK if by_spark else ""), (part,))
+def _after(part: Part, needs: Iterable[tuple[Step, bool]]) -> Part:
+    """A part and steps behind it. In: each step with whether only Spark computes it."""
+    for step, by_spark in needs:
+        part = Part(OPERATOR, _step(step), (part,), by_spark)
     return part
 
 
@@ -259,7 +281,7 @@ def _step(step: Step) -> str:
 
 def _lines(part: Part, before: str = "", after: str = "") -> Iterator[str]:
     """A tree. In: `before` stands before its first line, `after` before all others."""
-    first, *others = part.words.splitlines() or [""]
+    first, *others = part.marked.splitlines() or [""]
     yield before + first
     yield from (after + ("│  " if part.inputs else "   ") + line for line in others)
     for number, each in enumerate(part.inputs, 1):
@@ -269,7 +291,7 @@ def _lines(part: Part, before: str = "", after: str = "") -> Iterator[str]:
 
 def _box(number: int, part: Part) -> str:
     opening, closing = SHAPES[part.kind]
-    return f'  p{number}{opening}"{_escaped(part.words)}"{closing}'
+    return f'  p{number}{opening}"{_escaped(part.marked)}"{closing}'
 
 
 def _escaped(words: str) -> str:

@@ -15,6 +15,7 @@ from headrace import lake as lakes
 from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.description.aggregates import ARITHMETIC, OWN
 from headrace.description.schema import parse_ddl
+from headrace.description.spark_steps import SPARK
 from headrace.fold.aggregates.projection import sources_of
 from headrace.fold.fates import DEAD_LETTER
 from headrace.fold.open_sizes import shuts_down
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 AGGREGATES, BRANCHES, READ, STEPS = "aggregates", "branches", "value", "steps"  # of the rules
+Computed = tuple[str, str, str | None]
+"""A computed column: its name, its SQL, and the version of Spark by which only Spark computes it."""
 COMPUTES = "WithColumn"  # the step that computes a column
 INPUTS = ("column", "by")  # of an aggregate
 CHOOSY = (*ARITHMETIC, OWN)  # kinds that may refuse a value, so that its record is a dead letter
@@ -131,24 +134,23 @@ def _others(rules: Mapping[str, Any], inputs: Collection[str]) -> dict[str, Any]
     return {name: of for name, of in rules.items() if name != AGGREGATES} | {BRANCHES: branches}
 
 
-def _steps(branch: Mapping[str, Any], inputs: Collection[str]) -> tuple[list[Any], list[tuple[str, str]]]:
-    """The steps of a branch but the last ones, which compute inputs of aggregates; and these, as names and SQL.
+def _steps(branch: Mapping[str, Any], inputs: Collection[str]) -> tuple[list[Any], list[Computed]]:
+    """The steps of a branch but the last ones, which compute inputs of aggregates; and these.
 
     No name, whatever its case, stands twice among the last ones.
     """
-    steps, computed, names = [*branch[STEPS]], list[tuple[str, str]](), set[str]()
+    steps, computed, names = [*branch[STEPS]], list[Computed](), set[str]()
     while steps and steps[-1]["step"] == COMPUTES and steps[-1]["name"] in inputs:
         name = steps[-1]["name"]
         if name.lower() in names:
             break
-        computed.insert(0, (name, steps.pop()["expression"]))
+        step = steps.pop()
+        computed.insert(0, (name, step["expression"], step.get(SPARK)))
         names.add(name.lower())
     return steps, computed
 
 
-def _computes_part(
-    before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]], rules: Mapping[str, Any]
-) -> bool:
+def _computes_part(before: Sequence[Computed], after: Sequence[Computed], rules: Mapping[str, Any]) -> bool:
     """Whether inputs are computed as before and in that order, and nothing reads one that is left out.
 
     The topic may have a column of its name.
@@ -157,7 +159,7 @@ def _computes_part(
     if not all(step in rest for step in after):
         return False
     text = json.dumps({**rules, BRANCHES: [{**each, READ: None} for each in rules.get(BRANCHES, ())]})
-    gone = {name for name, _ in before} - {name for name, _ in after}
+    gone = {name for name, *_ in before} - {name for name, *_ in after}
     return not any(re.search(rf"\W{re.escape(name)}\W", text, re.IGNORECASE) for name in gone)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from headrace.changing.compare_rules import steps_by_spark
 from headrace.description import with_unnamed
+from headrace.description.topology import steps_by_spark
 from headrace.lake.paths import Lake
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.references import resolve_all_references
+from headrace.nodes.references import NodeAwaitedError, resolve_references
 from headrace.preflight.finding import tried
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -28,17 +28,21 @@ def check_steps(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
 
     In: root  URI of the lake: it knows the nodes of other pipelines that are read
     """
-    steps = {node.required_name: steps_by_spark(node.rules()) for node in with_unnamed(nodes)}
-    concerned = [node for node in with_unnamed(nodes) if steps[node.required_name]]
-    if not concerned:
-        return
-    conf = spark_conf(spark_jars(), master="local[1]", lake=root)
-    spark = pipeline_session(build_session(conf, "headrace config check"))
-    for node in resolve_all_references(Lake(root), concerned):
-        name = f"steps of '{node.required_name}' that only Spark computes"
-        yield tried(name, partial(_read, spark, node, steps[node.required_name]))
+
+    @cache
+    def session() -> SparkSession:
+        conf = spark_conf(spark_jars(), master="local[1]", lake=root)
+        return pipeline_session(build_session(conf, "headrace config check"))
+
+    for node in with_unnamed(nodes):
+        if steps := steps_by_spark(node):
+            name = f"steps of '{node.required_name}' that only Spark computes"
+            yield tried(name, partial(_read, session, Lake(root), node, steps))
 
 
-def _read(spark: SparkSession, node: Node, steps: Sequence[str]) -> str:
-    bound(spark, node)
+def _read(session: Callable[[], SparkSession], lake: Lake, node: Node, steps: Sequence[str]) -> str:
+    try:
+        bound(session(), resolve_references(lake, node))
+    except NodeAwaitedError as error:
+        return f"not asked: {error.message}"
     return "; ".join(steps)
