@@ -64,6 +64,17 @@ def test_names_that_clash_are_refused_unless_the_selection_settles_them() -> Non
         POSITIONS.join(CLIENTS, on="client", select=())
 
 
+def test_a_field_that_a_selection_misspells_is_refused() -> None:
+    shops = hr.Topic(
+        "shops", key="id STRING", value="place STRUCT<city: STRING, zip: STRING>, ticker STRING"
+    ).table()
+    for field in ("left.place.ciy", "left.place['ciy']", "place.ciy"):
+        with refused("join: select(", field, "has no field 'ciy'", "Did you mean 'city'?"):
+            shops.join(TICKERS, on="ticker", select=f"{field} AS city")
+    kept = shops.join(TICKERS, on="ticker", select=("left.place.city AS city", "place['zip'] AS zip"))
+    assert [column.type for column in kept.result_columns] == ["STRING"] * 3
+
+
 def test_what_cannot_be_joined_is_refused() -> None:
     with refused("join: on: column 'tikcer' does not exist", "'ticker'"):
         POSITIONS.join(TICKERS, on="tikcer")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import parse_expression
+from headrace.description.known_types import type_of_path
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
@@ -181,16 +182,22 @@ class Join(Refinable):
         refuse_reserved(names, "join: select")
 
     def _check_path(self, path: tuple[str, ...], what: str) -> None:
-        """A column by its side, or one that only one side has; the right key counts only where the left has none such."""
+        """A column by its side, or one that only one side has; the right key counts only where the left has none such.
+
+        Fields after it have to be there, too.
+        """
         sides = {"left": self.left, "right": self.right}
         if path[0] in sides:
             sides[path[0]].shape.require(path[1:2], what)
+            type_of_path(path[1:], sides[path[0]].shape, what)
             return
         Shape((*self.left.columns, *self.right.columns)).require(path[:1], what)
         if path[0].lower() in self.ambiguous:
             raise DescriptionError(
                 f"{what}: both tables have a column '{path[0]}'.", hint=_SETTLE.format(path[0])
             )
+        for side in sides.values():
+            type_of_path(path, side.shape, what)
 
     def _columns_of_sides(self) -> list[Column]:
         """The columns that a selection reads, as far as their types are known: by themselves, and as `left` and `right`."""
