@@ -36,6 +36,8 @@ VIEWS = hr.Topic(
         ("ts + 1", ["and no condition"]),
         ("(5)", ["and no condition"]),
         ("timestampdiff(SECONDS, TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02') > 3", ["'SECONDS' in ", "is no unit of time, at position 15", "Did you mean 'SECOND'?"]),
+        ("page.url = NULL", ["page.url = NULL is never true", "Write page.url IS NULL."]),
+        ("NULL <> ts", ["is never true", "Write ts IS NOT NULL."]),
         ("uper(page.url) = 'A'", ["there is no function uper", "Did you mean 'upper'?"]),
         ("zzzzqqq(ts) > 1", ["there is no function zzzzqqq", "Spark SQL"]),
     ],

@@ -107,6 +107,12 @@ def _require_connectable(connector: exp.Expr, shape: Shape, what: str) -> None:
 def _require_comparable(compared: exp.Expr, shape: Shape, what: str) -> None:
     sides = (compared.this, compared.expression)
     for side, other in (sides, sides[::-1]):
+        if isinstance(other, exp.Null) and not isinstance(compared, exp.NullSafeEQ):
+            name = side.sql(dialect="spark")
+            raise DescriptionError(
+                f"{what}: {compared.sql(dialect='spark')} is never true: a comparison with NULL is null.",
+                hint=f"Write {name} IS {'NOT ' if isinstance(compared, exp.NEQ) else ''}NULL.",
+            )
         if not (isinstance(side, exp.Column) and isinstance(other, exp.Literal)):
             continue
         path = path_of(side)
