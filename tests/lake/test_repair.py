@@ -15,6 +15,8 @@ from headrace.lake.fence import FencedError
 from headrace.lifecycle import lost_commits
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.repair_mark import require_repaired
+from headrace.lifecycle.retention import Retention
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
@@ -27,10 +29,12 @@ from headrace.sequence.log_columns import COMPLETE
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.handover import WaitsError
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -84,13 +88,9 @@ def tables(session: SparkSession, lake: Lake) -> list[list[str]]:
     return [sorted(map(str, frame.collect())) for frame in frames]
 
 
-def repaired(session: SparkSession, lake: Lake) -> list[str]:
-    return [
-        str(each)
-        for each in Repair(
-            session, lake, NODES, READINGS, KafkaSettings(bootstrap_servers="localhost:1")
-        ).run()
-    ]
+def repaired(session: SparkSession, lake: Lake, nodes: Sequence[hr.description.Node] = NODES) -> list[str]:
+    nowhere = KafkaSettings(bootstrap_servers="localhost:1")
+    return [*map(str, Repair(session, lake, nodes, READINGS, nowhere).run())]
 
 
 @pytest.mark.parametrize("lost", [[2], [1, 2, 4]], ids=["one commit", "two in a row and one more"])
@@ -144,13 +144,31 @@ def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
     with pytest.raises(KeyboardInterrupt):
         repaired(session, lake)
     monkeypatch.setattr(Repair, broken_off, call)
-    with pytest.raises(TerminalError, match="repair of the log of 'readings' was broken off"):
-        require_log_reaches(lake, "totals", READINGS, line.runner.progress)
+    with pytest.raises(WaitsError, match="a repair of the log of 'readings' has not computed"):
+        require_repaired(lake, "totals")
+    with pytest.raises(
+        TerminalError, match="totals is not computed again since the log of 'readings' was repaired"
+    ):
+        Retention(session, lake, NODES, READINGS).run(line.clock.now_ms())
     done = repaired(session, lake)
     assert "totals: its tables were computed again from the log." in done
     assert (log_rows(session, lake), tables(session, lake)) == (before, nodes)
-    require_log_reaches(lake, "totals", READINGS, line.runner.progress)
+    require_repaired(lake, "totals")
     assert repaired(session, lake) == []
+
+
+def test_each_pipeline_mends_its_own_nodes(session: SparkSession, lake: Lake, line: Line) -> None:
+    """Before, the repair of one pipeline left nothing from which another knew that its nodes had read past a gap."""
+    nodes, theirs = tables(session, lake), versions(lake.log("readings"), LOG)
+    overwrite(lake.log("readings"), theirs[2])
+    done = repaired(session, lake, [COUNTS])
+    assert done[-1] == "totals: not described here: run headrace repair readings with its pipeline, too."
+    require_repaired(lake, "counts")
+    with pytest.raises(WaitsError):
+        require_repaired(lake, "totals")
+    assert repaired(session, lake, [TOTALS]) == ["totals: its tables were computed again from the log."]
+    require_repaired(lake, "totals")
+    assert tables(session, lake) == nodes
 
 
 def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(

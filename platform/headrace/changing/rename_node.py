@@ -23,6 +23,7 @@ from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import plain, record_of
 from headrace.lifecycle.live_limits import limits_topic
+from headrace.lifecycle.repair_mark import repair_owed
 from headrace.lifecycle.takeover import take_over, writers_of
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import PREFIX
@@ -69,6 +70,11 @@ def why_not_renamed(lake: Lake, node: Node, *, is_at_rest: bool = False) -> Obst
     commit = last_state_commit(lake, before)
     if commit is None:
         return None
+    if (topic := repair_owed(lake, before)) is not None:
+        return Obstacle(
+            f"a repair of the log of '{topic}' still owes '{before}' under that name",
+            f"Run the code of before with headrace repair {topic}, and apply again.",
+        )
     progress: Mapping[str, Any] = commit.record.get("progress", {})
     if progress.get("limits") or _has_limits_to_come(lake, node, before, progress.get("upto_ms", {})):
         return Obstacle(f"limits of '{before}' were set in the log, and stand under that name")

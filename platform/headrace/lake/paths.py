@@ -84,9 +84,14 @@ class Lake:
         """The file that says that the node's tables have to be computed anew, until they are."""
         return f"{self._nodes}/state/{node}/repairing.json"
 
+    @property
+    def repairs(self) -> str:
+        """The folder of the repairs of logs that are not done."""
+        return f"{self.root}/repairs"
+
     def repairing_log(self, topic: str) -> str:
-        """The file that says what a repair of a topic's log still owes, until it is done."""
-        return f"{self.root}/repairs/{topic}.json"
+        """The file that names the nodes which a repair of a topic's log still owes."""
+        return f"{self.repairs}/{topic}.json"
 
     def changes(self, node: str) -> str:
         """The folder of the changes that the node's sinks are being given."""

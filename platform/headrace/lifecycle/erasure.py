@@ -53,7 +53,7 @@ from headrace.nodes.older_rows import is_made, since_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import resolve_all_references
 from headrace.nodes.sink_rows import with_place
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.topics import names_of, nodes_below
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
@@ -145,7 +145,7 @@ class Erasure:
                 somebody does not hand a node over.
         """
         spark, lake, clock = self._spark, self._lake, self._clock
-        with nothing_rebuilds(spark, lake, self._nodes, clock, self._patience_seconds) as backfills:
+        with nothing_rebuilds(spark, lake, names_of(self._nodes), clock, self._patience_seconds) as backfills:
             self._require_whole_log()
             for node in self._present():
                 self._require_no_older_rows(node)

@@ -33,7 +33,7 @@ from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
 from headrace.log.resequence import Resequencer
 from headrace.log.schema_store import SchemaStore
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.topics import names_of, nodes_below
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.spark.lake_rows import read
@@ -79,7 +79,7 @@ def remake_log(
             TerminalError, before anything is changed, when rows were erased, or have no bytes, or Kafka lacks their records
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
+    with nothing_writes(spark, lake, topic, names_of(nodes_below(topic, nodes)), clock) as leases:
         _require_readable(lakes.open_table(uri), topic, from_kafka=kafka is not None)
         small_files.delete(beside)
         lakes.forget(beside)

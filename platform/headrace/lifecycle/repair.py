@@ -14,10 +14,11 @@ is refused then, and that of a node with rows from before a cut. Then a lost com
    Decisions of a person or of the clock in the lost commit are gone. If the log became complete with it (see
    `Sequencer.read_first_to`), the new commit states that again.
 
-No commit is put back before it is known that all can be put back, and all nodes computed again. Nothing may write meanwhile:
+No commit is put back before it is known that all can be, and that nodes can be computed again. Nothing may write meanwhile:
 the repair holds the leases of the log, of its nodes and of their backfills all the time. If it is interrupted, run it again:
-its mark tells the work that it owes, and no node that reads the log starts before (see `repair_mark`). It looks again after
-it has set the fence, so a repair that was paused puts nothing back a second time.
+its mark names the nodes that it owes, and none of these starts before (see `repair_mark`). It looks again after it has set
+the fence, so a repair that was paused puts nothing back a second time. If commits cannot be put back, or a node not be
+computed again, the other nodes follow the log as it is, and the refusal is raised at the end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from headrace.lake.epochs import foreign_commits
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.fill_columns import fill_commits
+from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.irreplaceable_rows import require_replaceable, require_whole_past
 from headrace.lifecycle.lost_commits import LostCommits
 from headrace.lifecycle.repair_mark import RepairMark
@@ -41,9 +43,11 @@ from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.stray_commits import StrayCommits
-from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
+from headrace.nodes.node_tables import results_writer, settled_ms
+from headrace.nodes.progress import Progress
 from headrace.nodes.references import resolve_all_references
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.topics import names_of, nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.lake_rows import read
@@ -107,59 +111,78 @@ class Repair:
                 TerminalError, before a commit is put back, when Kafka lacks what is gone, or is another topic;
                 TransientError or FencedError when another process repairs the log, too
         """
-        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
-            log, mark = f"log/{self._topic.name}", RepairMark(self._lake, self._topic.name)
+        log, topic = f"log/{self._topic.name}", self._topic.name
+        readers = [*dict.fromkeys([*names_of(self._nodes), *self._following([topic])])]
+        with nothing_writes(self._spark, self._lake, self._topic, readers, self._clock) as leases:
+            mark = RepairMark(self._lake, topic, leases[log])
             if foreign_commits(lakes.open_table(self._path)):
-                mark.owe_since(0)  # a node that folded such rows may have passed over rows, or taken others
+                mark.owe(readers)  # a node that folded such rows may have passed over rows, or taken others
             yield from _undone(self._path, log, log)
-            gaps = self._gaps()
-            stray = StrayCommits(self._path, self._topic) if gaps else None
-            lost = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
-            self._require_in_kafka([gap for gap, files in lost if files is None])
-            self._require_whole_pasts(min((gap.after_ms for gap in gaps), default=None), mark)
-            if lost:
-                maintainer = lakes.TableWriter(lakes.open_table(self._path), lakes.MAINTAINER, carries=[log])
-                self._require_still(gaps)
-                mark.owe_since(min(gap.after_ms for gap in gaps))
-                for gap, files in lost:
-                    yield self._put_back(gap, files, maintainer)
+            mark.owe(self._beyond(readers, settled_ms(self._lake, self._topic)))  # the log went back
+            trouble: TerminalError | None = None
+            try:
+                yield from self._gaps_closed(readers, mark)
+            except TerminalError as error:  # nodes follow the log as it is
+                trouble = error
             for node in self._nodes:
-                yield from self._mended(node, mark, backfills[node.required_name])
-            mark.clear()
-        if gaps:
-            for name in undescribed(self._lake, self._described):
-                yield Repaired(name, "not described here: if it reads the topic, repair it there too")
+                try:
+                    yield from self._mended(node, mark, leases[node.required_name])
+                except TerminalError as error:
+                    trouble = trouble or error
+        for name in sorted(mark.owed - self._described):
+            yield Repaired(name, f"not described here: run headrace repair {topic} with its pipeline, too")
+        if trouble is not None:
+            raise trouble
 
-    def _require_whole_pasts(self, gap_ms: int | None, mark: RepairMark) -> None:
-        """Refuse the repair, before a commit is put back, if a node would have to be computed again and cannot be.
+    def _following(self, logs: Sequence[str]) -> list[str]:
+        """The nodes of the lake that follow from logs, whatever pipeline describes them."""
+        return nodes_following(self._lake, logs)
 
-        In: gap_ms  the last commit before what is gone; None: nothing is
-        """
-        since_ms = min((ms for ms in (gap_ms, mark.since_ms) if ms is not None), default=None)
-        again: set[str] = set()
+    def _beyond(self, nodes: Sequence[str], ms: int) -> set[str]:
+        """Those of the nodes that have read the topic's log beyond a commit time, and those that follow from these."""
+        commits = {name: last_state_commit(self._lake, name) for name in nodes}
+        read_ms = {
+            name: Progress.from_json(commit.record["progress"]).upto_ms.get(self._topic.name, 0)
+            for name, commit in commits.items()
+            if commit is not None
+        }
+        own = [name for name, upto_ms in read_ms.items() if upto_ms > ms]
+        return {*own, *self._following([f"{name}@" for name in own])} & read_ms.keys()
+
+    def _gaps_closed(self, readers: Sequence[str], mark: RepairMark) -> Iterator[Repaired]:
+        """Put back all commits that are gone, or none. Raises: TerminalError, before any is put back."""
+        gaps = self._gaps()
+        if not gaps:
+            return
+        stray = StrayCommits(self._path, self._topic)
+        lost = [(gap, stray.between(gap)) for gap in gaps]
+        self._require_in_kafka([gap for gap, files in lost if files is None])
+        concerned = self._beyond(readers, min(gap.after_ms for gap in gaps))
         for node in self._nodes:
-            read = {topic.name for topic in node.topics}
-            if mark.is_owed_to(read) or not again.isdisjoint(read) or self._is_concerned(node, since_ms):
+            if node.required_name in concerned | mark.owed:
                 require_whole_past(self._lake, node)
-                again.add(output_name(node))
+        maintainer = lakes.TableWriter(
+            lakes.open_table(self._path), lakes.MAINTAINER, carries=[f"log/{self._topic.name}"]
+        )
+        self._require_still(gaps)
+        mark.owe(concerned)
+        for gap, files in lost:
+            yield self._put_back(gap, files, maintainer)
 
     def _mended(self, node: Node, mark: RepairMark, lease: Lease) -> Iterator[Repaired]:
         """Undo what others did to a node's tables; compute them again where that cannot be, or a log is another."""
         name, output = node.required_name, output_name(node)
         files_gone = self._lake.repairing(name)
         lost = small_files.exists(files_gone)  # a repair that was broken off had noticed that
-        tables = (
+        own_log = self._lake.log(output)
+        for uri, writer in (
             (self._lake.table(name), results_writer(node)),
             (self._lake.state(name), f"node/{name}"),
             (unusable_uri(self._lake, node), f"unusable/{name}"),
-            (self._lake.log(output), f"log/{output}"),
-        )
-        is_concerned = mark.is_owed_to({topic.name for topic in node.topics}) or self._is_concerned(
-            node, mark.since_ms
-        )
-        if lost or is_concerned or any(foreign_commits(lakes.open_table(uri)) for uri, _ in tables):
-            mark.owe_readers_of(output)
-        for uri, writer in tables:
+            (own_log, f"log/{output}"),
+        ):
+            if uri == own_log and foreign_commits(lakes.open_table(uri)):
+                mark.owe(self._following([f"{name}@"]))
             try:
                 yield from _undone(uri, writer, name)
             except FilesGoneError as error:
@@ -169,9 +192,10 @@ class Repair:
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
                     small_files.delete(uri)
                     lakes.forget(uri)
-        if not lost and not is_concerned:
+        if not lost and name not in mark.owed:
             return
         require_whole_past(self._lake, node)
+        mark.owe(self._following([f"{name}@"]))
         if not lost:
             settled(self._spark, self._lake, node)
         take_over(self._lake, name)
@@ -181,6 +205,7 @@ class Repair:
         rewrite_state(self._spark, self._lake, node)
         rewrite_node_log(self._lake, node)
         small_files.delete(files_gone)
+        mark.strike(name)
         yield Repaired(name, "its tables were computed again from the log")
 
     def _accept_results(self, node: Node) -> None:
@@ -188,14 +213,6 @@ class Repair:
         table, writer = lakes.open_table(self._lake.table(node.required_name)), results_writer(node)
         maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True)
         maintainer.append([], {"writer": f"repair/{node.required_name}", **lakes.carried(table, [writer])})
-
-    def _is_concerned(self, node: Node, since_ms: int | None) -> bool:
-        """Whether a node has read beyond what was lost, or beyond what the log now holds."""
-        if not lakes.exists(self._lake.state(node.required_name)):
-            return False
-        read_ms = read_progress(self._lake, node).upto_ms.get(self._topic.name, 0)
-        end_ms = settled_ms(self._lake, self._topic)
-        return read_ms > min(end_ms, end_ms if since_ms is None else since_ms)
 
     def _require_in_kafka(self, gaps: Sequence[Gap]) -> None:
         needed = [gap for gap in gaps if gap.offsets]

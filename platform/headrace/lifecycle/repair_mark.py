@@ -1,7 +1,7 @@
-"""The mark of a repair that is under way: the work that it still owes, wherever it breaks off.
+"""The nodes that a repair still owes: they folded a log that is another one now, and are to be computed again.
 
-Law: the mark is written before the change after which nothing else tells of that work. It goes when all work is done. So a
-repair that is run again does what the one before it left.
+Law: a node is noted before the change after which nothing else tells that it is owed. It is struck off once it is computed
+again, by whatever pipeline describes it. Until then it does not start, and its logs are not cut.
 """
 
 from __future__ import annotations
@@ -9,40 +9,61 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
+from headrace.writing.handover import WaitsError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.lake.paths import Lake
+    from headrace.writing.lease import Lease
+
+SUFFIX = ".json"
 
 
 class RepairMark:
-    """The mark of the repair of one topic's log. The caller holds the leases."""
+    """The nodes owed by the repair of one topic's log, by name. In: lease  of the log."""
 
-    def __init__(self, lake: Lake, topic: str) -> None:
-        """Read the mark of a repair that was broken off, if there is one."""
-        self._uri = lake.repairing_log(topic)
-        known = small_files.read_json(self._uri)
-        self.is_left = known is not None
-        self.since_ms: int | None = known and known["since_ms"]
-        self._outputs: set[str] = {*known["outputs"]} if known else set()
+    def __init__(self, lake: Lake, topic: str, lease: Lease) -> None:
+        """Read the mark that a repair has left, if there is one."""
+        self._uri, self._lease = lake.repairing_log(topic), lease
+        self._owed: set[str] = {*(small_files.read_json(self._uri) or ())}
 
-    def owe_since(self, since_ms: int) -> None:
-        """Remember that nodes which have read beyond a commit time are to be computed again."""
-        self.since_ms = since_ms if self.since_ms is None else min(self.since_ms, since_ms)
-        self._write()
+    @property
+    def owed(self) -> frozenset[str]:
+        """The names of the nodes."""
+        return frozenset(self._owed)
 
-    def owe_readers_of(self, output: str) -> None:
-        """Remember that the readers of a node's log are to be computed again."""
-        if output not in self._outputs:
-            self._outputs.add(output)
-            self._write()
+    def owe(self, nodes: Iterable[str]) -> None:
+        """Note nodes."""
+        if not self._owed.issuperset(names := {*nodes}):
+            self._write(self._owed | names)
 
-    def is_owed_to(self, topics: set[str]) -> bool:
-        """Whether the log of one of these topics is that of a node which was computed again."""
-        return not self._outputs.isdisjoint(topics)
+    def strike(self, node: str) -> None:
+        """A node is computed again."""
+        if node in self._owed:
+            self._write(self._owed - {node})
 
-    def clear(self) -> None:
-        """All work is done."""
-        small_files.delete(self._uri)
+    def _write(self, owed: set[str]) -> None:
+        self._lease.check()
+        if owed:
+            small_files.write_json(self._uri, sorted(owed))
+        else:
+            small_files.delete(self._uri)
+        self._owed = owed
 
-    def _write(self) -> None:
-        small_files.write_json(self._uri, {"since_ms": self.since_ms, "outputs": sorted(self._outputs)})
+
+def repair_owed(lake: Lake, node: str) -> str | None:
+    """The topic whose repair owes a node; None: none does."""
+    names = (name for name in small_files.names(lake.repairs) if name.endswith(SUFFIX))
+    topics = (name.removesuffix(SUFFIX) for name in names)
+    return next((t for t in topics if node in (small_files.read_json(lake.repairing_log(t)) or ())), None)
+
+
+def require_repaired(lake: Lake, node: str) -> None:
+    """Let a node wait until a repair has computed it again. Raises: WaitsError."""
+    topic = repair_owed(lake, node)
+    if topic is not None:
+        raise WaitsError(
+            f"Node '{node}' waits: a repair of the log of '{topic}' has not computed its tables again yet.",
+            hint=f"If none is under way, run: headrace repair {topic}, with the pipeline of the node.",
+        )

@@ -30,6 +30,7 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
+from headrace.lifecycle.repair_mark import repair_owed
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.cut_commits import CutCommits, note_commits, write_standing
@@ -40,7 +41,7 @@ from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, unde
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_all_references
-from headrace.nodes.topics import wall_waits
+from headrace.nodes.topics import names_of, wall_waits
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
@@ -128,7 +129,9 @@ class Retention:
         Raises: LeaseTakenError while a backfill, rebuild or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
-        with nothing_rebuilds(self._spark, self._lake, self._nodes, self._clock, self._patience_seconds):
+        with nothing_rebuilds(
+            self._spark, self._lake, names_of(self._nodes), self._clock, self._patience_seconds
+        ):
             at_ms = self._last_commit_before(before_ms)
             if at_ms is None:
                 return Cut(self._topic.name, None)
@@ -184,6 +187,8 @@ class Retention:
         name, why = node.required_name, operator_of(node).uncuttable
         if why:
             return f"{name} needs the log from its start: {why}."
+        if (topic := repair_owed(self._lake, name)) is not None:
+            return f"{name} is not computed again since the log of '{topic}' was repaired: run headrace repair {topic}."
         if not lakes.exists(self._lake.state(name)):
             return f"{name} needs the log from its start: it has not run yet."
         if small_files.names(self._lake.rebuilds(name)):

@@ -23,7 +23,7 @@ from headrace.lake.alter import rewritable
 from headrace.lake.swap import replace_table
 from headrace.log.filled_columns import added_with, noting
 from headrace.nodes.node_tables import frontier_ms
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.topics import names_of, nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read
@@ -64,7 +64,7 @@ def rewrite_log(
     Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
+    with nothing_writes(spark, lake, topic, names_of(nodes_below(topic, nodes)), clock) as leases:
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"

@@ -163,16 +163,10 @@ def settled_ms(lake: Lake, topic: Topic) -> int:
 
 
 def require_log_reaches(lake: Lake, name: str, topic: Topic, progress: Progress) -> None:
-    """Refuse to go on where a node has read beyond the end of a log, or its repair was broken off.
+    """Refuse to go on where a node has read beyond the end of a log.
 
-    Raises: TerminalError: commits that the node has read are gone, and their records would come again in later ones; or
-            they are back, and the node's tables are not computed again yet
+    Raises: TerminalError: commits that the node has read are gone, and their records would come again in later ones
     """
-    if small_files.exists(lake.repairing_log(topic.name)):
-        raise TerminalError(
-            f"Node '{name}': a repair of the log of '{topic.name}' was broken off before the node's tables were right.",
-            hint=f"Run it again: headrace repair {topic.name}.",
-        )
     read_ms, end_ms = progress.upto_ms.get(topic.name, 0), settled_ms(lake, topic)
     if read_ms > end_ms:
         raise TerminalError(

@@ -86,6 +86,11 @@ def is_hosted(node: Node, nodes: Sequence[Node], only: Collection[str] | None) -
     return is_unnamed(node.required_name) and any(is_hosted(other, nodes, only) for other in readers)
 
 
+def names_of(nodes: Iterable[Node]) -> list[str]:
+    """The names of nodes."""
+    return [node.required_name for node in nodes]
+
+
 def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
     """The nodes that read a topic, and those that read them, and so on."""
     found: list[Node] = []

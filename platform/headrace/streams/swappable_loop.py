@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.lake import open_table
+from headrace.lifecycle.repair_mark import require_repaired
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.node_tables import read_progress
@@ -69,9 +70,11 @@ class SwappableLoop(ReadingLoop):
     def require_free(self) -> None:
         """Called before the node's lease is taken.
 
-        Raises: WaitsError while the node is handed over, or its tables have become another description's, or another name's
+        Raises: WaitsError while the node is handed over, or a repair owes it; or when its tables have become another
+                description's, or another name's
         """
         self._handover.check()
+        require_repaired(self._lake, self.name)
         self._require_own_name()
         self._require_own_tables()
 
@@ -81,6 +84,7 @@ class SwappableLoop(ReadingLoop):
         Raises: WaitsError when the tables were those of this process, and are another description's or name's now
         """
         self._handover.over()
+        require_repaired(self._lake, self.name)
         self._require_own_name()
         # This process may know a maintainer from before a swap, whose rows are gone.
         open_table(self._lake.table(self.name)).maintainer = None

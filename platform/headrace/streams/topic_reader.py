@@ -44,6 +44,7 @@ BYTES_MAX = 64 << 20  # of what the client reads for one commit
 SMALL_BYTES = (
     128 << 20
 )  # by the mean size of the records that the client read last, a log further behind is for Spark
+FEW_MIN = 1_000  # records; what the client reads for a commit is bounded anyway
 BEHIND_SECONDS = 0.5  # to wait for more of what Kafka is known to hold; nearly always it comes at once
 READ_SECONDS = 2.0  # the longest that the client reads for one commit
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
@@ -102,8 +103,8 @@ class TopicReader:
 
     @property
     def _few(self) -> int:
-        """How many records the client reads, at most; of large ones fewer."""
-        return min(self._small, max(1, SMALL_BYTES // self._mean_bytes))
+        """How many records the client reads, at most; of large ones fewer. One large record alone changes little."""
+        return min(self._small, max(FEW_MIN, SMALL_BYTES // self._mean_bytes))
 
     def numbers(self) -> dict[str, int]:
         """The work of both readers, by the names of `MEANINGS`."""

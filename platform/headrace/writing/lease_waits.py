@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Topic
     from headrace.errors import HeadraceError
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
@@ -145,7 +145,7 @@ def _log_waiting(writer: str, attempt: RetryCallState) -> None:
 
 @contextmanager
 def nothing_writes(
-    spark: SparkSession, lake: Lake, topic: Topic, nodes: Sequence[Node], clock: Clock
+    spark: SparkSession, lake: Lake, topic: Topic, names: Sequence[str], clock: Clock
 ) -> Iterator[dict[str, Lease]]:
     """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
 
@@ -155,16 +155,16 @@ def nothing_writes(
     with ExitStack() as stack:
         held: dict[str, Lease] = {}
         writers = [(f"log/{topic.name}", f"Log '{topic.name}'")]
-        writers += [(f"node/{node.required_name}", f"Node '{node.required_name}'") for node in nodes]
+        writers += [(f"node/{name}", f"Node '{name}'") for name in names]
         for of, writer in writers:
             held[of] = take_lease_patiently(spark, lake.lease(of), writer, clock)
             stack.callback(held[of].release)
-        yield held | stack.enter_context(nothing_rebuilds(spark, lake, nodes, clock))
+        yield held | stack.enter_context(nothing_rebuilds(spark, lake, names, clock))
 
 
 @contextmanager
 def nothing_rebuilds(
-    spark: SparkSession, lake: Lake, nodes: Sequence[Node], clock: Clock, patience_seconds: float = 0.0
+    spark: SparkSession, lake: Lake, names: Sequence[str], clock: Clock, patience_seconds: float = 0.0
 ) -> Iterator[dict[str, Lease]]:
     """Hold the leases of the backfills and rebuilds of some nodes while entered; their streams may run.
 
@@ -181,7 +181,7 @@ def nothing_rebuilds(
             return lease
 
         backfills = {}
-        for name in (node.required_name for node in nodes):
+        for name in names:
             take("rebuild", name, 0.0)
             backfills[name] = take("backfill", name, patience_seconds)
         yield backfills
