@@ -8,14 +8,16 @@ import pytest
 
 import headrace as hr
 from headrace.quality import check_node
+from headrace.testing import TestDriver
 from tests.scenarios.timeline import MINUTE, fates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from headrace.description import Node
-    from headrace.testing import TestDriver
-    from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
 
@@ -88,16 +90,28 @@ NODES: dict[str, tuple[Node, dict[Any, int]]] = {
 }  # fmt: skip
 
 
+NAMES = {kind: kind.replace(" ", "_") for kind in NODES}
+LATEST = COUNTS.named("counts").changes().table().named("latest")
+
+
+@pytest.fixture(scope="module")
+def driver(spark: SparkSession) -> Iterator[TestDriver]:
+    """All nodes over the same records."""
+    nodes = [node.named(NAMES[kind]) for kind, (node, _) in NODES.items()]
+    started = TestDriver([*nodes, COUNTS.named("counts"), LATEST], spark)
+    play(started)
+    yield started
+    started.close()
+
+
 def play(driver: TestDriver) -> None:
-    if "shops" in driver._topics:
-        driver.pipe("shops", key="it", value={"boss": "anna"}, timestamp_ms=0)
-        driver.cut()
+    """Records with and without a country, a cut after each; then all windows close."""
+    driver.pipe("shops", key="it", value={"boss": "anna"}, timestamp_ms=0)
+    driver.cut()
     for minute, (country, shop) in enumerate([(None, 1), ("it", 1), (None, None), ("it", 1), (None, None)]):
         value = {"country": country, "shop": shop, "amount": minute}
-        if "sales" in driver._topics:
-            driver.pipe("sales", key=f"s{minute}", value=value, timestamp_ms=minute * MINUTE)
-        else:
-            driver.pipe("keyed", key=country, value={"amount": minute}, timestamp_ms=minute * MINUTE)
+        driver.pipe("sales", key=f"s{minute}", value=value, timestamp_ms=minute * MINUTE)
+        driver.pipe("keyed", key=country, value={"amount": minute}, timestamp_ms=minute * MINUTE)
         driver.cut()
     driver.advance_wall_clock("4 hours")
     driver.cut()
@@ -106,35 +120,28 @@ def play(driver: TestDriver) -> None:
 
 
 @pytest.mark.parametrize("kind", NODES)
-def test_null_is_a_group(kind: str, drive: Drive, tmp_path: Path) -> None:
-    described, expected = NODES[kind]
-    driver = drive(described.named("node"))
-    play(driver)
+def test_null_is_a_group(kind: str, driver: TestDriver, tmp_path: Path) -> None:
+    name, expected = NAMES[kind], NODES[kind][1]
     found: dict[Any, int] = {}
-    for row in driver.read("node").collect():
+    rows = driver.read(name).collect()
+    for row in rows:
         values = row.asDict()
         group, n = values.get("country", values.get("boss")), values.get("n", values.get("records"))
         found[group] = max(found.get(group, 0), n or 0)
     assert found == expected
-    assert "dead_letter" not in fates(driver.ledger("node"))
-    assert sorted(map(str, driver.backfill("node").collect())) == sorted(
-        map(str, driver.read("node").collect())
-    )
-    assert driver.verify("node").equal
-    checked = check_node(driver.spark, driver._lake, driver._node("node"), str(tmp_path))
+    assert "dead_letter" not in fates(driver.ledger(name))
+    assert sorted(map(str, driver.backfill(name).collect())) == sorted(map(str, rows))
+    assert driver.verify(name).equal
+    checked = check_node(driver.spark, driver._lake, driver._node(name), str(tmp_path))
     assert [each.sentence for each in checked if not each.passed] == []
 
 
-def test_a_null_key_of_a_table_is_a_dead_letter_that_both_ways_show(drive: Drive) -> None:
-    driver = drive(COUNTS.named("counts"), COUNTS.named("counts").changes().table().named("latest"))
-    play(driver)
+def test_a_null_key_of_a_table_is_a_dead_letter_that_both_ways_show(driver: TestDriver) -> None:
     assert [row["country"] for row in driver.read("latest").collect()] == ["it"]
     assert fates(driver.ledger("latest"))["dead_letter"] == 3
     dead = driver.dead_letters("latest").collect()
     assert [(row["reason"], row["node"]) for row in dead] == [("key: country is null", "latest")] * 3
 
 
-def test_a_row_of_a_null_group_is_read_by_its_key(drive: Drive) -> None:
-    driver = drive(COUNTS.named("counts"))
-    play(driver)
+def test_a_row_of_a_null_group_is_read_by_its_key(driver: TestDriver) -> None:
     assert driver._views.get(driver._node("counts"), {"country": None}) == {"country": None, "n": 3}

@@ -59,7 +59,7 @@ class Unpaid(hr.Processor):
         self.context.forward(order_id=self.context.key["order_id"], seen=self.seen.get(), at=moment)
 
 
-def unpaid(stream: object, order: str | None = None) -> Node:
+def unpaid(stream: object, name: str, order: str | None = None) -> Node:
     node: Node = (
         stream.group_by("order_id")  # type: ignore[attr-defined]
         .process(
@@ -72,7 +72,7 @@ def unpaid(stream: object, order: str | None = None) -> Node:
                 hr.value_store("seen", "status STRING", ttl="90 minutes"),
             ],
         )
-        .named("unpaid")
+        .named(name)
     )
     return node
 
@@ -80,33 +80,33 @@ def unpaid(stream: object, order: str | None = None) -> Node:
 VALID = ORDERS.where("status <> ''").named("valid")
 LINES = ORDERS.flat_map("explode(array(status)) AS line").named("lines")
 ENRICHED = ORDERS.lookup(CUSTOMERS.table(), on="customer").named("enriched")
-CHAINS = {
-    "a named stream": [VALID, unpaid(VALID)],
-    "a flat map": [LINES, unpaid(LINES.select("order_id", "line AS status"))],
-    "a lookup": [ENRICHED, unpaid(ENRICHED.select("order_id", "status"))],
-    "a lookup, in the order of time": [ENRICHED, unpaid(ENRICHED.select("order_id", "status"), "time")],
-}
-COMMITS = {"one commit": [8], "one for each record": [1] * 8, "three": [2, 3, 3]}
+STEPS = [VALID, LINES, ENRICHED]
+BEHIND = [
+    unpaid(VALID, "behind_a_named_stream"),
+    unpaid(LINES.select("order_id", "line AS status"), "behind_a_flat_map"),
+    unpaid(ENRICHED.select("order_id", "status"), "behind_a_lookup"),
+    unpaid(ENRICHED.select("order_id", "status"), "behind_a_lookup_by_time", "time"),
+]
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("sizes", [[8], [1] * 8, [2, 3, 3]], ids=["one commit", "one a record", "three"])
 def test_behind_a_node_the_same_orders_are_told_however_the_log_was_committed(
-    drive: Drive, name: str
+    drive: Drive, sizes: Sequence[int]
 ) -> None:
-    for how, sizes in COMMITS.items():
-        driver = drive(*CHAINS[name])
-        for events in _cut(sizes):
-            for order, status, minute in events:
-                value = {"status": status, "customer": "x"}
-                driver.pipe("orders", key=order, value=value, timestamp_ms=minute * MINUTE)
-            driver.cut()
-        rows = driver.read("unpaid").orderBy("at", "order_id").collect()
+    driver = drive(*STEPS, *BEHIND)
+    for events in _cut(sizes):
+        for order, status, minute in events:
+            value = {"status": status, "customer": "x"}
+            driver.pipe("orders", key=order, value=value, timestamp_ms=minute * MINUTE)
+        driver.cut()
+    for node in BEHIND:
+        name = node.required_name
+        rows = driver.read(name).orderBy("at", "order_id").collect()
         at = [(row["order_id"], round(row["at"].timestamp() / 60)) for row in rows]
-        assert at == TOLD, f"{how}: {at}"
-        assert {row["seen"] for row in rows} == {"placed"}, how
-        assert driver.backfill("unpaid").exceptAll(driver.read("unpaid")).isEmpty()
-        assert driver.verify("unpaid").equal
-        driver.close()
+        assert at == TOLD, f"{name}: {at}"
+        assert {row["seen"] for row in rows} == {"placed"}, name
+        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty(), name
+        assert driver.verify(name).equal, name
 
 
 def _cut(sizes: Sequence[int]) -> list[list[tuple[str, str, int]]]:
