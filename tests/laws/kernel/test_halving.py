@@ -109,7 +109,7 @@ class Log:
         self._tries.spend()
         return any(first <= one < end for one in self._odd)
 
-    def told(self, at: int) -> list[Unusable]:
+    def unusable(self, at: int) -> list[Unusable]:
         self._tries.spend()
         place = self.place(at)
         return [Unusable("rows", **place, fate="dead_letter", reason="odd")] if at in self._odd else []
