@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lifecycle import lost_commits
 from headrace.lifecycle.backfill import Backfill
@@ -161,7 +162,10 @@ def test_each_pipeline_mends_its_own_nodes(session: SparkSession, lake: Lake, li
     """Before, the repair of one pipeline left nothing from which another knew that its nodes had read past a gap."""
     nodes, theirs = tables(session, lake), versions(lake.log("readings"), LOG)
     overwrite(lake.log("readings"), theirs[2])
+    half_built = f"{lake.rebuilds('totals')}/of_the_log_before/plan.json"
+    small_files.write_json(half_built, {})
     done = repaired(session, lake, [COUNTS])
+    assert not small_files.exists(half_built), "it folded past the gap"
     assert done[-1] == "totals: not described here: run headrace repair readings with its pipeline, too."
     require_repaired(lake, "counts")
     with pytest.raises(WaitsError):

@@ -35,6 +35,7 @@ from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.repair_mark import require_repaired
 from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
 from headrace.nodes.references import require_logs, resolve_all_references
@@ -240,6 +241,7 @@ class ApplyChanges:
                 if told:
                     return
                 raise
+            require_repaired(self._lake, name)
             runner = NodeRunner(self._spark, node, self._lake, is_read=True)
             while runner.advance():
                 pass

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.description import output_name, with_unnamed
+from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.epochs import foreign_commits
@@ -56,7 +56,7 @@ from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -99,7 +99,6 @@ class Repair:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = nodes_below(topic, resolve_all_references(lake, nodes))
-        self._described = {node.required_name for node in with_unnamed(nodes)}
         self._kafka = KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
         self._lost = LostCommits(self._spark, lake, topic, kafka)
@@ -116,9 +115,10 @@ class Repair:
         with nothing_writes(self._spark, self._lake, self._topic, readers, self._clock) as leases:
             mark = RepairMark(self._lake, topic, leases[log])
             if foreign_commits(lakes.open_table(self._path)):
-                mark.owe(readers)  # a node that folded such rows may have passed over rows, or taken others
+                # A node that folded such rows may have passed over rows, or taken others.
+                self._owe(mark, self._beyond(readers, -1))
             yield from _undone(self._path, log, log)
-            mark.owe(self._beyond(readers, settled_ms(self._lake, self._topic)))  # the log went back
+            self._owe(mark, self._beyond(readers, settled_ms(self._lake, self._topic)))  # the log went back
             trouble: TerminalError | None = None
             try:
                 yield from self._gaps_closed(readers, mark)
@@ -129,10 +129,18 @@ class Repair:
                     yield from self._mended(node, mark, leases[node.required_name])
                 except TerminalError as error:
                     trouble = trouble or error
-        for name in sorted(mark.owed - self._described):
+        for name in sorted(mark.owed.difference(names_of(self._nodes))):
             yield Repaired(name, f"not described here: run headrace repair {topic} with its pipeline, too")
         if trouble is not None:
             raise trouble
+
+    def _owe(self, mark: RepairMark, names: Collection[str]) -> None:
+        """Note nodes that folded another log than the one to come; what was rebuilt of it beside them goes, too."""
+        mark.owe(names)
+        for name in names:
+            folder = self._lake.rebuilds(name)
+            small_files.delete(folder)
+            lakes.forget(folder)
 
     def _following(self, logs: Sequence[str]) -> list[str]:
         """The nodes of the lake that follow from logs, whatever pipeline describes them."""
@@ -165,7 +173,7 @@ class Repair:
             lakes.open_table(self._path), lakes.MAINTAINER, carries=[f"log/{self._topic.name}"]
         )
         self._require_still(gaps)
-        mark.owe(concerned)
+        self._owe(mark, concerned)
         for gap, files in lost:
             yield self._put_back(gap, files, maintainer)
 
@@ -182,20 +190,22 @@ class Repair:
             (own_log, f"log/{output}"),
         ):
             if uri == own_log and foreign_commits(lakes.open_table(uri)):
-                mark.owe(self._following([f"{name}@"]))
+                self._owe(mark, self._following([f"{name}@"]))
             try:
                 yield from _undone(uri, writer, name)
             except FilesGoneError as error:
                 require_replaceable(self._lake, node, uri, error.detail)
                 lost = True
+                mark.owe([name])
                 small_files.write_json(files_gone, {"table": uri})
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
                     small_files.delete(uri)
                     lakes.forget(uri)
-        if not lost and name not in mark.owed:
+        if not lost and (name not in mark.owed or last_state_commit(self._lake, name) is None):
+            mark.strike(name)  # it has folded nothing
             return
         require_whole_past(self._lake, node)
-        mark.owe(self._following([f"{name}@"]))
+        self._owe(mark, self._following([f"{name}@"]))
         if not lost:
             settled(self._spark, self._lake, node)
         take_over(self._lake, name)
