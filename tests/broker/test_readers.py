@@ -90,6 +90,8 @@ def test_large_records_go_to_spark_though_they_are_few(
     topic = new_topic(2)
     monkeypatch.setattr(topic_reader, "BYTES_MAX", 1 << 18)
     monkeypatch.setattr(topic_reader, "SMALL_BYTES", 1 << 20)
+    monkeypatch.setattr(topic_reader, "FEW_MIN", 10)
+    monkeypatch.setenv("HEADRACE_KAFKA_QUEUED_KBYTES", "256")
     large = b'{"sensor_id": "' + b"x" * 10_000 + b'", "value": 2}'
     produce(kafka, topic, [Record(each % 2, b"s0", large, NOON_MS) for each in range(4_000)])
     with running(spark, Lake(f"file:{tmp_path}/lake"), kafka, topic) as run:

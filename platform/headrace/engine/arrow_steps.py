@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,20 +46,41 @@ class ArrowSteps:
 
     @classmethod
     def of(
-        cls, topic: Topic, steps: Sequence[Step], conditions: Sequence[str], wanted: Set[str]
+        cls,
+        topic: Topic,
+        steps: Sequence[Step],
+        conditions: Sequence[str],
+        wanted: Set[str],
+        *,
+        every: bool = False,
     ) -> ArrowSteps | None:
-        """The steps of a branch; None: Spark has to evaluate them. In: wanted  the columns after them, in lower case."""
+        """The steps of a branch; None: Spark has to evaluate them.
+
+        In: wanted  the columns after them, in lower case
+            every   whether all columns of the topic are read
+        """
         if any(isinstance(step, Transform) for step in steps):
             return None
         read = {name.lower() for step in steps for name in step.reads or ()}
-        wanted = read | (set() if any(isinstance(step, Select) for step in steps) else wanted)
+        selects = not every and any(isinstance(step, Select) for step in steps)
+        wanted = read | (set() if selects else wanted)
         fields = fields_of((*topic.key_columns, *topic.value_columns))
         read_columns = pa.schema([field for field in fields if field.name.lower() in wanted])
         columns = arrow_schema(
-            from_arrow_schema(read_columns)
+            from_arrow_schema(read_columns, prefer_timestamp_ntz=True)
         )  # as the log has them: nullable at every level
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
+
+    @cached_property
+    def columns_after(self) -> pa.Schema:
+        """The columns that the steps leave."""
+        types = {field.name: field.type for field in self.columns}
+        for step in self.steps:
+            of_step = _of_step(step, types)
+            assert of_step is not None
+            types = of_step[1]
+        return pa.schema([*types.items()])
 
     def applied(self, rows: pa.Table) -> pa.Table:
         """The rows after the steps, with RAW, REFUSED if a `where` is among them, and PASSES if there are conditions.

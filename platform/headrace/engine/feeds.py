@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from headrace.description import (
     Batches,
@@ -101,16 +101,10 @@ class NodeRows:
     def __init__(self, spark: SparkSession, node: Node, *, in_arrow: bool = True) -> None:
         """Look at what columns the steps make. In: in_arrow  whether tasks evaluate the steps that they can evaluate."""
         self.node, self._spark, self._feeds = node, spark, feeds_of(node)
-        empty = {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            with refusals_of(node):
-                frame = feed_frame(feed, empty)
-            refuse_generators(frame, feed.stream)
-            if any(branch.steps for branch in feed.stream.branches) or feed.conditions:
-                refuse_day_of_run(frame, f"Node '{node.name}'")
-            schema = arrow_schema(frame.schema)
+            schema = (_schema_by_terms(feed) if in_arrow else None) or self._schema_by_spark(feed)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
@@ -120,7 +114,26 @@ class NodeRows:
             rows[name] = FeedRows(own, topic, refuses(feed.stream), origins, _chain_headers(feed), steps)
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
-        self._packer, self._computed_packer = Packer(self.packed), Packer(self.computed)
+
+    def _schema_by_spark(self, feed: Feed) -> pa.Schema:
+        """The columns after a feed's steps. Raises: DescriptionError when Spark refuses one."""
+        with refusals_of(self.node):
+            frame = feed_frame(
+                feed,
+                {topic.name: local_frame(self._spark, [], log_schema(topic)) for topic in feed.stream.topics},
+            )
+        refuse_generators(frame, feed.stream)
+        if any(branch.steps for branch in feed.stream.branches) or feed.conditions:
+            refuse_day_of_run(frame, f"Node '{self.node.name}'")
+        return arrow_schema(frame.schema)
+
+    @cached_property
+    def _packer(self) -> Packer:
+        return Packer(self.packed)
+
+    @cached_property
+    def _computed_packer(self) -> Packer:
+        return Packer(self.computed)
 
     @cached_property
     def by_spark(self) -> NodeRows:
@@ -231,6 +244,21 @@ def _origins(
         own = {field.name: Origin(sides[field.name.lower()], field.type) for field in read}
         found[topic.name] = own | raw
     return found
+
+
+def _schema_by_terms(feed: Feed) -> pa.Schema | None:
+    """The columns after a feed's steps, by the types that terms have; None: Spark has to be asked."""
+    found: list[pa.Schema] = []
+    for branch in feed.stream.branches:
+        columns = {name.lower() for name in branch.topic.columns}
+        steps = ArrowSteps.of(branch.topic, branch.steps, feed.conditions, columns, every=True)
+        if steps is None:
+            return None
+        found.append(arrow_schema(from_arrow_schema(steps.columns_after, prefer_timestamp_ntz=True)))
+    first, *others = found
+    if any({*first} != {*other} for other in others):  # Spark makes one type of two
+        return None
+    return first
 
 
 def _arrow_steps(feed: Feed, columns: pa.Schema) -> dict[str, ArrowSteps]:

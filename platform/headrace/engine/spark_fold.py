@@ -11,7 +11,7 @@ Law: that of `fold_increment`. Neither the number of buckets nor where tasks run
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.unusable import Unusable
 from headrace.fold.changes.station import Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
+from headrace.spark import one_task
 from headrace.spark.one_task import mapped
 from headrace.spark.refined_rows import refined
 from headrace.spark.refusals import refusals_explained
@@ -75,11 +76,12 @@ class SparkFold:
         self, spark: SparkSession, increment: Increment, unusable: Sequence[Unusable] | None = None
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
-        buckets = buckets_for(increment.slices.values(), spark.sparkContext.defaultParallelism)
-        if self._folds_here(increment, buckets, spark.sparkContext.master or ""):
+        buckets = buckets_for(increment.slices.values(), lambda: spark.sparkContext.defaultParallelism)
+        if self._folds_here(increment, buckets, lambda: spark.sparkContext.master or ""):
             rows = self._computed_here(spark, increment, unusable)
             if rows is not None:
                 return self._fold_here(increment, rows)
+        one_task.settings(spark)
         tasks = self._tasks(increment, buckets)
         frame = self.rows.computed_frame(spark, increment.slices, unusable)
         computed = None if frame is None else self.rows.computed
@@ -115,7 +117,7 @@ class SparkFold:
             for steps, then in zip(stages, goes_to, strict=True)
         ]
 
-    def _folds_here(self, increment: Increment, buckets: int, master: str) -> bool:
+    def _folds_here(self, increment: Increment, buckets: int, master: Callable[[], str]) -> bool:
         """True if the driver folds an increment."""
         if not any(each.files for each in increment.slices.values()):
             return True
@@ -186,23 +188,23 @@ class SparkFold:
         return exchanged(step, rows, None, buckets)[0].schema
 
 
-def is_for_driver(increment: Increment, buckets: int, master: str) -> bool:
+def is_for_driver(increment: Increment, buckets: int, master: Callable[[], str]) -> bool:
     """True if the driver folds an increment sooner than Spark.
 
     On a single machine it does so if there is one bucket: a task would wait for a slot that the log's tasks have. Elsewhere
     if the increment, and all of the state that it might touch, have few bytes.
 
-    In: master  Spark's URL
+    In: master  gives Spark's URL; it is asked last, so little work needs no Spark
     """
-    if buckets == 1 and is_local(master):
-        return True
     state_bytes = sum(file.size for file in increment.source.files.values())
-    return increment.log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
+    if increment.log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES:
+        return True
+    return buckets == 1 and is_local(master())
 
 
-def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:
+def buckets_for(slices: Iterable[LogSlice], tasks: Callable[[], int]) -> int:
     """How many buckets an increment is spread over: one while it is small, else one for each of Spark's tasks at a time."""
-    return 1 if sum(each.bytes for each in slices) <= BUCKET_BYTES else max(1, tasks)
+    return 1 if sum(each.bytes for each in slices) <= BUCKET_BYTES else max(1, tasks())
 
 
 def _is_computed(selections: Mapping[str, Computing], rows: pa.Table) -> pa.Table:

@@ -32,8 +32,10 @@ def all_rows(uris: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
     """The rows of files, one file after the other. In: schema  of the result; what a file lacks is null."""
     for uri in uris:
         with _open(uri) as file:
+            names = file.schema_arrow.names
+            wanted = None if {*names} <= {*schema.names} else [name for name in names if name in schema.names]
             for number in range(file.num_row_groups):
-                yield fitted(file.read_row_group(number), schema)
+                yield fitted(file.read_row_group(number, wanted), schema)
 
 
 def groups_upto(uri: str, columns: Sequence[str], column: str, highest: int) -> Iterator[pa.Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ class RecordWriter:
     """Writes the records of one topic."""
 
     def __init__(self, topic: Topic, path: str, schema: pa.Schema, *, keeps_open: bool = False) -> None:
-        """Needs a running Spark.
+        """Nothing is written yet.
 
         In: path, schema  of the log's table
             keeps_open    the file that this process writes is left open, for the commit row
@@ -77,10 +78,13 @@ class RecordWriter:
         self._keeps_open = keeps_open
         self._topic, self._path, self._schema = topic, path, schema
         self._store = SchemaStore(path, topic)
-        self._columns = Selection(*columns_delivered())
         self._is_small = False
         self._batches: Mapping[str, str] = {}
         self._open: DataFileWriter | None = None
+
+    @cached_property
+    def _columns(self) -> Selection:
+        return Selection(*columns_delivered())
 
     def write(
         self,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from headrace import lake
 from headrace.errors import TerminalError
+from headrace.lake.sorted_rows import all_rows
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.cut_commits import cut_records_ms
 from headrace.log.learn_guard import learn
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from headrace.log.guard import GuardStore
     from headrace.sequence.replays.guards import Guard
 
+_OF_COMMITS = pa.schema([("ingested_at", pa.timestamp("us", "UTC")), ("kind", pa.string())])
+_KINDS = pa.array([RECORD, DEAD_LETTER])
+
 
 def recover(
     spark: SparkSession, path: str, topic: Topic, writer: str, store: GuardStore
@@ -41,15 +47,21 @@ def recover(
     return state, _recover_guard(spark, path, topic, store, commit.record)
 
 
-def commits_during(spark: SparkSession, path: str, state: LogState, longest_ms: int) -> list[int]:
+def commits_during(path: str, state: LogState, longest_ms: int) -> list[int]:
     """The commits with records during so many ms before a log's last commit, rising; also those whose rows were cut off."""
     if not longest_ms or not state.batch:
         return []
     after_ms = state.ingested_at_ms - longest_ms
-    since = F.timestamp_millis(F.lit(after_ms))
-    recent = read(spark, path).where((F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER))
-    rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
-    return sorted({*(row["at_ms"] for row in rows), *cut_records_ms(path, after_ms)})
+    first_us = (after_ms + 1) * 1_000
+    last_us = state.ingested_at_ms * 1_000 + 999
+    files = lake.open_table(path).snapshot().within("ingested_at", first_us, last_us)
+    found = set(cut_records_ms(path, after_ms))
+    for rows in all_rows([f"{path}/{name}" for name in files], _OF_COMMITS):
+        at_us = rows["ingested_at"].cast(pa.int64())
+        within = pc.and_(pc.greater_equal(at_us, first_us), pc.less_equal(at_us, last_us))
+        of_records = pc.and_(pc.is_in(rows["kind"], _KINDS), within)
+        found |= {us // 1_000 for us in pc.unique(at_us.filter(of_records)).to_pylist()}
+    return sorted(found)
 
 
 def _from_rows(spark: SparkSession, path: str) -> LogState:

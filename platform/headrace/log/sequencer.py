@@ -196,7 +196,7 @@ class Sequencer:
     def _open_deadlines(self) -> Deadlines:
         waits = waits_now(self._wall_waits, self.state.limits_ms)
         longest_ms = Deadlines(waits).longest_ms
-        return Deadlines(waits, commits_during(self._spark, self._path, self.state, longest_ms))
+        return Deadlines(waits, commits_during(self._path, self.state, longest_ms))
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> Due:
         # A reader waits beyond the limit of the node that it reads, however long that was made.

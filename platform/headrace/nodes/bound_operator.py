@@ -27,6 +27,7 @@ from headrace.fold.totals.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
 from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
+from headrace.spark.on_demand import application_of
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     # A bound that shuts a stream down alters no row, so a fingerprint says nothing of it.
     policy = policy_of(node) if is_suppressed(node) else None
     tells = tells_changes(node)
-    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy, tells)
+    known = (application_of(spark), node.name, node.fingerprint(), policy, tells)
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}

@@ -38,7 +38,6 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
 
 if TYPE_CHECKING:
@@ -185,7 +184,6 @@ def _stand(
     spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
 ) -> Standing:
     operator, of = operator_of(node), bound(spark, node)
-    one_task.settings(spark)
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
     results, unusable = list[NewFile](), list[Unusable]()
     known = KnownUnusable(UnusableTable(spark, lake, node).read, trusted=False)

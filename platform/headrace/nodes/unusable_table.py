@@ -11,7 +11,6 @@ import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,8 +20,9 @@ from headrace import lake as lakes
 from headrace.engine.bucket_tasks import write_output
 from headrace.engine.unusable import Unusable
 from headrace.lake import kinds, small_files
+from headrace.lake.sorted_rows import all_rows
 from headrace.nodes.evolution import fingerprint_of_updated
-from headrace.spark.lake_rows import read_table, rewrite
+from headrace.spark.lake_rows import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -41,6 +41,7 @@ COLUMNS = pa.schema(
         ("reason", pa.string()),
     ]
 )
+EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 SKIPPING = ("ingested_at", "partition", "offset")
 
 
@@ -95,14 +96,15 @@ class UnusableTable:
     ) -> list[Unusable]:
         if not lakes.exists(uri):
             return []
-        rows = read_table(self._spark, uri).withColumn("ingested_ms", F.unix_millis("ingested_at"))
+        files = [f"{uri}/{name}" for name in lakes.open_table(uri).snapshot().files]
+        rows = (row for some in all_rows(files, COLUMNS) for row in some.to_pylist())
+        found = [_unusable(**row) for row in rows]
         if upto_ms is not None:
-            within = [
-                (F.col("topic") == topic) & F.col("ingested_ms").between(after_ms.get(topic, 0) + 1, last_ms)
-                for topic, last_ms in upto_ms.items()
+            found = [
+                each
+                for each in found
+                if after_ms.get(each.topic, 0) < each.ingested_ms <= upto_ms.get(each.topic, 0)
             ]
-            rows = rows.where(reduce(lambda one, other: one | other, within))
-        found = [Unusable(**row.asDict()) for row in rows.drop("ingested_at").collect()]
         return sorted(found, key=lambda each: each.reason or "")
 
     def hold(self, right: Sequence[Unusable]) -> int:
@@ -147,5 +149,9 @@ class UnusableTable:
         return rewrite(self._spark, maintainer, which, {"writer": f"unusable/{self._name}"})
 
 
+def _unusable(ingested_at: dt.datetime, **row: Any) -> Unusable:
+    return Unusable(**row, ingested_ms=(ingested_at - EPOCH) // dt.timedelta(milliseconds=1))
+
+
 def _time(ms: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
+    return EPOCH + dt.timedelta(milliseconds=ms)

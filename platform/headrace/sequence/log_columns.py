@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.description import is_of_kafka, to_ddl
+from headrace.description import is_of_kafka
+from headrace.description.arrow_types import arrow_type
 
 if TYPE_CHECKING:
     from headrace.description import Column, Topic
@@ -44,11 +47,8 @@ SKIPPING = ("ingested_at", "partition", "offset", "timestamp", "stream_time", "k
 
 def struct_of(columns: tuple[Column, ...]) -> T.StructType:
     """Spark's type of these columns; all that is in them may be null, for absence is checked when a record is decoded."""
-    if not columns:
-        return T.StructType([])
-    schema = T.StructType.fromDDL(to_ddl(columns))
-    assert isinstance(schema, T.StructType)
-    return schema.toNullable()
+    fields = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+    return from_arrow_schema(fields, prefer_timestamp_ntz=True).toNullable()
 
 
 def log_schema(topic: Topic) -> T.StructType:

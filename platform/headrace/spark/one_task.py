@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+
 # Of Parquet: two million narrow records, a GiB in a Python worker. Spark groups more than that.
 ONE_TASK_BYTES = 32 << 20
 REPORT = "report STRING"

@@ -32,9 +32,8 @@ from headrace.nodes.topics import (
 )
 from headrace.observe.views import Views
 from headrace.operators.registry import operator_for
-from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
-from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.spark.on_demand import SparkOnDemand, is_started, laptop_session, session_of
 from headrace.testing.findings import Findings
 from headrace.testing.own_sinks import nodes_by_name
 from headrace.testing.piped import PipedTopic, seed_piped
@@ -80,7 +79,7 @@ class TestDriver(Findings):
         incomplete: Collection[str] = (),
         reaches_servers: bool = False,
     ) -> None:
-        """Start empty logs and tables for these nodes; a local session of its own if none is given.
+        """Start empty logs and tables for these nodes. Without a session Spark starts when it is needed (see `spark`).
 
         A node that is read by name has to be among them, as if one pipeline had them all.
 
@@ -90,8 +89,9 @@ class TestDriver(Findings):
         Raises: DescriptionError when no lookup waits for a topic of `incomplete`
         """
         nodes = among_themselves(nodes)
-        base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
-        self.spark = pipeline_session(base, interpreted=True)
+        self._session = SparkOnDemand.session(partial(laptop_session, spark, "headrace-test-driver"))
+        if spark is not None:
+            assert self.spark
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = nodes_by_name(nodes, reaches_servers=reaches_servers)
@@ -101,6 +101,11 @@ class TestDriver(Findings):
         self._begins_with = awaited - late
         self._begin("0")
         shutil.copytree(self._folder / "0", self._folder / "empty")
+
+    @property
+    def spark(self) -> SparkSession:
+        """A session of Spark. Only what gives a DataFrame, and SQL that only Spark computes, starts Spark."""
+        return session_of(self._session)
 
     def reset(self) -> None:
         """Begin again with empty logs and tables, much sooner than a new driver; the clock goes on."""
@@ -117,7 +122,6 @@ class TestDriver(Findings):
     def _begin(self, place: str) -> None:
         self._place = place  # never one used before: Spark remembers what it has read by path
         self._lake = Lake(self._root(place))
-        self._views = Views(self.spark, self._lake)
         self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
@@ -248,25 +252,13 @@ class TestDriver(Findings):
         latest = max((s.state.ingested_at_ms for s in self._sequencers.values()), default=0)
         self._clock.set(max(self._clock.now_ms(), latest) + duration_ms(duration, "advance_wall_clock"))
 
+    @property
+    def _views(self) -> Views:
+        return Views(self.spark, self._lake)
+
     def read(self, node: str) -> DataFrame:
         """Read the node's results (see `Views.read`)."""
         return self._views.read(self._node(node))
-
-    def updates(self, node: str) -> DataFrame:
-        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
-        return self._views.updates(self._node(node))
-
-    def late(self, node: str) -> DataFrame:
-        """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
-        return self._views.late(self._node(node))
-
-    def store(self, node: str, store: str) -> DataFrame:
-        """Read the entries of a processor's store (see `Views.store`)."""
-        return self._views.store(self._node(node), store)
-
-    def ledger(self, node: str) -> DataFrame:
-        """Read the fates of all records: topic, partition, fate, records (see `Views.ledger`)."""
-        return self._views.ledger(self._node(node))
 
     def backfill(self, node: str) -> DataFrame:
         """Recompute the node's results from the log in one go (see `Views.recompute`)."""
@@ -300,7 +292,7 @@ class TestDriver(Findings):
             runner = self._runners[name]
             while runner.advance():
                 pass
-            if runner.unfolded >= UNFOLDED_MAX:
+            if runner.unfolded >= UNFOLDED_MAX and is_started(self._session):
                 runner.maintain()
         except SimulatedCrashError:
             return False
@@ -309,7 +301,7 @@ class TestDriver(Findings):
     def _open_sequencer(self, topic: Topic) -> Sequencer:
         nodes = list(self._nodes.values())
         sequencer = Sequencer(
-            self.spark,
+            self._session,
             topic,
             self._lake.log(topic.name),
             self._clock,
@@ -326,7 +318,7 @@ class TestDriver(Findings):
 
     def _open_runner(self, node: Node) -> NodeRunner:
         return NodeRunner(
-            self.spark,
+            self._session,
             node,
             self._lake,
             on_step=partial(self._on_step, node.required_name),

@@ -1,14 +1,16 @@
-"""The questions of a test that expected other rows: which records were not used, and what the rest waits for."""
+"""The rows of nodes as a test reads them; the records that were not used, and what the rest waits for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.waits import waits_of
+from headrace.observe.sql import LakeSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,13 +21,41 @@ if TYPE_CHECKING:
     from headrace.observe.views import Views
 
 
-class Findings:
-    """The part of a test driver that explains; see `TestDriver`."""
+class Findings(ABC):
+    """The part of a test driver that reads and explains; see `TestDriver`."""
 
     _nodes: dict[str, Node]
     _topics: dict[str, Topic]
-    _views: Views
+
+    @property
+    @abstractmethod
+    def _views(self) -> Views: ...
+
     _lake: Lake
+
+    def rows(self, node: str) -> list[dict[str, Any]]:
+        """Read the node's results as `read` does, without Spark; in the order of their values."""
+        name = self._known(node).required_name
+        with LakeSql(self._lake, [*self._nodes.values()]) as lake:
+            table = lake.query(f"SELECT * FROM {name} ORDER BY ALL")
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def updates(self, node: str) -> DataFrame:
+        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
+        return self._views.updates(self._known(node))
+
+    def late(self, node: str) -> DataFrame:
+        """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
+        return self._views.late(self._known(node))
+
+    def store(self, node: str, store: str) -> DataFrame:
+        """Read the entries of a processor's store (see `Views.store`)."""
+        return self._views.store(self._known(node), store)
+
+    def ledger(self, node: str) -> DataFrame:
+        """Read the fates of all records: topic, partition, fate, records (see `Views.ledger`)."""
+        return self._views.ledger(self._known(node))
 
     def dead_letters(self, name: str) -> DataFrame:
         """Read the records that a topic and the nodes below it, or a node, could not use (see `Views.dead_letters`)."""

@@ -19,6 +19,7 @@ from uuid import uuid4
 import structlog
 
 from headrace import lake as lakes
+from headrace.description import is_unnamed
 from headrace.description.clocks import WALL
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
@@ -44,7 +45,6 @@ from headrace.nodes.reader_commits import first_commit_ms
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
 from headrace.writing.node_log import node_log
 from headrace.writing.redeliver import delivery_of
@@ -117,7 +117,6 @@ class NodeRunner:
         self._bases = None if self.operator.appended else Bases(lake, self.operator, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
-        one_task.settings(spark)
         self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
         self._publish()
 
@@ -136,7 +135,8 @@ class NodeRunner:
                 self._spark, slices, upto_ms, progress, source, self._outputs, self._known
             )
         except Exception as error:
-            error.add_note(f"Node '{self.name}' folded its logs: {self.node.in_words}")
+            who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
+            error.add_note(f"{who} folded its logs: {self.node.in_words}")
             raise
         self._remember(found.apart.found)
         self._write(found, self._shortened(plan, found.progress))

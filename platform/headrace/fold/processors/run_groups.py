@@ -262,7 +262,7 @@ class Runner:
         return ProcessorError(
             f"Node '{self._shape.node}': timers of the group {dict(group.key)!r} were called {CALLS_MAX:,} times without "
             f"a record between them, and more are due, such as '{name}', by {moment(upto_ms)}.",
-            hint="Schedule a longer interval, or cancel the timer while nothing happens; give the changed node a new name.",
+            hint="Schedule a longer interval, or cancel the timer while nothing happens; then run `headrace apply`.",
         )
 
     def _call(self, what: str, group: Group, where: str, call: Callable[..., None], *args: Any) -> None:
