@@ -13,7 +13,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.engine import log_slices
 from headrace.engine.increments import reach
-from headrace.engine.log_slices import LogSlice, Origin, first_ms_between
+from headrace.engine.log_slices import LogSlice, Origin, first_commit_ms
 from headrace.lake import NewFile, TableWriter, kinds
 from headrace.lake.data_file import DataFileWriter, Encoding
 from headrace.lake.paths import Lake
@@ -108,15 +108,15 @@ def test_the_first_commit_after_another_is_told_by_the_bounds_of_files(
     log.commit(AT_MS, commits=50, rows=2, text="a")
     log.commit(AT_MS + 60, commits=5, rows=2, text="b")
     uri = log.lake.log("texts")
-    assert [first_ms_between(uri, AT_MS + after, AT_MS + 99) - AT_MS for after in (-1, 9, 48, 61)] == [
+    assert [first_commit_ms(uri, AT_MS + after, AT_MS + 99) - AT_MS for after in (-1, 9, 48, 61)] == [
         0,
         10,
         49,
         62,
     ]
     monkeypatch.setattr(log_slices, "open_parquet", None)
-    assert first_ms_between(uri, AT_MS + 49, AT_MS + 99) == AT_MS + 60, "no file of it is read"
-    assert first_ms_between(uri, AT_MS + 64, AT_MS + 99) == AT_MS + 99, "there is none"
+    assert first_commit_ms(uri, AT_MS + 49, AT_MS + 99) == AT_MS + 60, "no file of it is read"
+    assert first_commit_ms(uri, AT_MS + 64, AT_MS + 99) == AT_MS + 99, "there is none"
 
 
 def test_a_column_that_a_file_lacks_is_null(log: Log) -> None:

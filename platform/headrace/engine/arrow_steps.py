@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
-from sqlglot import exp
 
 from headrace.description import Select, Step, Topic, Transform, Where, WithColumn
-from headrace.description.expressions import parse_expression, syntax_tree
+from headrace.description.expression_types import term_over
+from headrace.description.expressions import parse_expression
 from headrace.description.record_metadata import HEADERS, runnable
-from headrace.expressions import Rows, Term, term_of
+from headrace.expressions import Rows, Term
 from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
@@ -72,15 +72,12 @@ class ArrowSteps:
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
 
-    @cached_property
+    @property
     def columns_after(self) -> pa.Schema:
         """The columns that the steps leave."""
-        types = {field.name: field.type for field in self.columns}
-        for step in self.steps:
-            of_step = _of_step(step, types)
-            assert of_step is not None
-            types = of_step[1]
-        return pa.schema([*types.items()])
+        program = _program(self)
+        assert program is not None
+        return pa.schema([*program.types.items()])
 
     def applied(self, rows: pa.Table) -> pa.Table:
         """The rows after the steps, with RAW, REFUSED if a `where` is among them, and PASSES if there are conditions.
@@ -94,14 +91,22 @@ class ArrowSteps:
             name: of.chunk(0) if of.num_chunks else pa.array([], of.type)
             for name, of in zip(rows.column_names, rows.combine_chunks().columns, strict=True)
         }
-        for run in program:
+        for run in program.runs:
             columns = run(columns, rows.num_rows)
         return pa.table(columns)
 
 
+@dataclass(frozen=True)
+class _Program:
+    """One function for each step, and the types of the columns after the last."""
+
+    runs: Sequence[_Run]
+    types: Mapping[str, pa.DataType]
+
+
 @lru_cache(maxsize=256)
-def _program(of: ArrowSteps) -> Sequence[_Run] | None:
-    """One function for each step; None: Spark has to evaluate the steps."""
+def _program(of: ArrowSteps) -> _Program | None:
+    """The work of all steps; None: Spark has to evaluate them."""
     types = {field.name: field.type for field in of.columns}
     made: list[_Run] = []
     for step in of.steps:
@@ -114,7 +119,7 @@ def _program(of: ArrowSteps) -> Sequence[_Run] | None:
     holding = [term for term in terms if term is not None]
     if len(holding) < len(terms):
         return None
-    return [*made, _passing(holding)] if holding else made
+    return _Program([*made, _passing(holding)] if holding else made, types)
 
 
 def _of_step(step: Step, types: Mapping[str, pa.DataType]) -> tuple[_Run, dict[str, pa.DataType]] | None:
@@ -140,12 +145,10 @@ def _of_step(step: Step, types: Mapping[str, pa.DataType]) -> tuple[_Run, dict[s
 
 def _term(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
     """The term of an expression; None: Spark has to evaluate it."""
-    text = runnable(sql)
-    if text.reads_headers:
+    if runnable(sql).reads_headers:
         return None
-    tree = syntax_tree(text.sql, "the expression")
     known = {field.name: field.type for field in _RAW} | {name.lower(): of for name, of in types.items()}
-    term = term_of(tree.this if isinstance(tree, exp.Alias) else tree, known)
+    term = term_over(sql, known)
     return None if term is None or term.evaluate is None or pa.types.is_null(term.type) else term
 
 

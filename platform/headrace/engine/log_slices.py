@@ -42,7 +42,7 @@ def files_between(uri: str, after_ms: int, through_ms: int) -> dict[str, DataFil
     return snapshot.within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
 
 
-def first_ms_between(uri: str, after_ms: int, through_ms: int) -> int:
+def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
     """The first commit time of a log after one and through another; `through_ms` if there is none.
 
     A file tells it by its bounds. Only a file with commits of before, too, as a merge leaves it, is read.
@@ -116,8 +116,7 @@ class LogSlice:
         found: list[tuple[int, str]] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                groups = [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
-                rows = file.read_row_groups(groups, columns=[INGESTED_AT, COMMIT_ROWS])
+                rows = file.read_row_groups(self._groups(file), columns=[INGESTED_AT, COMMIT_ROWS])
             said = rows[COMMIT_ROWS].is_valid().to_numpy()
             rows = rows.filter(pa.array(said & self._within(rows)))
             at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
@@ -129,7 +128,7 @@ class LogSlice:
         found: list[int] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                rows = file.read(columns=[INGESTED_AT])
+                rows = file.read_row_groups(self._groups(file), columns=[INGESTED_AT])
             at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
             found += at_us[self._within(rows)].tolist()
         return found
@@ -137,7 +136,7 @@ class LogSlice:
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
         with open_parquet(f"{self.uri}/{name}", size, None) as file:
             wanted = {INGESTED_AT, COMMIT_ROWS, *(".".join(origin.path) for origin in columns.values())}
-            groups = [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
+            groups = self._groups(file)
             if not groups:
                 return
             rows = file.read_row_groups(groups, columns=sorted(wanted))
@@ -145,6 +144,10 @@ class LogSlice:
             rows = rows.filter(pa.array(mine))
         if rows.num_rows:
             yield pa.table({name: _column(rows, origin) for name, origin in columns.items()})
+
+    def _groups(self, file: pq.ParquetFile) -> list[int]:
+        """The groups of a file that may have rows of the slice."""
+        return [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
 
     def _may_have(self, group: pq.RowGroupMetaData) -> bool:
         bounds = next(

@@ -163,7 +163,7 @@ def bring_back(lake: Lake, name: str, require_leases: Callable[[], object]) -> N
     is_replaced = _is_replaced(lake, name)
     if stored is not None:
         small_files.write_json(lake.description(name), stored)
-        require_leases()  # whoever takes a lease later reads these rules
+        require_leases()  # a writer that takes a lease later reads these rules
     if not is_replaced:
         drop_former(lake, name)
         return

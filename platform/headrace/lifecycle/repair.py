@@ -135,7 +135,7 @@ class Repair:
             raise trouble
 
     def _owe(self, mark: RepairMark, names: Collection[str]) -> None:
-        """Note nodes that folded another log than the one to come; what was rebuilt of it beside them goes, too."""
+        """Note nodes that have folded a log which is about to change, and drop their half-built rebuilds."""
         mark.owe(names)
         for name in names:
             folder = self._lake.rebuilds(name)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka
-from headrace.engine.log_slices import LogSlice, Origin, first_ms_between
+from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.columns import int64
 from headrace.fold.reader_time import lowest_after
 from headrace.log.commit_row import PREFIX, CommitRow
@@ -153,11 +153,6 @@ def commits_of_topics(lake: Lake, node: Node, after_ms: int, upto_ms: int) -> di
 def limits_of(read: Mapping[str, LogCommits]) -> list[tuple[int, str]]:
     """The control rows of some logs that set limits, each once: commit time and JSON."""
     return sorted({entry for log in read.values() for entry in log.limits})
-
-
-def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
-    """The time of the first commit of a log after a commit time. In: through_ms  that of a later commit."""
-    return first_ms_between(uri, after_ms, through_ms)
 
 
 def along(commits: Sequence[LogCommit]) -> list[LogCommit]:

@@ -91,7 +91,7 @@ class TestDriver(Findings):
         nodes = among_themselves(nodes)
         self._session = SparkOnDemand.session(partial(laptop_session, spark, "headrace-test-driver"))
         if spark is not None:
-            assert self.spark
+            session_of(self._session)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = nodes_by_name(nodes, reaches_servers=reaches_servers)

@@ -22,6 +22,7 @@ from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.description.clocks import WALL
 from headrace.engine.increments import reach
+from headrace.engine.log_slices import first_commit_ms
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.engine.unusable import words_of
@@ -41,7 +42,6 @@ from headrace.nodes.node_tables import (
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after, results_record
-from headrace.nodes.reader_commits import first_commit_ms
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
