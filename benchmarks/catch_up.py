@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from benchmarks.readings import Expected
     from headrace.description import Node, WindowedAggregate
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run. Seconds and CPU seconds, of Python and its JVM, from the first trigger with records to the last commit.
+    """One run. Seconds and CPU seconds, of Python and its JVM, from the opened log to the last commit.
 
     highest  the highest resident sizes meanwhile
     thirds   records per second of the first, second and last third of the records, by the node's commits; none if one
@@ -71,9 +68,11 @@ def catch_up(
 
     In:     check  raises when the tables are not what they must be; None: not checked
     """
-    folded_at, stream = [], f"stream/{node.required_name}_stream"
+    begun, folded_at, stream = [], [], f"stream/{node.required_name}_stream"
 
     def on_step(asset: str, step: str) -> None:
+        if step == "after log commit":  # the first one of a log records where it begins
+            begun.append(time.time())
         if (asset, step) == (stream, "after state"):
             folded_at.append(time.time())
 
@@ -81,9 +80,7 @@ def catch_up(
     try:
         with Meter() as meter:
             runtime.run_until_caught_up(poll_seconds=0.2)
-        ended = folded_at[-1]
-        queries = runtime._spark.streams.active
-        began = min(first_record_at(query) for query in queries if query.name.startswith("log/"))
+        began, ended = begun[0], folded_at[-1]
     finally:
         runtime.drain()
     if check is not None:
@@ -91,13 +88,6 @@ def catch_up(
     cpu, written = meter.cpu_between(began, ended), size_mib(lake)
     thirds = _thirds(lake, node, began, records)
     return Measured(records, ended - began, cpu, peak_mib(), written, meter.highest, thirds)
-
-
-def first_record_at(query: StreamingQuery) -> float:
-    """When the trigger began that read the query's first records, in seconds since 1970."""
-    progress = (json.loads(each.json) for each in query.recentProgress)
-    first = next(each for each in progress if each["numInputRows"])
-    return datetime.fromisoformat(first["timestamp"]).timestamp()
 
 
 def _thirds(lake: Lake, node: Node, began: float, records: int) -> Sequence[float]:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node
+    from headrace.description import Node, Stream
     from headrace.lake.commit_file import CommitFile
 
 READ_EVERY_SECONDS = 60.0  # commit files are kept for minutes
@@ -90,11 +90,14 @@ def main(
     streams: Annotated[
         int, typer.Option(help="So many streams like W2 in one run, each with a topic of its own; 0: `only`.")
     ] = 0,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="With `streams`: each has a `where` and two computed columns.")
+    ] = False,
 ) -> None:
     """Measure freshness."""
     console, right = Console(width=120), True
     for name in [f"{streams} streams"] if streams else only.split(","):
-        chosen = [quiet(number) for number in range(streams)] or [
+        chosen = [quiet(number, steps=steps) for number in range(streams)] or [
             job for job in jobs() if name in ("all", job.name)
         ]
         with ExitStack() as stack:
@@ -127,19 +130,21 @@ def main(
     sys.exit(0 if right else 1)
 
 
-def quiet(number: int) -> Job:
-    """A stream like W2, on a topic of its own."""
-    readings = hr.Topic(
+def quiet(number: int, *, steps: bool = False) -> Job:
+    """A stream like W2, on a topic of its own. In: steps  with a `where` and two computed columns."""
+    readings: hr.Topic | Stream = hr.Topic(
         f"ks-readings-{number}",
         key="sensorId STRING",
         value="sensorId STRING, value BIGINT",
         idle_timeout=None,
     )
+    topics = (readings.name,)
+    if steps:
+        labelled = readings.with_column("label", "upper(substring(sensorId, 1, 3))")
+        readings = labelled.with_column("value", "value * 2 + 1").where("label <> 'ZZZ' AND value > 0")
     windows = readings.group_by("sensorId").window(hr.tumbling("2 minutes"), grace="2 minutes")
     node = windows.aggregate(count=hr.count(), sum=hr.sum("value")).suppress(hr.until_window_closes())
-    return Job(
-        f"S{number}", "windows", "readings", (readings.name,), "rocks", node.named(f"windows_{number}")
-    )
+    return Job(f"S{number}", "windows", "readings", topics, "rocks", node.named(f"windows_{number}"))
 
 
 def _together(chosen: Sequence[Job], seen: Seen) -> Job:

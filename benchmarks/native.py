@@ -6,7 +6,9 @@ records are late is decided by the watermark of the micro-batch before.
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from benchmarks.catch_up import Measured, first_record_at
+from benchmarks.catch_up import Measured
 from benchmarks.processes import Meter, peak_mib
 from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
@@ -112,7 +115,7 @@ def _measured(rows: DataFrame, folder: Path, records: int) -> Measured:
             .start(f"file:{folder}/table")
         )
         query.awaitTermination()
-        began, ended = first_record_at(query), time.time()
+        began, ended = _first_record_at(query), time.time()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
     return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written)
 
@@ -130,3 +133,10 @@ def copied_topics(
             rows.write.parquet(f"file:{folder}/{topic.name}")
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
     return Measured(records, *meter.used, peak_mib(), written)
+
+
+def _first_record_at(query: StreamingQuery) -> float:
+    """When the trigger began that read the query's first records, in seconds since 1970."""
+    progress = (json.loads(each.json) for each in query.recentProgress)
+    first = next(each for each in progress if each["numInputRows"])
+    return datetime.fromisoformat(first["timestamp"]).timestamp()

@@ -201,6 +201,17 @@ ON_WINDOWS = (
         "count(*) AS n, CAST(sum(value * 2) AS BIGINT) AS total",
     ),
     _windows(
+        "where, two computed columns",
+        tumbled(
+            "computed",
+            readings.with_column("label", "upper(substring(sensor_id, 1, 3))")
+            .with_column("value", "value * 2 + 1")
+            .where("label <> 'ZZZ' AND value IS NOT NULL"),
+        ),
+        sql.read("readings"),
+        "count(*) AS n, CAST(sum(value * 2 + 1) AS BIGINT) AS total",
+    ),
+    _windows(
         "groups by integer",
         tumbled("numbered", topic("numbered", "value BIGINT", key="sensor_id BIGINT")),
         sql.read(
