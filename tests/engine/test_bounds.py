@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.bounds import judged
 from headrace.engine.fold_increment import Distribution, fold_increment
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.state_files import StateSource
@@ -77,7 +76,7 @@ class Folded:
         result = fold_increment(
             operator.steps, rows, times, self.source, batch=self.batch, kept=operator.kept, how=self.how
         )
-        sizes, refusal = judged(operator, result, times, self.sizes)
+        sizes, refusal = operator.kernel.judged(result.outputs, times, self.sizes)
         if refusal is None:
             self.source, self.batch = self.source.plus(result.state), result.last_batch + 1
             self.upto, self.sizes = {"t": upto_ms}, sizes

@@ -13,6 +13,7 @@ import headrace as hr
 from headrace import description
 from headrace.description import Node
 from headrace.description.lookup import EVENT
+from headrace.fold.kernel import Kernel
 from headrace.operators.contract import Operator
 from headrace.operators.registry import KINDS, operator_for, reference_topics
 
@@ -38,8 +39,9 @@ def test_each_kind_of_node_has_an_operator() -> None:
     assert KINDS.keys() == kinds - {"WindowedAggregate"} | windows
 
 
-def test_the_protocol_stays_small() -> None:
-    members = [name for name in vars(Operator) if not name.startswith("_")]
+@pytest.mark.parametrize("protocol", [Operator, Kernel])
+def test_a_protocol_stays_small(protocol: type) -> None:
+    members = [name for name in vars(protocol) if not name.startswith("_")]
     assert len(members) <= 10
 
 

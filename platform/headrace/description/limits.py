@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.description.durations import Duration, duration_ms, format_duration
-from headrace.description.suppressed import Suppressed
 from headrace.description.suppression import SPILL, Policy, UntilTimeLimit
 from headrace.description.unnamed import with_unnamed
-from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
@@ -46,7 +44,7 @@ def policy_of(node: Node) -> Policy:
 
     Raises: DescriptionError when it is not suppressed.
     """
-    policy = _policy(node)
+    policy = node.suppressed_by
     if policy is None:
         raise DescriptionError(
             f"Node '{node.required_name}' is not suppressed: it has no limits.",
@@ -57,7 +55,7 @@ def policy_of(node: Node) -> Policy:
 
 def is_suppressed(node: Node) -> bool:
     """Whether a node has a policy."""
-    return _policy(node) is not None
+    return node.suppressed_by is not None
 
 
 def suppressed_at(node: Node) -> Node:
@@ -125,9 +123,3 @@ def limits_in_words(limits: Limits) -> str:
         for name, value in limits.items()
     }
     return ", ".join(f"{shown.get(name, name)} {value}" for name, value in values.items())
-
-
-def _policy(node: Node) -> Policy | None:
-    if isinstance(node, Suppressed):
-        return node.policy
-    return node.suppression if isinstance(node, WindowedAggregate) else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.description.schema import ResultColumn
     from headrace.description.sink import Sink
+    from headrace.description.suppression import Policy
     from headrace.description.topic import Topic
 
 NAME_MAX = 80
@@ -135,6 +136,21 @@ class Node(WaysOn, ABC):
     def day_column(self) -> str | None:
         """The TIMESTAMP whose UTC day a row belongs to, for good; None: rows are revised, and belong to no day."""
         return None
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether a row is one of a window."""
+        return False
+
+    @property
+    def suppressed_by(self) -> Policy | None:
+        """The policy that holds its rows back until they are final; None: there is none."""
+        return None
+
+    @property
+    def shows_open(self) -> bool:
+        """Whether windows that are still open are rows of its table, too."""
+        return self.has_windows and self.suppressed_by is None
 
     @property
     def longest_wait_ms(self) -> int:

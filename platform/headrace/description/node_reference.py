@@ -13,7 +13,6 @@ from headrace.description.schema import parse_ddl, to_ddl
 from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.unnamed import is_unnamed, under_a_name
-from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError
 
@@ -168,10 +167,7 @@ def output_of(node: Node) -> dict[str, Any]:
     """The columns that a node gives to readers that know its name, as JSON; or why it gives none."""
     from headrace.description.emitting import Emitting
 
-    final = isinstance(node, Emitting) or (
-        isinstance(node, WindowedAggregate) and node.suppression is not None
-    )
-    if not final:
+    if not isinstance(node, Emitting) and node.suppressed_by is None:
         return {
             "refusal": "Its rows are revised, and it has no log of its own. Name its changes, and read that node: "
             ".changes().named('…') of a table, .suppress(hr.until_window_closes()).named('…') of windows."

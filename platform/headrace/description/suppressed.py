@@ -15,7 +15,7 @@ from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.table_changes import KEY_DELETED, refuse_mark, table_of_changes
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows, SlidingWindows, TimeWindows
+from headrace.description.windows import SessionWindows, SlidingWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -57,7 +57,7 @@ class Suppressed(Emitting):
                 "suppress: a table with order_by='timestamp' has no updates in the log's order.",
                 hint="Suppress topic.table(), which goes by position.",
             )
-        if isinstance(self.updated, WindowedAggregate) and not isinstance(self.updated.window, TimeWindows):
+        if isinstance(self.updated, WindowedAggregate) and self.updated.window.by_records:
             raise DescriptionError(
                 f"suppress: a {self.updated.window.in_words} is made by its records, and waits by its changes.",
                 hint="Write .suppress(hr.until_time_limit(…)), which follows them.",
@@ -76,6 +76,11 @@ class Suppressed(Emitting):
     def topics(self) -> tuple[Topic, ...]:
         """The topic that it reads."""
         return self.updated.topics
+
+    @property
+    def suppressed_by(self) -> UntilTimeLimit:
+        """As described."""
+        return self.policy
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
 from headrace.description.since import checked_since, records_since
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
+from headrace.description.windows import END, START, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -144,7 +144,7 @@ class WindowedAggregate(Relation):
                 what,
                 "Name the node and go on from its final rows: .suppress(hr.until_window_closes()).named('…').",
             )
-        if isinstance(self.window, TimeWindows):
+        if not self.window.by_records:
             return None
         what = f"{self.window.in_words}: windows that records make are no table to be joined or grouped."
         return what, "Join hr.tumbling(…) or hr.hopping(…)."
@@ -153,6 +153,16 @@ class WindowedAggregate(Relation):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
         return self.stream.topics
+
+    @property
+    def has_windows(self) -> bool:
+        """One row per group and window."""
+        return True
+
+    @property
+    def suppressed_by(self) -> UntilWindowCloses | None:
+        """As described."""
+        return self.suppression
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -211,7 +221,7 @@ class WindowedAggregate(Relation):
     @property
     def final_ms(self) -> int:
         """How long after its end, in stream time, a window is final: grace; of a session gap plus grace."""
-        return self.grace_ms + (self.window.gap_ms if isinstance(self.window, SessionWindows) else 0)
+        return self.grace_ms + self.window.open_after_end_ms
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
@@ -243,7 +253,7 @@ def check_window(window: object, grace_ms: int) -> None:
 def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None:
     """Raise DescriptionError when windows cannot go by this clock."""
     check_clock(clock, "window")
-    if clock == WALL and not isinstance(window, TimeWindows):
+    if clock == WALL and window.by_records:
         raise DescriptionError(
             f"window: clock='wall' is for tumbling and hopping windows, and this is a {window.in_words}.",
             hint="Write hr.tumbling(…) or hr.hopping(…), or leave clock out.",
@@ -257,7 +267,7 @@ def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None
 
 def check_grouping(window: WindowKind, stream: Stream, by: tuple[str, ...]) -> None:
     """Raise DescriptionError when windows that are final per partition have groups that are not."""
-    if isinstance(window, SessionWindows):
+    if window.moves:
         refuse_regrouping(stream, by, "session windows")
 
 

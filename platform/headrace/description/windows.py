@@ -1,5 +1,8 @@
 """Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; sliding windows and sessions, by records.
 
+Each kind says whether records make its windows (`by_records`), whether a window's bounds change as it grows (`moves`), and
+how long after its end a window takes records without grace (`open_after_end_ms`).
+
 Law: a tumbling or hopping window holds its start and not its end, and which windows a timestamp is in depends on the
 timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
 Source: Kafka Streams, TimeWindows.java, SlidingWindows.java and SessionWindows.java.
@@ -39,6 +42,8 @@ class TimeWindows:
 
     key = (START,)
     bounds = ("First moment of the window.", "End of the window, itself outside.")
+    by_records = moves = False
+    open_after_end_ms = 0
 
     @property
     def wait_ms(self) -> int:
@@ -71,6 +76,12 @@ class SessionWindows:
 
     key = (START, END)
     bounds = ("First event of the session.", "Last event of the session, itself inside.")
+    by_records = moves = True
+
+    @property
+    def open_after_end_ms(self) -> int:
+        """The gap."""
+        return self.gap_ms
 
     @property
     def wait_ms(self) -> int:
@@ -102,6 +113,8 @@ class SlidingWindows:
 
     key = (START,)
     bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
+    by_records, moves = True, False
+    open_after_end_ms = 0
 
     @property
     def wait_ms(self) -> int:

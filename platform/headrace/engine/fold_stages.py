@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,9 @@ from headrace.engine.exchange import exchanged, with_shared
 from headrace.engine.feed_rows import PackedFeeds
 from headrace.engine.fold_increment import Between, Run, without_rows
 from headrace.engine.log_slices import LogSlice
-from headrace.engine.operators import rows_for
 from headrace.engine.state_files import StateSource
 from headrace.fold.contract import Clock, Step, Times
+from headrace.fold.kernel import Kernel
 from headrace.spark import workers
 
 REPORT, BUCKET = "__report", "__bucket"
@@ -181,7 +180,7 @@ class FirstTask:
 
     feeds: PackedFeeds
     computed: PackedFeeds | None
-    kernel: Any
+    kernel: Kernel
     stage: StageTask
     spread: Destination | None = None
 
@@ -210,4 +209,4 @@ class FirstTask:
         feeds |= computed
         times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits, told.driving)
         feeds = {name: raised(rows, times, told.driving) for name, rows in feeds.items()}
-        return times, rows_for(self.kernel, feeds)
+        return times, self.kernel.rows(feeds)

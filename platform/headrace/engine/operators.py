@@ -8,51 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.description import (
-    Batches,
-    FlatMapped,
-    Join,
-    Lookup,
-    NamedStream,
-    Node,
-    Processed,
-    Refined,
-    RunningAggregate,
-    SessionWindows,
-    SlidingWindows,
-    StreamJoin,
-    Suppressed,
-    Table,
-    TableAggregate,
-    TableChanges,
-    TimeWindows,
-    WindowedAggregate,
-)
-from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, VERSIONS, Feed, feeds_of
-from headrace.description.lookup import EVENT as AS_OF_EVENT
+from headrace.description import Node
+from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.state_layout import StateLayout
-from headrace.fold import sliding
-from headrace.fold.batches import BatchedSink
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, CAUSE, HASH, KEY, ROW_COLUMNS, StateTable, Step
+from headrace.fold.kernel import Kernel
 from headrace.fold.keys import group
-from headrace.fold.lookups import LookupInLog, LookupInTime
-from headrace.fold.processors import Processors
-from headrace.fold.records import CHAIN, FlatMaps, Records
-from headrace.fold.relations import Relations
-from headrace.fold.sessions import SessionChanges, Sessions
-from headrace.fold.stream_joins import StreamJoins
-from headrace.fold.tables import Tables
+from headrace.fold.records import CHAIN
 from headrace.fold.tables.decide_records import PASSES
-from headrace.fold.time_limits import TimeLimit
-from headrace.fold.totals import Totals
-from headrace.fold.windows import Windows
+from headrace.operators.contract import Bindings
+from headrace.operators.registry import operator_for
 from headrace.sequence.parse.types import fields_of
 
 
@@ -68,12 +39,12 @@ class NodeOperator:
     node: Node
     feeds: Mapping[str, Feed]
     inputs: Mapping[str, pa.Schema]
-    kernel: Any
+    kernel: Kernel
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps of its fold."""
-        return tuple(self.kernel.steps)
+        return self.kernel.steps
 
     @cached_property
     def layout(self) -> StateLayout:
@@ -89,26 +60,8 @@ class NodeOperator:
 
     @property
     def revises(self) -> bool:
-        """True if a later row of a key replaces the earlier one in its results; False: results are final."""
-        return isinstance(self.kernel, Totals | Tables | Relations) and not isinstance(
-            self.node, TableChanges
-        )
-
-    def rows(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of all feeds as the first step takes them."""
-        return rows_for(self.kernel, feeds)
-
-
-def rows_for(kernel: Any, feeds: Mapping[str, pa.Table]) -> pa.Table:
-    """The rows of all feeds as the first step of a kernel takes them."""
-    match kernel:
-        case Relations() | Processors():
-            return kernel.packed(feeds)
-        case LookupInLog() | LookupInTime():
-            return kernel.decide(feeds[RECORDS], feeds[VERSIONS])
-        case StreamJoins():
-            return kernel.decide(feeds[LEFT], feeds[RIGHT])
-    return feeds[RESULT]
+        """See `Kernel.revises`."""
+        return self.kernel.revises
 
 
 def current_results(schema: pa.Schema) -> StateTable:
@@ -151,47 +104,5 @@ def operator_of(
     """
     feeds = feeds_of(node)
     inputs = {name: feed_schema(feed, columns[name]) for name, feed in feeds.items()}
-    kernel = _kernel(node, inputs, changes, computed)
+    kernel = operator_for(node).kernel(Bindings(inputs, changes, computed or {}, fields_of))
     return NodeOperator(node, feeds, inputs, kernel)
-
-
-def _kernel(
-    node: Node, inputs: Mapping[str, pa.Schema], changes: bool, computed: Mapping[str, pa.Schema] | None
-) -> Any:
-    match node:
-        case Join() | TableAggregate() | Refined():
-            return Relations.of(node, inputs, changes=changes, computed=computed)
-        case TableChanges(changed=WindowedAggregate(window=SessionWindows()) as sessions):
-            return SessionChanges.of(sessions, inputs[RESULT])
-        case TableChanges(changed=WindowedAggregate(window=SlidingWindows()) as windows):
-            return sliding.SlidingChanges.of(windows, inputs[RESULT])
-        case TableChanges():
-            return Relations.of(node.changed, inputs, computed=computed, appended=True)
-        case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:
-            return Relations.of(node, inputs)
-        case Table():
-            return Tables.of(node, inputs[RESULT], changes=changes)
-        case RunningAggregate():
-            return Totals.of(node, inputs[RESULT], changes=changes)
-        case WindowedAggregate(window=TimeWindows()):
-            return Windows.of(node, inputs[RESULT])
-        case WindowedAggregate(window=SlidingWindows()):
-            return sliding.SlidingWindows.of(node, inputs[RESULT])
-        case WindowedAggregate(window=SessionWindows()):
-            return Sessions.of(node, inputs[RESULT])
-        case Suppressed():
-            return TimeLimit.of(node, inputs[RESULT])
-        case Batches():
-            return BatchedSink.of(node, inputs[RESULT])
-        case Lookup(as_of=as_of):
-            lookup = LookupInTime if as_of == AS_OF_EVENT else LookupInLog
-            return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
-        case StreamJoin():
-            return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
-        case NamedStream():
-            return Records.of(node)
-        case Processed():
-            return Processors.of(node, inputs, fields_of)
-        case FlatMapped():
-            return FlatMaps.of(node, inputs[RESULT])
-    raise AssertionError(f"a node of another kind: {type(node)}")

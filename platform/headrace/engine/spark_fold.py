@@ -179,7 +179,7 @@ class SparkFold:
             return None
         run = Run({}, self.operator.kept, Distribution(), _is_computed)
         nothing = Times(Clock(), Clock())
-        rows = self.operator.rows(self.rows.packed.empty())
+        rows = self.operator.kernel.rows(self.rows.packed.empty())
         for before in self.operator.steps:
             if before is step:
                 break

@@ -6,6 +6,7 @@ much they change, and the caller judges them once for all buckets.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,12 @@ Sizes = Mapping[tuple[str, int], tuple[int, int]]  # for each topic and partitio
 
 class FullError(TerminalError):
     """More would wait than a bound allows."""
+
+
+def limits_of_node(text: str, node: str) -> Mapping[str, int | None] | None:
+    """The limits that a control row sets for a node; None: it is another's. In: the row's JSON."""
+    entry = json.loads(text)
+    return entry["limits"] if entry.get("node") == node else None
 
 
 def judge(

@@ -6,21 +6,26 @@ partition that has records of it, with the bytes of its row as JSON, made of tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.description.suppression import SHUT_DOWN
+from headrace.description.limits import limited, policy_of
+from headrace.description.suppression import SHUT_DOWN, Policy
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.bounds import BYTES, RECORDS, SIZE_CHANGES
+from headrace.fold.bounds import BYTES, RECORDS, SIZE_CHANGES, judge, limits_of_node
 from headrace.fold.contract import INGESTED, PARTITION, TOPIC
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
+    from headrace.errors import TerminalError
+    from headrace.fold.bounds import Sizes
+    from headrace.fold.contract import Times
 
 SIZES = "open_sizes"
 BEFORE = NO_TIME  # as a commit time: before the micro-batch
@@ -29,6 +34,39 @@ BEFORE = NO_TIME  # as a commit time: before the micro-batch
 def shuts_down(node: WindowedAggregate) -> bool:
     """Whether a node has to stop when too much is open."""
     return node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
+
+
+@dataclass(frozen=True)
+class StopsWhenFull:
+    """The bound of a node whose stream stops when too much is open."""
+
+    node: str
+    policy: Policy
+
+    @classmethod
+    def of(cls, node: WindowedAggregate) -> StopsWhenFull | None:
+        """The bound of a node; None: its stream never stops for it."""
+        return cls(node.name or "", policy_of(node)) if shuts_down(node) else None
+
+    def judged(
+        self, outputs: Mapping[str, Sequence[pa.Table]], times: Times, sizes: Sizes
+    ) -> tuple[Sizes, TerminalError | None]:
+        """See `Kernel.judged`. Limits that the policy cannot have alter nothing."""
+        of_node = (limits_of_node(text, self.node) for _, text in times.limits)
+        bound = limited(self.policy, (limits for limits in of_node if limits is not None)).bound
+        return judge(sizes, outputs.get(SIZES, ()), lambda _: bound, self.node, "open windows")
+
+
+class BoundedWindows(OfOneFeed):
+    """Windows whose stream may have to stop when too much is open. In: bounded  None: it never does."""
+
+    bounded: StopsWhenFull | None
+
+    def judged(
+        self, outputs: Mapping[str, Sequence[pa.Table]], times: Times, sizes: Sizes
+    ) -> tuple[Sizes, TerminalError | None]:
+        """By the bound of its open windows."""
+        return ({}, None) if self.bounded is None else self.bounded.judged(outputs, times, sizes)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,10 @@ from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.projection import columns_from, project
 from headrace.fold.contract import BATCH
+from headrace.fold.sessions import Sessions
+from headrace.fold.sliding import SlidingWindows
 from headrace.fold.totals import Totals
+from headrace.fold.windows import Windows
 from headrace.lake import kinds, small_files
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.opening import (
@@ -133,8 +136,10 @@ def settle_balance(lake: Lake, scratch: Lake, name: str) -> None:
 
 def _aggregates(of: BoundOperator) -> Aggregates:
     kernel = of.operator.kernel
-    found: Aggregates = kernel.merge.aggregates if isinstance(kernel, Totals) else kernel.shape.aggregates
-    return found
+    if isinstance(kernel, Totals):
+        return kernel.merge.aggregates
+    assert isinstance(kernel, Windows | SlidingWindows | Sessions)
+    return kernel.shape.aggregates
 
 
 def _state_table(of: BoundOperator, uri: str) -> lakes.TableWriter:

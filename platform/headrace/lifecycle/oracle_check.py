@@ -204,8 +204,7 @@ class _Check:
         else:
             asked = {self._key(row) for row in keys.to_pylist()}
             found = oracle.results(node, log, wanted=asked.__contains__)
-        shows_open = isinstance(node, WindowedAggregate) and node.suppression is None
-        return [*found.rows, *found.open] if shows_open else found.rows
+        return [*found.rows, *found.open] if node.shows_open else found.rows
 
     def _log(self, keys: pa.Table | None) -> oracle.Log:
         """The facts that the oracle has to be told."""

@@ -63,7 +63,7 @@ class LakeFacts:
         if table.exists and table.snapshot().rows:
             return True
         of = operator_of(node)
-        if of.shows_open:
+        if of.node.shows_open:
             progress = self.progress(node.required_name)
             return progress is not None and bool(progress.totals().get(KEPT))
         return not of.appended and state.exists and _has_current_rows(state)

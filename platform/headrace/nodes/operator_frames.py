@@ -22,7 +22,6 @@ from headrace.description import (
     quote,
 )
 from headrace.description.clocks import WALL
-from headrace.engine.bounds import judged
 from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
@@ -96,11 +95,6 @@ class OperatorFrames:
         return self.node.day_column is not None
 
     @property
-    def shows_open(self) -> bool:
-        """Whether windows that are still open are rows of the table, too."""
-        return isinstance(self.node, WindowedAggregate) and self.node.suppression is None
-
-    @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
         return "ingested_at" if operator_for(self.node).by_commit or self.node.clock == WALL else "timestamp"
@@ -152,7 +146,7 @@ class OperatorFrames:
             progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs, driving
         )
         found, times, apart = fold_usable(spark, of, told, known)
-        sizes, refused = judged(of.operator, found, times, progress.bounded)
+        sizes, refused = of.operator.kernel.judged(found.outputs, times, progress.bounded)
         after = Progress(
             progress.batch + 1,
             times.after.upto_ms,
@@ -204,7 +198,7 @@ class OperatorFrames:
         """
         if not self.appended:
             return current(frames)
-        if not self.shows_open or frames.state is None:
+        if not self.node.shows_open or frames.state is None:
             return frames.results
         return frames.results.unionByName(self.open_windows(frames.state, progress), allowMissingColumns=True)
 

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.description.feeds import RESULT
-from headrace.engine.feed_rows import PackedFeeds
-from headrace.engine.operators import rows_for
-from headrace.fold.contract import PARTITION, ROW_COLUMNS, TOPIC, Clock, Times
-from headrace.fold.keys import with_keys
-from headrace.fold.lookups import LookupInLog, LookupInTime
-from headrace.fold.lookups.count_fates import once
-from headrace.fold.processors import Processors
-from headrace.fold.processors.global_tables import Packing
-from headrace.fold.relations import Relations
-from headrace.fold.sessions import Sessions
-from headrace.fold.sliding import SlidingWindows
-from headrace.fold.stream_joins import StreamJoins
-from headrace.fold.tables import Tables
-from headrace.fold.windows import Windows
+from headrace.fold.contract import PARTITION, Scope
+from headrace.fold.kernel import Feeds, Kernel
 from headrace.spark.one_task import made_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from headrace.engine.feed_rows import PackedFeeds
     from headrace.engine.unusable import Unusable
     from headrace.nodes.bound_operator import BoundOperator
-
-Feeds = Mapping[str, pa.Table]
 
 
 def decided(bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
@@ -49,29 +35,22 @@ def decided(bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Seque
     rows = bound.rows.frame(logs, unusable)
     if twice:  # a row that several feeds have is decided in one place
         rows = _by_partition(bound, rows)
-    return _made(bound, rows, partial(_decide, kernel), whole=twice)
+    return _made(bound, rows, kernel.decided, whole=twice)
 
 
 def late(
     bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
 ) -> DataFrame | None:
-    """Late records and what they came too late for (see `late_records` of the operator); None: nothing can be late."""
+    """Late records and what they came too late for (see `Kernel.late`); None: nothing can be late."""
     kernel, rows = bound.operator.kernel, bound.rows.frame(logs, unusable)
-    match kernel:
-        case Windows():
-            return _made(bound, rows, partial(_late, kernel), whole=False)
-        case SlidingWindows():
-            by = [F.col(quote(name)) for name in kernel.shape.keys]
-            tasks = rows.sparkSession.sparkContext.defaultParallelism
-            return _made(bound, rows.repartition(tasks, *by), partial(_late_of_groups, kernel), whole=True)
-        case Sessions():
-            rows = _by_partition(bound, rows)
-            return _made(bound, rows, partial(_late_for_sessions, kernel), whole=True)
-        case LookupInTime() | StreamJoins():
-            return _made(bound, rows, partial(_late_decided, kernel), whole=False)
-        case Tables() if kernel.rows.forget_ms is not None:
-            return _made(bound, rows, partial(_late, kernel), whole=False)
-    return None
+    if kernel.late_scope is None:
+        return None
+    if kernel.late_scope is Scope.GROUP:
+        by = [F.col(quote(name)) for name in kernel.steps[0].keys]
+        rows = rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, *by)
+    elif kernel.late_scope is Scope.PARTITION:
+        rows = _by_partition(bound, rows)
+    return _made(bound, rows, partial(_late, kernel), whole=kernel.late_scope is not Scope.ANYWHERE)
 
 
 def _made(
@@ -92,35 +71,5 @@ def _by_partition(bound: BoundOperator, rows: DataFrame) -> DataFrame:
     return rows.repartition(tasks, F.coalesce(*(F.col(quote(name)) for name in carried)))
 
 
-def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
-    rows = rows_for(kernel, feeds)
-    match kernel:
-        case LookupInLog() | LookupInTime():
-            return once(rows).select(ROW_COLUMNS.names)
-        case StreamJoins():
-            return (once(rows) if kernel.sides.shared else rows).select(ROW_COLUMNS.names)
-        case Processors(packing=Packing()):
-            return once(rows).select(ROW_COLUMNS.names)
-        case Relations():
-            found: pa.Table = kernel.decide(rows)
-            return found
-    names = [*feeds[RESULT].column_names]
-    found = kernel.decide(rows)
-    return found.select(names)
-
-
-def _late(kernel: Windows | Tables, feeds: Feeds) -> pa.Table:
-    return kernel.late(feeds[RESULT])
-
-
-def _late_of_groups(kernel: SlidingWindows, feeds: Feeds) -> pa.Table:
-    return kernel.late(with_keys(feeds[RESULT], kernel.shape.keys))
-
-
-def _late_for_sessions(kernel: Sessions, feeds: Feeds) -> pa.Table:
-    rows = with_keys(feeds[RESULT], [*kernel.shape.keys, TOPIC, PARTITION])
-    return kernel.late(rows, Times(Clock(), Clock()))
-
-
-def _late_decided(kernel: LookupInTime | StreamJoins, feeds: Feeds) -> pa.Table:
-    return kernel.late(rows_for(kernel, feeds))
+def _late(kernel: Kernel, feeds: Feeds) -> pa.Table:
+    return kernel.late(kernel.rows(feeds))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import SessionWindows, Suppressed, WindowedAggregate, quote
+from headrace.description import Suppressed, quote
 from headrace.fold.contract import BATCH, DELETED
 from headrace.nodes import state_views
 from headrace.nodes.current_results import revisions
@@ -34,9 +34,10 @@ def updates(of: BoundOperator, frames: NodeFrames, progress: Progress) -> DataFr
     if isinstance(node, Suppressed):
         return _worth(of, frames)
     finals = frames.results.withColumn(BATCH, F.lit(None).cast("long"))
-    if frames.state is None or not isinstance(node, WindowedAggregate):
+    is_open = of.operator.kernel.open_state
+    if frames.state is None or is_open is None or is_open.updates is None:
         return finals
-    if isinstance(node.window, SessionWindows):
+    if is_open.moves:
         return _sessions(of, frames, progress, finals)
     running = state_views.running_windows(of, frames.state, progress.clock)
     return finals.unionByName(running, allowMissingColumns=True)
@@ -50,7 +51,7 @@ def _sessions(of: BoundOperator, frames: NodeFrames, progress: Progress, finals:
     assert frames.state is not None
     node = of.operator.node
     users, identity = _columns(node), [F.col(quote(name)) for name in node.key]
-    running = state_views.running_sessions(of, frames.state).where(~F.col(DELETED))
+    running = state_views.running_windows(of, frames.state, progress.clock).where(~F.col(DELETED))
     running = running.select(*users, F.col(BATCH).cast("long"))
     still_open = state_views.open_windows(of, frames.state, progress.clock)
     assert still_open is not None

@@ -31,6 +31,7 @@ from headrace.description import (
     quote,
     written_by,
 )
+from headrace.description.feeds import is_stateless
 from headrace.description.stream import Branch, Stream
 from headrace.description.topology import words_of, words_of_branch
 from headrace.errors import DescriptionError
@@ -204,9 +205,9 @@ class _Stages:
 def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows of a node as people look at them, in their order; and the names of the columns."""
     shown: dict[str, str] = {}
-    if isinstance(node, NamedStream | FlatMapped):
+    if is_stateless(node):
         order, shown = (SEQUENCE, *operator_for(node).order), POSITION
-    elif operator_of(node).appended and not isinstance(node, WindowedAggregate):  # of which some may be open
+    elif operator_of(node).appended and not node.has_windows:  # of which some may be open
         order = (SEQUENCE, *operator_for(node).order)
     else:
         order = node.key

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from headrace.description import WindowedAggregate
 from headrace.description.wording import did_you_mean
 from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
@@ -33,7 +32,6 @@ from headrace.lake.storage import delta_uri
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_all_references
-from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
 from headrace.nodes.topics import topics_of
 from headrace.observe.duckdb_readers import literal, load_readers
@@ -87,7 +85,7 @@ class LakeSql:
     def names(self) -> list[str]:
         """List the names that a query may use: those of tables that exist."""
         nodes = [name for name in self._nodes if open_table(self._lake.table(name)).exists]
-        windows = [f"{OPEN}.{name}" for name in nodes if isinstance(self._nodes[name], WindowedAggregate)]
+        windows = [f"{OPEN}.{name}" for name in nodes if self._nodes[name].has_windows]
         logs = [f"{LOGS}.{_quoted(n)}" for n in self._topics if open_table(self._lake.log(n)).exists]
         return [*map(_quoted, nodes), *windows, *logs]
 
@@ -131,7 +129,7 @@ class LakeSql:
         topic = next((each for each in self._topics if each.lower() == table), None)
         if schema == LOGS and topic is not None:
             self._view(LOGS, topic, f"SELECT * FROM {_scan(open_table(self._lake.log(topic)), topic)}")
-        elif schema == OPEN and isinstance(self._nodes.get(table), WindowedAggregate):
+        elif schema == OPEN and table in self._nodes and self._nodes[table].has_windows:
             node = self._nodes[table]
             self._view(OPEN, table, f"SELECT * FROM {self._rows(_users(self._open_windows(node)))}")
         elif schema == MAIN and table in self._nodes:
@@ -142,8 +140,7 @@ class LakeSql:
     def _appended(self, node: Node) -> str:
         """The state first: what it says is closed is in the table then, and what comes later has a later commit time."""
         progress, state = self._progress(node)
-        shows_open = isinstance(node, WindowedAggregate) and node.suppression is None
-        windows = self._windows(node, progress, state) if shows_open else None
+        windows = self._windows(node, progress, state) if node.shows_open else None
         results = open_table(self._lake.table(node.required_name))
         upto_ms = operator_of(node).frontier_ms(progress)
         table = _scan(results, node.required_name)
@@ -181,10 +178,11 @@ class LakeSql:
 
     def _windows(self, node: Node, progress: Progress, state: StateSource) -> pa.Table:
         operator = stored_operator(self._lake, node)
-        found = windows_in(operator.kernel, progress.clock)
-        assert found is not None
-        name, make = found
-        return make({name: read_state(state, operator.layout, name, Needs(), remember=False).rows})
+        is_open = operator.kernel.open_state
+        assert is_open is not None
+        assert is_open.windows is not None
+        rows = read_state(state, operator.layout, is_open.table, Needs(), remember=False).rows
+        return is_open.windows(rows, progress.clock)
 
     def _rows(self, rows: pa.Table) -> str:
         """Rows of Arrow as a relation of DuckDB, by a name of their own."""

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from headrace.description import WindowedAggregate
 from headrace.description.clocks import STREAM, WALL
+from headrace.description.feeds import RESULT
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION, TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
     from headrace.description import Node
     from headrace.description.clocks import WallWait
+    from headrace.fold.kernel import Kernel
+    from headrace.fold.processors.shape import AsFields
 
 INGESTED_AT, TIMESTAMP = "__ingested_at", "__timestamp"
 SEQUENCE, PLACE = "__sequence", "__place"
@@ -55,8 +62,29 @@ class RowClock:
     later_ms: int = 0
 
 
+@dataclass(frozen=True)
+class Bindings:
+    """The schemas that a kernel is bound to.
+
+    inputs    of each feed (see `description.feeds.feeds_of`) the columns of its stream, and ROW_COLUMNS
+    changes   whether each change of a table is wanted, or its current rows alone
+    computed  for each part of a relation whose values SQL computes, the columns that it has then
+    fields    makes Arrow's fields of declared columns
+    """
+
+    inputs: Mapping[str, pa.Schema]
+    changes: bool
+    computed: Mapping[str, pa.Schema]
+    fields: AsFields
+
+    @property
+    def input(self) -> pa.Schema:
+        """The schema of the only feed."""
+        return self.inputs[RESULT]
+
+
 class Operator(Protocol):
-    """An operator of one node. At most ten members; each has a default in `OfNode`."""
+    """An operator of one node. At most ten members; all but `kernel` have a default in `OfNode`."""
 
     @property
     def driving(self) -> tuple[str, ...]:
@@ -65,10 +93,6 @@ class Operator(Protocol):
         Law: no record of a reference topic makes a row leave, and the node waits for none of its times. A topic that is
              both is driving.
         """
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that say what a row is about (see `Node.key`)."""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -115,6 +139,13 @@ class Operator(Protocol):
             read_ms    commit time through which the log is folded; None: nothing is
         """
 
+    def kernel(self, of: Bindings) -> Kernel:
+        """The operator bound to the schemas of its rows.
+
+        Raises: DescriptionError when the types of columns do not fit
+        Law:    no type of a column, no option and no size leads to another kernel; the description alone does.
+        """
+
 
 @dataclass(frozen=True)
 class OfNode(Generic[AnyNode]):
@@ -126,11 +157,6 @@ class OfNode(Generic[AnyNode]):
     def driving(self) -> tuple[str, ...]:
         """All topics."""
         return tuple(topic.name for topic in self.node.topics)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """As the description says."""
-        return self.node.key
 
     @property
     def identity(self) -> tuple[str, ...]:

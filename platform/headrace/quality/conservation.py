@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import WindowedAggregate
 from headrace.fold.fates import FATES, USED
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.diagnosis import Diagnosis, OpenDifference, diagnose
@@ -112,11 +111,7 @@ def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
     )
     words += f" where the ledger of {books.node.required_name} has {used:,} used"
     if not diagnosis.windows:
-        cure = (
-            "rebuild the node from the log under a new name"
-            if isinstance(books.node, WindowedAggregate)
-            else "backfill it"
-        )
+        cure = "rebuild the node from the log under a new name" if books.node.has_windows else "backfill it"
         return f"{words}; {cure}."
     first, others = diagnosis.windows[0], diagnosis.windows_differing - 1
     more = f" (and {counted(others, 'window')} more)" if others else ""

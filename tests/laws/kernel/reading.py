@@ -129,7 +129,9 @@ class Reading:
     @cached_property
     def _rows(self) -> pa.Table:
         """All rows as the first step takes them, which is decided row by row."""
-        return self.operator.rows({name: with_floor(rows, self.log) for name, rows in self.feeds.items()})
+        return self.operator.kernel.rows(
+            {name: with_floor(rows, self.log) for name, rows in self.feeds.items()}
+        )
 
     @cached_property
     def log(self) -> oracle.Log:

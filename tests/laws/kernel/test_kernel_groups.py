@@ -68,7 +68,7 @@ def test_the_rows_of_a_group_are_read_only_where_it_loses_one() -> None:
     none = {name: of.empty() for name, of in table.state.items()}
     needed = {}
     for what, rows in {"gains": came, "changes": rows_of("positions", SCHEMA, [("p1", "ann", 3)], 9)}.items():
-        rows = first.fold(operator.packed({"rows": rows}), {}, times).rows
+        rows = first.fold(operator.rows({"rows": rows}), {}, times).rows
         made = table.fold(rows, none, times)
         needed[what] = {name: len(need.hashes) for name, need in groups.needs(made.rows, times).items()}  # type: ignore[arg-type]
         none = {

@@ -61,7 +61,7 @@ class Recorded:
     def increment(self, after: Mapping[str, int], upto: Mapping[str, int]) -> tuple[pa.Table, Times]:
         rows = {part: self._rows(part, after, upto) for part in TYPES}
         end = self.clock(upto)
-        return self.operator.packed(rows), Times(self.clock(after), end, [(max(upto.values()), end)])
+        return self.operator.rows(rows), Times(self.clock(after), end, [(max(upto.values()), end)])
 
     def _rows(self, part: str, after: Mapping[str, int], upto: Mapping[str, int]) -> pa.Table:
         topic, types, found = TOPIC_OF[part], TYPES[part], []

@@ -59,8 +59,11 @@ class Recorded:
         return Clock({topic: at for topic, at in upto.items() if at}, stream, lowest_ms=lowest)
 
     def increment(self, after: Mapping[str, int], upto: Mapping[str, int]) -> tuple[pa.Table, Times]:
-        rows = self.operator.decide(
-            self._rows("orders", "sold", after, upto), self._rows("payments", "paid", after, upto)
+        rows = self.operator.rows(
+            {
+                "left": self._rows("orders", "sold", after, upto),
+                "right": self._rows("payments", "paid", after, upto),
+            }
         )
         first, last = min((after.get(t, 0) for t in upto), default=0), max(upto.values())
         clocks = [(at, self.clock(dict.fromkeys(upto, at))) for at in range(first + 1, last + 1)]

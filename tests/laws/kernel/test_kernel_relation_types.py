@@ -86,7 +86,7 @@ class Steady:
             found[part] = table.filter(pa.array([low < each <= high for each in at]))
         clock = Clock(dict(upto))
         times = Times(Clock(dict(after)), clock, [(max(upto.values()), clock)])
-        packed = self.operator.packed(found) if isinstance(self.operator, Relations) else found["result"]
+        packed = self.operator.rows(found)
         return packed, times
 
 
@@ -189,7 +189,7 @@ def test_a_micro_batch_needs_what_it_touches_and_no_more() -> None:
             tables["left"] = rows_of("left", left, of_left)
         if of_right:
             tables["right"] = rows_of("right", right, of_right)
-        rows, times = operator.packed(tables), Times(Clock(), Clock({"left": 9, "right": 9}))
+        rows, times = operator.rows(tables), Times(Clock(), Clock({"left": 9, "right": 9}))
         for step in operator.steps[:2]:
             rows = step.fold(rows, {name: table.empty() for name, table in step.state.items()}, times).rows
         needs = operator.steps[2].needs(rows, times)

@@ -35,7 +35,8 @@ def test_a_stream_is_stopped_by_the_first_commit_after_which_too_much_waits(
     over = sorted((at, p, records) for (p, at), (records, _) in waiting.items() if records > most)
     found = run(reading.operator.steps, reading, plan)
     refusals = [
-        reading.operator.kernel.refusal(table, Times(Clock(), Clock())) for table in found.outputs["waiting"]
+        reading.operator.kernel.judged({"waiting": [table]}, Times(Clock(), Clock()), {})[1]
+        for table in found.outputs["waiting"]
     ]
     first = next((str(each) for each in refusals if each), None)
     assert (first is None) == (not over)

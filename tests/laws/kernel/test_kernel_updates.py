@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -30,10 +30,8 @@ def test_the_last_update_of_an_open_sliding_window_is_the_window(
     subject: Subject, world: World, plan: Plan
 ) -> None:
     reading = Reading(subject.node, world)
-    found = run(reading.operator.steps, reading, plan)
-    told: list[Any] = (
-        reading.operator.kernel.updates(found.state[-1]["points"], found.clock).sort_by("__batch").to_pylist()
-    )
+    found, kernel = run(reading.operator.steps, reading, plan), cast("Any", reading.operator.kernel)
+    told: list[Any] = kernel.updates(found.state[-1]["points"], found.clock).sort_by("__batch").to_pylist()
     last = {(row["key"], row["window_end"]): row for row in told}
     same_rows(last.values(), oracle.results(reading.node, reading.log).open)
 
@@ -42,8 +40,8 @@ def test_the_last_update_of_an_open_sliding_window_is_the_window(
 @given(st.sampled_from(session_subjects()), WORLDS, plans())
 def test_the_updates_of_open_sessions_are_the_sessions(subject: Subject, world: World, plan: Plan) -> None:
     reading = Reading(subject.node, world)
-    found = run(reading.operator.steps, reading, plan)
-    told: list[Any] = reading.operator.kernel.updates(found.state[-1]["open_sessions"]).to_pylist()
+    found, kernel = run(reading.operator.steps, reading, plan), cast("Any", reading.operator.kernel)
+    told: list[Any] = kernel.updates(found.state[-1]["open_sessions"], found.clock).to_pylist()
     wait, times = reading.node.longest_wait_ms, found.clock.stream_ms
     still = [
         row

@@ -66,7 +66,7 @@ def test_a_session_that_grows_leaves_nothing_under_its_old_bounds(plan: Plan) ->
     operator, found = sessions(world, plan, gap=2, grace=5)
     (state,) = found.state[-1].values()
     expected = [("a", 10, 12, 3), ("b", 13, 13, 1)]
-    assert shown(operator.open_sessions(state, found.clock).to_pylist()) == expected
+    assert shown(operator.open_windows(state, found.clock).to_pylist()) == expected
     _, found = sessions(log("a@10", "a@11", "a@12", "b@13", "c@50"), plan, gap=2, grace=5)
     assert shown(found.rows()) == expected
 

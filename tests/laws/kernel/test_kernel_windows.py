@@ -60,10 +60,10 @@ def test_what_windows_were_worth_after_each_micro_batch(
     world: World, plan: Plan, shape: tuple[int, int, int]
 ) -> None:
     reading = Reading(replace(node(shape), suppression=None), world)
-    operator = reading.operator.kernel
+    operator: Any = reading.operator.kernel
     found = run(operator.steps, reading, plan)
     latest: dict[Any, Any] = {}
-    for row in operator.updates(found.state[0]["panes"]).sort_by("__batch").to_pylist():
+    for row in operator.updates(found.state[0]["panes"], found.clock).sort_by("__batch").to_pylist():
         latest[row["key"], row["window_start"]] = row
     wanted = oracle.results(reading.node, reading.log)
     still = {(row["key"], row["window_start"]) for row in wanted.open}

@@ -6,12 +6,20 @@ import json
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.description.limits import Limits
 from headrace.fold.time_limits.limits_in_force import in_force, standing, standing_row
 from headrace.nodes.progress import Progress
+from tests.laws.kernel.harness import run
+from tests.laws.kernel.logs import Control, Sequenced, World
+from tests.laws.kernel.plans import plan_of
+from tests.laws.kernel.reading import Reading
+from tests.laws.kernel.subjects import T
+from tests.laws.kernel.verdict import Verdict
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
 
@@ -76,3 +84,20 @@ def test_progress_keeps_the_limits() -> None:
     progress = Progress(limits=[{"limit_ms": 9}, {"max_records": None}])
     assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
     assert progress.standing_limits("it") == [standing_row("it", limits) for limits in progress.limits]
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_limits_count_from_the_commit_of_their_control_row_on(number: int) -> None:
+    """A wait of a minute is over when the limit becomes a second, and not with the next commit."""
+    commits = [
+        Commit(at, [Arrival(0, key, ms, 1, "record")])
+        for at, key, ms in ((1_000, "a", 100), (2_000, "b", 5_100), (4_000, "c", 5_200))
+    ]
+    _, said = row(0, {"limit_ms": 1_000})
+    control = Control(3_000, "set_limits", said)
+    world = World([Sequenced("t", sequence(commits, None, 60_000), [control])], pa.int64())
+    node = T.group_by().aggregate(n=hr.count()).suppress(hr.until_time_limit("1 minute")).named("it")
+    reading, plan = Reading(node, world), plan_of(number, 4)
+    Verdict(reading).check(plan)
+    rows = run(reading.operator.steps, reading, plan).rows()
+    assert [(row["key"], row["__sequence"]) for row in rows] == [("a", 3_000)]

@@ -80,7 +80,7 @@ def test_some_aggregates_go_on_from_the_state_of_more(
     at = data.draw(st.integers(1, max(1, len(frontiers(one, plan)) - 1)))
     sources = sources_of(*([(n, a.rules()) for n, a in of.items()] for of in (ALL, wanted)))
     assert sources is not None
-    kernel = other.operator.kernel
+    kernel: Any = other.operator.kernel
     aggregates = kernel.merge.aggregates if isinstance(kernel, Totals) else kernel.shape.aggregates
     columns = columns_from(aggregates, sources)
 

@@ -12,14 +12,9 @@ import pyarrow as pa
 from headrace import oracle
 from headrace.description import Node, Relation, WindowedAggregate
 from headrace.engine.operators import NodeOperator
-from headrace.fold.contract import TOPIC
 from headrace.fold.fates import OPEN, USED
-from headrace.fold.keys import with_keys
-from headrace.fold.lookups import LookupInTime
-from headrace.fold.sessions import Sessions
-from headrace.fold.sliding import SlidingWindows
-from headrace.fold.stream_joins import StreamJoins
-from headrace.fold.windows import Windows
+from headrace.fold.kernel import Kernel
+from headrace.fold.tables import Tables
 from headrace.operators.contract import PLACE
 from headrace.operators.registry import operator_for
 from tests.laws.kernel.harness import Outcome, run
@@ -85,7 +80,7 @@ class Verdict:
         shown_open = _open_rows(kernel, found)
         if shown_open is not None:
             same_rows(shown_open, self.wanted.open)
-        counted = type(kernel).__name__ in WAITING
+        counted = kernel.open_state is not None
         assert _fates(kernel, found) == self._fates(open_as=OPEN if counted else USED)
         if self.wanted.waiting:
             assert _levels(found, self.wanted.waiting) == self.wanted.waiting
@@ -139,47 +134,29 @@ def written(value: Any) -> str:
     return str(value) if isinstance(value, datetime) else repr(value)
 
 
-def _open_rows(kernel: Any, found: Outcome) -> list[Row] | None:
+def _open_rows(kernel: Kernel, found: Outcome) -> list[Row] | None:
     """The windows that are open, with their values so far; None: there are no windows."""
-    state = _state(found)
-    match kernel:
-        case Windows():
-            return list(kernel.open_windows(state["panes"], found.clock).to_pylist())
-        case SlidingWindows():
-            return list(kernel.open_windows(state["points"], found.clock).to_pylist())
-        case Sessions():
-            return list(kernel.open_sessions(state["open_sessions"], found.clock).to_pylist())
-    return None
+    is_open = kernel.open_state
+    if is_open is None or is_open.windows is None:
+        return None
+    return list(is_open.windows(_state(found)[is_open.table], found.clock).to_pylist())
 
 
 def _state(found: Outcome) -> dict[str, pa.Table]:
     return {name: table for tables in found.state for name, table in tables.items()}
 
 
-WAITING = {
-    "Windows": ("panes", "__records"),
-    "SlidingWindows": ("points", "__records"),
-    "Sessions": ("open_sessions", "__records"),
-    "BatchedSink": ("waiting", "records"),
-    "LookupInTime": ("waiting", "records"),
-    "LookupInLog": ("waiting", "records"),
-    "StreamJoins": ("records", "records"),
-    "TimeLimit": ("entries", "__records"),
-}
-
-
-def _fates(kernel: Any, found: Outcome) -> Fates:
+def _fates(kernel: Kernel, found: Outcome) -> Fates:
     """What is kept is open or used: the state tells how many records are open."""
     counted: Fates = Counter()
     for (topic, partition, fate), records in found.fates.items():
         counted[topic, partition, "used" if fate == "kept" else fate] += records
-    table, column = WAITING.get(type(kernel).__name__, (None, ""))
-    if table is not None and table in _state(found):
-        args = (found.clock,) if type(kernel).__name__ != "TimeLimit" else ()
-        for row in kernel.open_records(_state(found)[table], *args).to_pylist():
-            place = row["__topic"], row["__partition"]
-            counted[(*place, "open")] += row[column]
-            counted[(*place, "used")] -= row[column]
+    is_open = kernel.open_state
+    if is_open is not None and is_open.table in _state(found):
+        for row in is_open.records(_state(found)[is_open.table], found.clock).to_pylist():
+            *place, records = row.values()
+            counted[(*place, "open")] += records
+            counted[(*place, "used")] -= records
     assert min(counted.values(), default=0) >= 0
     return +counted
 
@@ -196,19 +173,12 @@ def _levels(found: Outcome, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int
     return levels
 
 
-def _late(kernel: Any, reading: Reading) -> Counter[tuple[Any, ...]] | None:
-    """Late records, with the window that each came too late for; None: none can be late."""
-    if not isinstance(kernel, Windows | SlidingWindows | Sessions | LookupInTime | StreamJoins):
+def _late(kernel: Kernel, reading: Reading) -> Counter[tuple[Any, ...]] | None:
+    """Late records, with the window that each came too late for; None: none can be late, or the oracle tells none."""
+    if kernel.late_scope is None or isinstance(kernel, Tables):
         return None
-    rows, times = reading.increment({}, dict.fromkeys(reading.topics, THE_END))
-    by = [] if isinstance(kernel, LookupInTime | StreamJoins) else [*kernel.shape.keys]
-    match kernel:
-        case Sessions():
-            found = kernel.late(with_keys(rows, [*by, TOPIC, "__partition"]), times)
-        case LookupInTime() | StreamJoins():
-            found = kernel.late(rows)
-        case _:
-            found = kernel.late(with_keys(rows, by))
+    rows, _ = reading.increment({}, dict.fromkeys(reading.topics, THE_END))
+    found = kernel.late(rows)
     names = [name for name in LATE if name in found.column_names]  # of lookups there are no windows
     shown = found.to_pylist()
     assert all(row["late_by_ms"] >= 0 for row in shown)

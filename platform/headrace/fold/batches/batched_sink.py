@@ -9,14 +9,15 @@ import pyarrow as pa
 from headrace.description import Batches
 from headrace.fold.batches.cut_batches import Limits
 from headrace.fold.batches.cut_increment import CutIncrement
-from headrace.fold.batches.gather_events import GatherEvents
+from headrace.fold.batches.gather_events import WAITING, GatherEvents
 from headrace.fold.batches.open_batches import open_records
 from headrace.fold.contract import Clock, Step
 from headrace.fold.fates import decide_inputs
+from headrace.fold.kernel import OfOneFeed, OpenState
 
 
 @dataclass(frozen=True)
-class BatchedSink:
+class BatchedSink(OfOneFeed):
     """Batches of each group's records by number, size and wall-clock time (L14).
 
     plain    the group is declared as a single text, and is part of a batch's name as it is
@@ -52,6 +53,11 @@ class BatchedSink:
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record is kept. Row by row; no row is dropped."""
         return decide_inputs(rows)
+
+    @property
+    def open_state(self) -> OpenState:
+        """The records in open batches."""
+        return OpenState(WAITING, self.open_records)
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The kept records that are in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""

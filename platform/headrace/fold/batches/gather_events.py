@@ -38,6 +38,7 @@ from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
 
 TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
+WAITING = "waiting"  # the state table of records in open batches
 REASONS = (COUNT, BY_SIZE, WAIT, DRAIN, BY_SIZE)  # by their numbers in `cut_batches`
 SOURCE = (TOPIC, PARTITION, OFFSET)
 
@@ -69,7 +70,7 @@ class GatherEvents(Step):
     @property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`waiting`: the records of open batches."""
-        return {"waiting": waiting_records(self.inputs, self.columns, self.topics, self.max_wait_ms)}
+        return {WAITING: waiting_records(self.inputs, self.columns, self.topics, self.max_wait_ms)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The records of batches that were open and closed."""
@@ -79,15 +80,15 @@ class GatherEvents(Step):
         if not closed.num_rows:
             return {}
         opened = int64(closed[OPENED])
-        return {"waiting": Needs(distinct_hashes(closed), (int(opened.min()), int(opened.max())))}
+        return {WAITING: Needs(distinct_hashes(closed), (int(opened.min()), int(opened.max())))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         closes = pc.not_equal(rows[CLOSED_BY], OPEN)
-        waiting = state.get("waiting", self.state["waiting"].empty())
+        waiting = state.get(WAITING, self.state[WAITING].empty())
         return Folded(
             outputs={"results": self._results(rows.filter(closes), waiting)},
-            changes={"waiting": self._changes(rows, closes)},
+            changes={WAITING: self._changes(rows, closes)},
         )
 
     def _results(self, closing: pa.Table, waiting: pa.Table) -> pa.Table:
@@ -120,7 +121,7 @@ class GatherEvents(Step):
 
     def _changes(self, rows: pa.Table, closes: pa.ChunkedArray) -> pa.Table:
         """The new records of batches that are open; a row for each batch that was open and closed before its deadline."""
-        schema = self.state["waiting"].schema
+        schema = self.state[WAITING].schema
         kept = rows.select(schema.names[:-1]).filter(pc.invert(closes))
         early = pc.and_(pc.and_(rows[CONTINUED], closes), pc.not_equal(rows[CLOSED_BY], BY_WAIT))
         ended = rows.select([KEY, HASH, OPENED]).filter(early)

@@ -7,18 +7,20 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from headrace.description import Lookup
+from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import INNER
 from headrace.description.table import TIMESTAMP
-from headrace.fold.contract import Clock, Step
+from headrace.fold.contract import ROW_COLUMNS, Clock, Step
+from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.lookups.answers import Answers
-from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.fold.lookups.find_in_log import FindInLog
-from headrace.fold.lookups.release_records import Frontier, ReleaseRecords, open_records
+from headrace.fold.lookups.release_records import WAITING, Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
 
 
 @dataclass(frozen=True)
-class LookupInLog:
+class LookupInLog(Kernel):
     """Each record with the row that the table had at the record's place in the log (L21)."""
 
     sides: Sides
@@ -61,9 +63,18 @@ class LookupInLog:
         """By which records are released that wait for a complete table."""
         return Frontier(complete=self.complete, by_place=True)
 
-    def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
+    def rows(self, feeds: Feeds) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
-        return self.sides.decide(records, versions)
+        return self.sides.decide(feeds[RECORDS], feeds[VERSIONS])
+
+    def decided(self, feeds: Feeds) -> pa.Table:
+        """The rows of both sides; a row that both have once."""
+        return once(self.rows(feeds)).select(ROW_COLUMNS.names)
+
+    @property
+    def open_state(self) -> OpenState | None:
+        """The records that wait for a complete table."""
+        return OpenState(WAITING, self.open_records) if self.complete else None
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""

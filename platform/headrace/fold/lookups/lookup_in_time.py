@@ -7,20 +7,22 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.description import Lookup
+from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import INNER
-from headrace.fold.contract import Clock, Step
+from headrace.fold.contract import ROW_COLUMNS, Clock, Scope, Step
 from headrace.fold.fates import LATE, has_fate
+from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_by_age
 from headrace.fold.lookups.answers import Answers
-from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.fold.lookups.find_in_time import FindInTime
 from headrace.fold.lookups.lookup_in_log import shares_topics
-from headrace.fold.lookups.release_records import Frontier, ReleaseRecords, open_records
+from headrace.fold.lookups.release_records import WAITING, Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
 
 
 @dataclass(frozen=True)
-class LookupInTime:
+class LookupInTime(Kernel):
     """Each record with the row that was valid at its event time, given when that time is past (L22)."""
 
     sides: Sides
@@ -61,9 +63,23 @@ class LookupInTime:
         """Below which event time records are released."""
         return Frontier(self.grace_ms, self.complete)
 
-    def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
+    def rows(self, feeds: Feeds) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
-        return self.sides.decide(records, versions)
+        return self.sides.decide(feeds[RECORDS], feeds[VERSIONS])
+
+    def decided(self, feeds: Feeds) -> pa.Table:
+        """The rows of both sides; a row that both have once."""
+        return once(self.rows(feeds)).select(ROW_COLUMNS.names)
+
+    @property
+    def open_state(self) -> OpenState:
+        """The records that wait for their time."""
+        return OpenState(WAITING, self.open_records)
+
+    @property
+    def late_scope(self) -> Scope:
+        """Each row by itself."""
+        return Scope.ANYWHERE
 
     def late(self, decided: pa.Table) -> pa.Table:
         """Records that were further behind stream time than `history` goes back, as people see them.

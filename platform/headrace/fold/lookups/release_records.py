@@ -35,6 +35,7 @@ from headrace.fold.segments import LOWEST
 RELEASED, RELEASED_AT = "__released_ms", "__released_at"
 DUE = "__due_ms"  # the stream time beyond which a record is released (see `due_times`)
 HIGHEST = (1 << 63) - 1
+WAITING = "waiting"  # the state table of records that wait
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,16 @@ class ReleaseRecords(Step):
         fields += [self.rows.field(name) for name in (*own, *causes_of(self.rows))]
         fields.append(pa.field(DUE, pa.int64()))
         waiting = StateTable(pa.schema(fields), (DUE, HASH), as_they_are, DUE, self._is_released)
-        return {"waiting": waiting}
+        return {WAITING: waiting}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The records that the frontier passes in this micro-batch."""
         passed = self._passed(times)
-        return {} if passed is None else {"waiting": Needs(times=passed)}
+        return {} if passed is None else {WAITING: Needs(times=passed)}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        schema = self.state["waiting"].schema
+        schema = self.state[WAITING].schema
         came = kept_of(rows, RECORD, [name for name in schema.names if name != DUE])
         came = came.append_column(DUE, due_times(came, self.frontier.grace_ms)).select(schema.names)
         asking = pa.concat_tables([came, self._due_records(state, times)])
@@ -119,13 +120,13 @@ class ReleaseRecords(Step):
         )
         return Folded(
             rows=pa.concat_tables([asking, told], promote_options="default"),
-            changes={"waiting": came.filter(pa.array(waits)).cast(schema)},
+            changes={WAITING: came.filter(pa.array(waits)).cast(schema)},
             tally=tally_of(rows) if self.counts else None,
         )
 
     def _due_records(self, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
-        waiting, passed = state.get("waiting"), self._passed(times)
-        schema = self.state["waiting"].schema
+        waiting, passed = state.get(WAITING), self._passed(times)
+        schema = self.state[WAITING].schema
         if waiting is None or passed is None:
             return schema.empty_table()
         due = waiting[DUE]

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from headrace.description import Processed
 from headrace.description.feeds import RESULT
-from headrace.fold.contract import Step
-from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.contract import ROW_COLUMNS, Step
+from headrace.fold.kernel import Feeds, Kernel
+from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.fold.processors.global_tables import Packing
 from headrace.fold.processors.keep_tables import KeepTables
 from headrace.fold.processors.process_batches import ProcessBatches
@@ -19,7 +20,7 @@ from headrace.fold.processors.shape import AsFields, Shape
 
 
 @dataclass(frozen=True)
-class Processors:
+class Processors(Kernel):
     """The rows that a processor forwards (L34).
 
     packing  of its global tables; None: it reads none
@@ -42,10 +43,13 @@ class Processors:
         counting = (CountFates(),) if self.packing.is_shared else ()
         return (*counting, KeepTables(self.packing), ProcessRecords(self.shape, self.packing))
 
-    def packed(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
+    def rows(self, feeds: Feeds) -> pa.Table:
         """The rows of all feeds, as the first step takes them; with global tables they are decided."""
         return feeds[RESULT] if self.packing is None else self.packing.packed(feeds)
 
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record is kept. Row by row; no row is dropped."""
-        return ProcessRecords(self.shape).decided(rows)
+    def decided(self, feeds: Feeds) -> pa.Table:
+        """Every record is kept; a row that several feeds have once."""
+        rows = self.rows(feeds)
+        if self.packing is not None:
+            return once(rows).select(ROW_COLUMNS.names)
+        return ProcessRecords(self.shape).decided(rows).select(rows.column_names)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from headrace.errors import DescriptionError
 from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Step, Times
 from headrace.fold.fates import FILTERED, is_kept, tally_of, with_column
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.records.pass_on import decide_records, rows_of_records
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Flatten(StatelessStep):
 
 
 @dataclass(frozen=True)
-class FlatMaps:
+class FlatMaps(OfOneFeed):
     """The operator of a flat-mapped stream."""
 
     columns: tuple[str, ...]

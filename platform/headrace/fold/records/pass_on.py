@@ -26,6 +26,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import dead_letters, is_kept, tally_of
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
 
 CHAIN = "__chain"  # the source chain of a record with its own position, open (see `sequence.replays.hops`)
@@ -52,7 +53,7 @@ class PassOn(StatelessStep):
 
 
 @dataclass(frozen=True)
-class Records:
+class Records(OfOneFeed):
     """The operator of a named stream."""
 
     columns: tuple[str, ...]

@@ -13,6 +13,7 @@ from headrace.description.join import OUTER
 from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import Route, Station
 from headrace.fold.contract import Step
+from headrace.fold.kernel import Feeds, Kernel
 from headrace.fold.relations.decide_step import DecideStep, packed_logs
 from headrace.fold.relations.leaf import Leaf
 from headrace.fold.relations.results import Results
@@ -21,11 +22,22 @@ from headrace.fold.relations.tree import Branch, Grower
 
 
 @dataclass(frozen=True)
-class Relations:
+class Relations(Kernel):
     """A join, or the groups of a table; also a table, totals or windows of a stream by themselves, with their changes."""
 
-    steps: tuple[Step, ...]
+    way: tuple[Step, ...]
     leaves: tuple[Leaf, ...]
+    appended: bool
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Decide, then from station to station."""
+        return self.way
+
+    @property
+    def revises(self) -> bool:
+        """Unless changes are the results."""
+        return not self.appended
 
     @classmethod
     def of(
@@ -50,17 +62,17 @@ class Relations:
         results = Results(RESULT, node.key, tree.columns, changes, appended)
         stations = sorted([*tree.stations, (_last(node, tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
-        return cls(way.steps(), tree.leaves)
+        return cls(way.steps(), tree.leaves, appended)
 
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """ROW_COLUMNS with FATE and REASON completed, one row per record. In: rows  as `packed` joins them."""
+    def rows(self, feeds: Feeds) -> pa.Table:
+        """The rows of all leaves as the first step takes them (see `decide_step.packed_logs`)."""
+        return packed_logs(feeds, self.leaves)
+
+    def decided(self, feeds: Feeds) -> pa.Table:
+        """ROW_COLUMNS with FATE and REASON completed, one row per record."""
         first = self.steps[0]
         assert isinstance(first, DecideStep)
-        return first.decide(rows)
-
-    def packed(self, rows: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of all leaves as the first step takes them (see `decide_step.packed_logs`)."""
-        return packed_logs(rows, self.leaves)
+        return first.decide(self.rows(feeds))
 
 
 def _level(station: tuple[int, Station]) -> int:

@@ -27,8 +27,9 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_column
-from headrace.fold.keys import distinct_hashes
-from headrace.fold.open_sizes import SIZES, shuts_down
+from headrace.fold.kernel import OpenState
+from headrace.fold.keys import distinct_hashes, with_keys
+from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.sessions.bound_sessions import size_changes_of_sessions
 from headrace.fold.sessions.close_sessions import closing_commits
 from headrace.fold.sessions.late_records import late_records
@@ -55,14 +56,14 @@ RESULTS = "results"
 
 
 @dataclass(frozen=True)
-class Sessions:
+class Sessions(BoundedWindows):
     """Session windows of one node.
 
-    bounded  whether it has to stop when too much is open (see `bound_sessions`)
+    bounded  the bound at which its stream stops (see `bound_sessions`); None: there is none
     """
 
     shape: Shape
-    bounded: bool = False
+    bounded: StopsWhenFull | None = None
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Sessions:
@@ -72,26 +73,31 @@ class Sessions:
         aggregates = Aggregates.of(node.aggregates, inputs)
         nodes = tuple(topic.name for topic in node.topics if not is_of_kafka(topic))
         shape = Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs, nodes)
-        return cls(shape, shuts_down(node))
+        return cls(shape, StopsWhenFull.of(node))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The fold; without grace the step that marks what raises stream time comes first."""
         first = (MarkRaises(self.shape),) if self.shape.graceless else ()
-        return (*first, FoldSessions(self.shape, bounded=self.bounded))
+        return (*first, FoldSessions(self.shape, bounded=self.bounded is not None))
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Keep every record with usable inputs; which of these are late, only the fold can tell."""
         return decide_inputs(rows, self.shape.aggregates)
 
-    def open_sessions(self, state: pa.Table, clock: Clock) -> pa.Table:
+    @property
+    def open_state(self) -> OpenState:
+        """Sessions that are not closed."""
+        return OpenState(OPEN, self.open_records, self.open_windows, self.updates, moves=True)
+
+    def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The sessions that are not closed yet, with their values so far. In: merged rows of the state."""
         return results(open_at(state, self.shape.wait_ms, clock), self.shape)
 
-    def updates(self, state: pa.Table) -> pa.Table:
+    def updates(self, state: pa.Table, clock: Clock) -> pa.Table:
         """Each open session after each micro-batch that touched it. A session that became part of another is a row of nulls.
 
-        In:     state  rows, merged or not, with BATCH. Out: as `open_sessions`, with DELETED and BATCH
+        In:     state  rows, merged or not, with BATCH. Out: as `open_windows`, with DELETED and BATCH
         """
         shown = results(state, self.shape)
         for name in (*(field.name for field in self.shape.aggregates.results), RECORDS):
@@ -103,9 +109,20 @@ class Sessions:
         """The state rows that stand for records still open: TOPIC, PARTITION, `__records`."""
         return open_at(state, self.shape.wait_ms, clock).select([TOPIC, PARTITION, RECORDS])
 
-    def late(self, rows: pa.Table, times: Times) -> pa.Table:
-        """See `late_records`. In: all rows of the log, with KEY as in the fold; times: around them."""
-        return late_records(self.decide(rows), self.shape, times)
+    @property
+    def late_scope(self) -> Scope:
+        """All rows of a partition: stream times and sessions are made of them."""
+        return Scope.PARTITION
+
+    def late(self, rows: pa.Table) -> pa.Table:
+        """See `late_records`. In: all rows of the log."""
+        rows = with_keys(self.decide(rows), [*self.shape.keys, TOPIC, PARTITION])
+        return late_records(rows, self.shape, Times(Clock(), Clock()))
+
+    def results(self, inputs: Mapping[str, pa.Schema]) -> pa.Schema:
+        """Those of sessions that close."""
+        closed = results(state_table(self.shape).empty(), self.shape)
+        return closed.schema.append(pa.field(SEQUENCE, pa.int64()))
 
 
 class FoldSessions(Step):

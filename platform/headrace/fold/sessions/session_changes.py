@@ -34,6 +34,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import decide_inputs, tally_of
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.sessions.each_commit import each_commit
 from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions, judged
@@ -49,7 +50,7 @@ NO_ROW = -1
 
 
 @dataclass(frozen=True)
-class SessionChanges:
+class SessionChanges(OfOneFeed):
     """The changes of the session windows of one node."""
 
     shape: Shape

@@ -25,7 +25,9 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_of
-from headrace.fold.open_sizes import SIZES, shuts_down
+from headrace.fold.kernel import OpenState
+from headrace.fold.keys import with_keys
+from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.segments import HIGHEST, NO_TIME
 from headrace.fold.sliding.after_commits import touching
 from headrace.fold.sliding.bound_sliding import BoundedSliding
@@ -48,14 +50,14 @@ POINTS, RESULTS = "points", "results"
 
 
 @dataclass(frozen=True)
-class SlidingWindows:
+class SlidingWindows(BoundedWindows):
     """Sliding windows of one node.
 
-    bounded  whether it has to stop when too much is open (see `bound_sliding`)
+    bounded  the bound at which its stream stops (see `bound_sliding`); None: there is none
     """
 
     shape: Shape
-    bounded: bool = False
+    bounded: StopsWhenFull | None = None
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingWindows:
@@ -64,16 +66,21 @@ class SlidingWindows:
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
         shape = Shape(by, node.window.difference_ms, node.grace_ms, aggregates, inputs)
-        return cls(shape, shuts_down(node))
+        return cls(shape, StopsWhenFull.of(node))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
-        return (FoldSliding(self.shape, bounded=self.bounded),)
+        return (FoldSliding(self.shape, bounded=self.bounded is not None),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Shape.decide`."""
         return self.shape.decide(rows)
+
+    @property
+    def open_state(self) -> OpenState:
+        """Points of windows that are not closed."""
+        return OpenState(POINTS, self.open_records, self.open_windows, self.updates)
 
     def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The windows that are not closed yet, with their values so far. In: merged rows of the state."""
@@ -92,9 +99,14 @@ class SlidingWindows:
         is_open = pa.array(last_ms >= self.shape.first_open_ms(clock))
         return state.filter(is_open).select([TOPIC, PARTITION, RECORDS])
 
+    @property
+    def late_scope(self) -> Scope:
+        """All rows of a group: they make the windows."""
+        return Scope.GROUP
+
     def late(self, rows: pa.Table) -> pa.Table:
-        """See `late_records`. In: all rows of the log, with KEY."""
-        return late_records(self.decide(rows), self.shape)
+        """See `late_records`. In: all rows of the log."""
+        return late_records(self.decide(with_keys(rows, self.shape.keys)), self.shape)
 
 
 class FoldSliding(Step):

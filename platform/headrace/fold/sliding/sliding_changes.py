@@ -33,6 +33,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.encode import encode
 from headrace.fold.fates import is_kept
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import BEFORE
 from headrace.fold.sliding.after_commits import touching, windows_after_commits
@@ -47,7 +48,7 @@ START, END = "window_start", "window_end"
 
 
 @dataclass(frozen=True)
-class SlidingChanges:
+class SlidingChanges(OfOneFeed):
     """The changes of the sliding windows of one node."""
 
     shape: Shape

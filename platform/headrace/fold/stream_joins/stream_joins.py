@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.description import StreamJoin
+from headrace.description import StreamJoin, feeds
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, Clock, Step
+from headrace.fold.contract import EVENT, ROW_COLUMNS, Clock, Scope, Step
 from headrace.fold.fates import LATE, has_fate
+from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_view
-from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.fold.stream_joins.both_sides import LEFT, SIDE, BothSides
-from headrace.fold.stream_joins.join_records import JoinRecords, open_records
+from headrace.fold.stream_joins.join_records import RECORDS, JoinRecords, open_records
 
 
 @dataclass(frozen=True)
-class StreamJoins:
+class StreamJoins(Kernel):
     """Pairs of records of two streams, and records without a partner (L33)."""
 
     sides: BothSides
@@ -34,9 +35,24 @@ class StreamJoins:
         joins = JoinRecords(self.sides)
         return (CountFates(), joins) if self.sides.shared else (joins,)
 
-    def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
+    def rows(self, of: Feeds) -> pa.Table:
         """Both sides in one table, decided row by row (see `BothSides.decide`)."""
-        return self.sides.decide(left, right)
+        return self.sides.decide(of[feeds.LEFT], of[feeds.RIGHT])
+
+    def decided(self, of: Feeds) -> pa.Table:
+        """The rows of both sides; a row that both have once."""
+        rows = self.rows(of)
+        return (once(rows) if self.sides.shared else rows).select(ROW_COLUMNS.names)
+
+    @property
+    def open_state(self) -> OpenState:
+        """The records that may still find a partner."""
+        return OpenState(RECORDS, self.open_records)
+
+    @property
+    def late_scope(self) -> Scope:
+        """Each row by itself."""
+        return Scope.ANYWHERE
 
     def late(self, decided: pa.Table) -> pa.Table:
         """Late records with the event times of the partners that each might have had (see `late_view`)."""

@@ -12,6 +12,7 @@ from headrace.description.table import TIMESTAMP
 from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
 from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
 from headrace.fold.fates import LATE, has_fate, tally_of
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.late_view import late_by_age
 from headrace.fold.tables.decide_records import kept, kept_records
@@ -24,14 +25,14 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class Tables:
+class Tables(OfOneFeed):
     """The table of one node.
 
     changes  whether each change is wanted, or the current rows alone; without changes most tables need no state
     """
 
     key: tuple[str, ...]
-    rows: LatestRows
+    latest: LatestRows
     changes: bool
 
     @classmethod
@@ -42,16 +43,26 @@ class Tables:
     @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by key."""
-        return (FoldTable(self.key, self.rows, changes=self.changes),)
+        return (FoldTable(self.key, self.latest, changes=self.changes),)
+
+    @property
+    def revises(self) -> bool:
+        """A later row of a key replaces the earlier one."""
+        return True
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `LatestRows.decide`."""
-        return self.rows.decide(rows, self.key)
+        return self.latest.decide(rows, self.key)
+
+    @property
+    def late_scope(self) -> Scope | None:
+        """Each row by itself; None: no delete is forgotten."""
+        return None if self.latest.forget_ms is None else Scope.ANYWHERE
 
     def late(self, rows: pa.Table) -> pa.Table:
         """Records that a delete which is forgotten might have beaten, as `late_by_age` shows them."""
         decided = self.decide(rows)
-        return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.rows.forget_ms or 0)
+        return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.latest.forget_ms or 0)
 
 
 class FoldTable(Step):

@@ -8,7 +8,7 @@ that spilled for a while is described with a bound.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from headrace.description.limits import Limits, with_limits
 from headrace.description.suppression import SHUT_DOWN, Bound, UntilTimeLimit
 from headrace.errors import DescriptionError
+from headrace.fold.bounds import limits_of_node
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,6 @@ def in_force(described: UntilTimeLimit, node: str, rows: Iterable[tuple[int, str
         else:
             changes.append((ms, now))
     return InForce(begun, tuple(changes))
-
-
-def limits_of_node(text: str, node: str) -> Mapping[str, int | None] | None:
-    """The limits that a control row sets for a node; None: it is another's. In: the row's JSON."""
-    entry = json.loads(text)
-    return entry["limits"] if entry.get("node") == node else None
 
 
 def standing(rows: Iterable[tuple[int, str]], node: str) -> list[tuple[int, str]]:

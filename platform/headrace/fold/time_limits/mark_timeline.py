@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from headrace.fold.bounds import limits_of_node
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
@@ -28,7 +29,6 @@ from headrace.fold.contract import (
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
-from headrace.fold.time_limits.limits_in_force import limits_of_node
 from headrace.fold.time_limits.names import AFTER, BEFORE, EXPIRY, FROM, LIMIT, OWN, OWN_BEFORE, SUB
 from headrace.fold.time_limits.shape import CLOCKS, GROUP, Shape, clocks
 from headrace.fold.time_limits.timeline import timeline

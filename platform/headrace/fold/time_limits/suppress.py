@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import RunningAggregate, WindowedAggregate
+from headrace.description.feeds import RESULT
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.contract import PARTITION, TOPIC, Step, Times
-from headrace.fold.time_limits.count_waiting import CountWaiting, refusal
+from headrace.fold.contract import PARTITION, TOPIC, Clock, Step, Times
+from headrace.fold.kernel import OfOneFeed, OpenState
+from headrace.fold.keys import with_keys
+from headrace.fold.time_limits.count_waiting import WAITING, CountWaiting, refusal
+from headrace.fold.time_limits.entries import entry_table
 from headrace.fold.time_limits.fold_waits import FoldWaits
 from headrace.fold.time_limits.mark_timeline import MarkTimeline
 from headrace.fold.time_limits.names import OPENED, RECORDS
 from headrace.fold.time_limits.pass_early import PassEarly
+from headrace.fold.time_limits.settle_waits import ENTRIES, RESULTS, Ends, Waits, settle_waits
 from headrace.fold.time_limits.shape import Shape
 from headrace.fold.time_limits.stamp_updates import StampUpdates
 from headrace.fold.time_limits.updates import LatestRow, Totals, Updates, Windows
@@ -26,10 +33,11 @@ from headrace.fold.windows.shape import Shape as WindowShape
 if TYPE_CHECKING:
     from headrace.description import Suppressed
     from headrace.errors import TerminalError
+    from headrace.fold.bounds import Sizes
 
 
 @dataclass(frozen=True)
-class TimeLimit:
+class TimeLimit(OfOneFeed):
     """Suppression by a time limit of one node."""
 
     shape: Shape
@@ -56,13 +64,41 @@ class TimeLimit:
         """The values of each remembered entry. In: merged rows of the state `entries`."""
         return pa.table(self.shape.updates.shown(state))
 
-    def open_records(self, state: pa.Table) -> pa.Table:
+    @property
+    def open_state(self) -> OpenState:
+        """The entries whose waits are not over."""
+        return OpenState(ENTRIES, self.open_records)
+
+    def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The state rows that stand for records of waits that are not over: TOPIC, PARTITION, `__records`."""
         return state.filter(pc.is_valid(state[OPENED])).select([TOPIC, PARTITION, RECORDS])
 
-    def refusal(self, waiting: pa.Table, times: Times) -> TerminalError | None:
-        """See `count_waiting.refusal`. In: waiting  the output of that name, of all partitions."""
-        return refusal(self.shape.name, self.shape.in_force(times).last, waiting)
+    def judged(
+        self, outputs: Mapping[str, Sequence[pa.Table]], times: Times, sizes: Sizes
+    ) -> tuple[Sizes, TerminalError | None]:
+        """See `count_waiting.refusal`; the state tells the sizes."""
+        waiting = outputs.get(WAITING)
+        if not waiting:
+            return {}, None
+        return {}, refusal(self.shape.name, self.shape.in_force(times).last, pa.concat_tables(waiting))
+
+    def results(self, inputs: Mapping[str, pa.Schema]) -> pa.Schema:
+        """Those of waits that are over."""
+        updates, none, no = self.shape.updates, np.zeros(0, np.int64), np.zeros(0, bool)
+        rows = with_keys(self.decide(inputs[RESULT].empty_table()), updates.by.names)
+        waits = Waits(
+            rows=updates.exploded(rows),
+            wait=none,
+            known=entry_table(self.shape).empty(),
+            held=none,
+            was_open=no,
+            entry=none,
+            opened_ms=none,
+            opened_offset=none,
+            ends=Ends(no, no, *[none] * 5),
+            due_ms=none,
+        )
+        return settle_waits(waits, self.shape).outputs[RESULTS].schema
 
 
 def _updates_of(node: Suppressed, inputs: pa.Schema) -> Updates:

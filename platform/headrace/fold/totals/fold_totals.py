@@ -29,6 +29,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import decide_inputs, is_kept, tally_of
+from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.positions import POSITION
 from headrace.fold.totals.change_totals import changes_of_totals
@@ -41,7 +42,7 @@ TOTALS = "totals"
 
 
 @dataclass(frozen=True)
-class Totals:
+class Totals(OfOneFeed):
     """Running aggregates of one node.
 
     changes  whether each change is wanted, or the current totals alone; the state is the same
@@ -60,6 +61,11 @@ class Totals:
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
         return (FoldTotals(self.merge, changes=self.changes),)
+
+    @property
+    def revises(self) -> bool:
+        """A later row of a key replaces the earlier one."""
+        return True
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record with usable inputs is kept."""

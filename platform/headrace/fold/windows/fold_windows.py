@@ -24,7 +24,8 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept, tally_of
-from headrace.fold.open_sizes import SIZES, shuts_down
+from headrace.fold.kernel import OpenState
+from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.segments import NO_TIME
 from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded
@@ -45,41 +46,51 @@ PANES, RESULTS = "panes", "results"
 
 
 @dataclass(frozen=True)
-class Windows:
+class Windows(BoundedWindows):
     """Tumbling or hopping windows of one node.
 
     suppressed  whether closed windows alone are shown
-    bounded     whether it has to stop when too much is open (see `bound_open`)
+    bounded     the bound at which its stream stops (see `bound_open`); None: there is none
     """
 
     shape: Shape
     suppressed: bool
-    bounded: bool
+    bounded: StopsWhenFull | None
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Windows:
         """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
-        return cls(Shape.of(node, inputs), node.suppression is not None, shuts_down(node))
+        return cls(Shape.of(node, inputs), node.suppression is not None, StopsWhenFull.of(node))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
-        return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded),)
+        return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded is not None),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `assign_windows`."""
         return assign_windows(rows, self.shape)[0]
 
+    @property
+    def late_scope(self) -> Scope:
+        """Each row by itself."""
+        return Scope.ANYWHERE
+
     def late(self, rows: pa.Table) -> pa.Table:
         """See `late_records`."""
         return late_records(rows, self.shape)
+
+    @property
+    def open_state(self) -> OpenState:
+        """Windows that are not closed."""
+        return OpenState(PANES, self.open_records, self.open_windows, self.updates)
 
     def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The windows that are not closed yet, with their values so far, as `merge_windows` gives them."""
         first_ms = self.shape.panes.first_open_ms(self.shape.closed_ms(clock))
         return merge_windows(state, self.shape, first_ms, None)
 
-    def updates(self, state: pa.Table) -> pa.Table:
+    def updates(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The values of each window that is not expired, after each micro-batch that touched it (see `running_windows`).
 
         Law: unlike every other result, this one depends on the cuts: it shows what people saw.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from headrace import description
-from headrace.operators.contract import POSITION, OfNode, Waits
+from headrace.fold.batches import BatchedSink
+from headrace.fold.kernel import Kernel
+from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
 
 
 class Batches(OfNode[description.Batches]):
@@ -28,3 +30,7 @@ class Batches(OfNode[description.Batches]):
         """From the longest wait before the end of the log on; without one a batch may stay open for ever."""
         wait_ms = self.node.max_wait_ms
         return None if read_ms is None or wait_ms is None else read_ms - wait_ms
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.batches`."""
+        return BatchedSink.of(self.node, of.input)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.description import TableChanges
-from headrace.operators.contract import ORDER_OF_CHANGES, Appended, RowClock
+from headrace.description import SessionWindows, SlidingWindows, TableChanges, WindowedAggregate
+from headrace.fold.kernel import Kernel
+from headrace.fold.relations import Relations
+from headrace.fold.sessions import SessionChanges
+from headrace.fold.sliding import SlidingChanges
+from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings, RowClock
 from headrace.operators.registry import operator_for
 
 
@@ -24,3 +28,12 @@ class Changes(Appended[TableChanges]):
     def can_be_late(self) -> bool:
         """If it can for the table."""
         return operator_for(self.node.changed).can_be_late
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """Windows that grow have kernels of their own (`SessionChanges`, `SlidingChanges`); other tables are relations."""
+        match self.node.changed:
+            case WindowedAggregate(window=SessionWindows()) as changed:
+                return SessionChanges.of(changed, of.input)
+            case WindowedAggregate(window=SlidingWindows()) as changed:
+                return SlidingChanges.of(changed, of.input)
+        return Relations.of(self.node.changed, of.inputs, computed=of.computed, appended=True)

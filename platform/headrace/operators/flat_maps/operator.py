@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from headrace.description import FlatMapped
+from headrace.fold.kernel import Kernel
+from headrace.fold.records import FlatMaps as FlatMapKernel
 from headrace.fold.records.flatten import ELEMENT
-from headrace.operators.contract import POSITION, Appended
+from headrace.operators.contract import POSITION, Appended, Bindings
 
 
 class FlatMaps(Appended[FlatMapped]):
@@ -14,3 +16,7 @@ class FlatMaps(Appended[FlatMapped]):
     def order(self) -> tuple[str, ...]:
         """By the record, then by the place of the element."""
         return (*POSITION, ELEMENT)
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.records`."""
+        return FlatMapKernel.of(self.node, of.input)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from headrace.description import Lookup
+from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.lookup import EVENT
-from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Waits
+from headrace.fold.kernel import Kernel
+from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Bindings, Waits
 
 
 class Lookups(Appended[Lookup]):
@@ -37,3 +40,8 @@ class Lookups(Appended[Lookup]):
     def can_be_late(self) -> bool:
         """If versions are forgotten, which a late record would find."""
         return self.node.history_ms is not None
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """As of event time or as of the log (see `fold.lookups`)."""
+        lookup = LookupInTime if self.node.as_of == EVENT else LookupInLog
+        return lookup.of(self.node, of.inputs[RECORDS], of.inputs[VERSIONS])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
+from headrace.fold import processors
+from headrace.fold.kernel import Kernel
 from headrace.fold.processors.forwarded import DUE, GROUP_HASH, NUMBER, PLACE_IN_COMMIT, PLACE_IN_TIME
-from headrace.operators.contract import POSITION, Appended, Waits
+from headrace.operators.contract import POSITION, Appended, Bindings, Waits
 
 
 class Processors(Appended[Processed]):
@@ -34,3 +36,7 @@ class Processors(Appended[Processed]):
     def cause(self) -> tuple[str, ...]:
         """The group; timers by when they were due, then records; rows of a call by their number."""
         return (GROUP_HASH, DUE, *POSITION, NUMBER)
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.processors`."""
+        return processors.Processors.of(self.node, of.inputs, of.fields)

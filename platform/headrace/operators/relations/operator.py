@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from headrace.description import Join, Refined, TableAggregate
 from headrace.description.feeds import leaves_of
-from headrace.operators.contract import OfNode
+from headrace.fold import relations
+from headrace.fold.kernel import Kernel
+from headrace.operators.contract import Bindings, OfNode
 from headrace.operators.registry import operator_for
 
 
@@ -15,3 +17,7 @@ class Relations(OfNode[Join | Refined | TableAggregate]):
     def can_be_late(self) -> bool:
         """If it can for one of the tables."""
         return any(operator_for(leaf).can_be_late for leaf in leaves_of(self.node).values())
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.relations`."""
+        return relations.Relations.of(self.node, of.inputs, changes=of.changes, computed=of.computed)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.fold import sessions
 from headrace.fold.contract import KEY, PARTITION, TOPIC
-from headrace.operators.contract import OfWindows
+from headrace.fold.kernel import Kernel
+from headrace.operators.contract import Bindings, OfWindows
 
 
 class Sessions(OfWindows):
@@ -24,3 +26,7 @@ class Sessions(OfWindows):
     def cause(self) -> tuple[str, ...]:
         """The group and the partition: of a clock they have one session."""
         return (KEY, TOPIC, PARTITION)
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.sessions`."""
+        return sessions.Sessions.of(self.node, of.input)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from headrace.description import StreamJoin
+from headrace.description.feeds import LEFT, RIGHT
+from headrace.fold import stream_joins
+from headrace.fold.kernel import Kernel
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
-from headrace.operators.contract import POSITION, Appended
+from headrace.operators.contract import POSITION, Appended, Bindings
 
 
 class StreamJoins(Appended[StreamJoin]):
@@ -28,3 +31,7 @@ class StreamJoins(Appended[StreamJoin]):
     def can_be_late(self) -> bool:
         """Records that would be its partners may have left."""
         return True
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.stream_joins`."""
+        return stream_joins.StreamJoins.of(self.node, of.inputs[LEFT], of.inputs[RIGHT])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import Table
-from headrace.operators.contract import OfNode
+from headrace.fold import tables
+from headrace.fold.kernel import Kernel
+from headrace.operators.contract import Bindings, OfNode
 
 
 class Tables(OfNode[Table]):
@@ -13,3 +15,7 @@ class Tables(OfNode[Table]):
     def can_be_late(self) -> bool:
         """If deletes are forgotten, which an old record would undo."""
         return self.node.forget_deletes_ms is not None
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.tables`."""
+        return tables.Tables.of(self.node, of.input, changes=of.changes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from headrace.description import Suppressed
 from headrace.description.clocks import WALL
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION
-from headrace.operators.contract import Appended, RowClock
+from headrace.fold.kernel import Kernel
+from headrace.fold.time_limits import TimeLimit
+from headrace.operators.contract import Appended, Bindings, RowClock
 from headrace.operators.registry import operator_for
 
 
@@ -40,3 +42,7 @@ class TimeLimits(Appended[Suppressed]):
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the time on up to which all waits are over."""
         return closed_ms
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.time_limits`."""
+        return TimeLimit.of(self.node, of.input)

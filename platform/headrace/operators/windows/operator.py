@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.description import SessionWindows, TimeWindows
+from headrace.description import SessionWindows, SlidingWindows, TimeWindows
+from headrace.fold import sliding, windows
 from headrace.fold.contract import KEY
-from headrace.operators.contract import OfWindows
+from headrace.fold.kernel import Kernel
+from headrace.fold.relations import Relations
+from headrace.operators.contract import Bindings, OfWindows
 
 
 class Windows(OfWindows):
@@ -28,3 +31,11 @@ class Windows(OfWindows):
         assert not isinstance(window, SessionWindows)
         advance_ms = window.advance_ms if isinstance(window, TimeWindows) else 1
         return ((closed_ms - window.wait_ms - self.node.grace_ms) // advance_ms + 1) * advance_ms
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `fold.windows` and `fold.sliding`; if each change is wanted, windows are a relation."""
+        if isinstance(self.node.window, SlidingWindows):
+            return sliding.SlidingWindows.of(self.node, of.input)
+        if of.changes and self.node.suppression is None:
+            return Relations.of(self.node, of.inputs)
+        return windows.Windows.of(self.node, of.input)
