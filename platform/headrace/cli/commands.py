@@ -14,6 +14,7 @@ from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report, report_error
+from headrace.cli.unexpected import print_trace_if_asked, unexpected
 from headrace.errors import HeadraceError, TransientError
 from headrace.settings import load_pipeline
 
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.log.limits import LimitsSet
 
-MAY_GO_AWAY = 75  # EX_TEMPFAIL of sysexits.h
+UNEXPECTED, MAY_GO_AWAY = 70, 75  # EX_SOFTWARE and EX_TEMPFAIL of sysexits.h
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
     1: "the answer is no: a check or a comparison failed, a plan refuses something, an erasure is pending, a key has no row",
     2: "an error, which says what to do",
+    UNEXPECTED: "an error that Headrace did not expect; it names the file with its stack trace",
     MAY_GO_AWAY: "an error that may go away: try again",
 }
 EPILOG = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
@@ -332,9 +334,14 @@ def _session(lake: str) -> SparkSession:
 
 
 def main() -> None:
-    """Run the command line; errors of ours are shown without a traceback."""
+    """Run the command line. An error is shown by its words, and as a stack trace only if HEADRACE_DEBUG asks for it."""
     try:
         app()
     except HeadraceError as error:
+        print_trace_if_asked(error)
         report_error(error)
         sys.exit(MAY_GO_AWAY if isinstance(error, TransientError) else 2)
+    except Exception as error:
+        print_trace_if_asked(error)
+        report_error(unexpected(error))
+        sys.exit(UNEXPECTED)

@@ -82,7 +82,7 @@ def load_pipeline(module: str) -> list[Node]:
         names = [name for _, name, _ in pkgutil.iter_modules(getattr(package, "__path__", []), f"{module}.")]
         modules = [package, *map(importlib.import_module, names)]
     except HeadraceError as error:
-        place = _place(error)
+        place = place_in_pipeline(error)
         if place is not None and place not in (error.detail or ""):
             error.detail = f"{place}\n{error.detail}" if error.detail else place
         raise
@@ -99,12 +99,13 @@ def _not_loaded(module: str, error: Exception) -> TerminalError:
             hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
         )
     return TerminalError(
-        f"The module {module!r} cannot be loaded: {type(error).__name__}: {error}", detail=_place(error)
+        f"The module {module!r} cannot be loaded: {type(error).__name__}: {error}",
+        detail=place_in_pipeline(error),
     )
 
 
-def _place(error: Exception) -> str | None:
-    """The newest line of the pipeline's own files that led to an error; None if none did."""
+def place_in_pipeline(error: Exception) -> str | None:
+    """The newest line of the pipeline's own files that led to an error, as file, number and code; None if none did."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}:{error.lineno}: {(error.text or '').strip()}"
     frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_of_pipeline(each.filename)]
