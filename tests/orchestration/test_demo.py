@@ -116,7 +116,10 @@ def test_the_summary_adds_the_figures_of_all_assets() -> None:
         "log/a": {"state": "running", "rows_per_second": 12.4, "lag_records": 3, "dead_letters": 1},
         "stream/b_stream": {"state": "failed", "rows_per_second": 30.0, "late": 2, "lag_records": None},
     }
-    assert _summary([b], reports) == "1 of 2 run, 42 records a second; 3 wait, 2 late, 1 dead letters"
+    assert _summary([b], reports) == (  # before: without the commands
+        "1 of 2 run, 42 records a second; 3 wait (headrace status); 2 late (headrace records b late); "
+        "1 dead letters (headrace dead-letters log/a)"
+    )
     assert _summary([b], {}) is None
 
 
@@ -134,11 +137,21 @@ def test_the_summary_counts_a_dead_letter_of_a_log_once_and_those_of_nodes_besid
         )
 
     names = {f"stream_{node.name}_stream": n for node, n in zip(nodes, (3, 3, 0, 5), strict=True)}
-    assert dead(log_a=3, log_b=2, **names) == "0 of 6 run, 0 records a second; 5 dead letters"
+    both = "headrace dead-letters log/a, headrace dead-letters log/b"
+    assert dead(log_a=3, log_b=2, **names) == f"0 of 6 run, 0 records a second; 5 dead letters ({both})"
     own = names | {"stream_latest_stream": 4, "stream_merged_stream": 7, "stream_behind_stream": 1}
-    assert dead(log_a=3, log_b=2, **own) == "0 of 6 run, 0 records a second; 9 dead letters"
+    three = f"{both}, headrace dead-letters stream/merged_stream, …"
+    assert dead(log_a=3, log_b=2, **own) == f"0 of 6 run, 0 records a second; 9 dead letters ({three})"
     # After a restart the logs count from zero, and nodes go on.
-    assert dead(log_a=0, log_b=2, **names) == "0 of 6 run, 0 records a second; 5 dead letters"
+    assert dead(log_a=0, log_b=2, **names) == f"0 of 6 run, 0 records a second; 5 dead letters ({both})"
+
+
+def test_replays_of_a_log_are_shown_by_a_node_that_people_see() -> None:
+    a = hr.Topic("a", key="id STRING", value="n INT")
+    names = hr.Topic("names", key="id STRING", value="label STRING")
+    node = a.lookup(names.table(), on="id").group_by("id").aggregate(k=hr.count()).named("k")
+    reports = {"log/a": {"state": "running", "replays": 2}}
+    assert (_summary([node], reports) or "").endswith("; 2 replays (headrace records k replay)")
 
 
 def test_on_a_terminal_a_bar_shows_what_is_awaited_and_ends_with_it() -> None:

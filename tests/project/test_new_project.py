@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import DefaultSensorStatus
 from hatchling.builders.wheel import WheelBuilder
 
 from headrace.cli.groups import GROUPS
 from headrace.cli.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.errors import TerminalError
+from headrace.local.dev import DEFINITIONS
 from headrace.local.fetch_jars import fetch_jars
 from headrace.settings.pipeline import pipeline_of_project
 from headrace.spark.jars import jars_dir
@@ -152,6 +154,22 @@ def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
             compile(path.read_text(encoding="utf-8"), str(path), "exec")
     assert (project / ".gitignore").is_file()
     assert (project / ".dockerignore").is_file()
+
+
+@pytest.mark.dagster
+def test_the_checks_of_a_new_project_run_once_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project("first_looked_at", tmp_path)
+    monkeypatch.syspath_prepend(str(project))
+    for code in ((project / "first_looked_at" / "definitions.py").read_text(encoding="utf-8"), DEFINITIONS):
+        monkeypatch.setenv("HEADRACE_PIPELINE", "first_looked_at")
+        loaded: dict[str, Any] = {}
+        exec(code, loaded)
+        sensor = loaded["defs"].get_sensor_def("first_checks")
+        assert (
+            sensor.default_status is DefaultSensorStatus.RUNNING
+        )  # before: "0 / 4 Passed" until a person ran them
 
 
 @pytest.mark.fast

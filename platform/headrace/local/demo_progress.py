@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import is_of_kafka
-from headrace.nodes.asset_names import stream_name
-from headrace.nodes.topics import topics_of
+from headrace.description import is_of_kafka, is_unnamed
+from headrace.fold.fates import DEAD_LETTER, LATE, REPLAY
+from headrace.nodes.asset_names import STREAM, name_in, stream_name
+from headrace.nodes.emptiness import command_for
+from headrace.nodes.topics import nodes_below, topics_of
 from headrace.settings import Settings, load_pipeline
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 ELAPSED_EVERY_SECONDS = 30.0
 SUMMARY_EVERY_SECONDS = 60.0
 COUNTS = {"lag_records": "wait", "late": "late", "replays": "replays", "dead_letters": "dead letters"}
+FATES_OF = {"late": LATE, "replays": REPLAY, "dead_letters": DEAD_LETTER}
+COMMANDS_MAX = 3  # of one figure in a line
 OF_LOGS = ("replays", "dead_letters")  # a log counts these, and each of its readers does so, too
 STOPPED = "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
 NO_RUN = "no run yet: the sensor starts the stream within half a minute"
@@ -37,14 +41,14 @@ NO_RUN = "no run yet: the sensor starts the stream within half a minute"
 class Standing:
     """Where the demo's stream stands.
 
-    said     the state of each log and query that has reported, by its asset
+    states   the state of each log and query that has reported, by its asset
     stopped  whether a person stopped the stream
     awaited  what is awaited, in words; None: nothing
     silent   the logs and queries that have not reported yet, if these are awaited
     summary  the figures of all of them, in one line; None: none has reported
     """
 
-    said: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
     stopped: bool = False
     awaited: str | None = None
     silent: tuple[str, ...] = ()
@@ -87,7 +91,7 @@ class ShownProgress:
 
     def show(self, now: Standing) -> None:
         """Print what has changed since the last call."""
-        for name, words in now.said.items():
+        for name, words in now.states.items():
             self._print(name, f"{name}: {words}")
         is_due = self._clock() - self._summed_at >= SUMMARY_EVERY_SECONDS
         if now.summary is not None and is_due and self._print("summary", now.summary):
@@ -113,7 +117,7 @@ class ShownProgress:
         elif at - self._spoke_at >= ELAPSED_EVERY_SECONDS:
             self._spoke_at = at
             left = (
-                f"{len(now.silent)} of {len(now.silent) + len(now.said)} have not reported"
+                f"{len(now.silent)} of {len(now.silent) + len(now.states)} have not reported"
                 if now.silent
                 else "no run"
             )
@@ -127,8 +131,8 @@ class ShownProgress:
             return
         if self._task is None:
             self._task = bar.add_task(now.awaited)
-        total = len(now.said) + len(now.silent) or None
-        bar.update(self._task, description=now.awaited, completed=len(now.said), total=total)
+        total = len(now.states) + len(now.silent) or None
+        bar.update(self._task, description=now.awaited, completed=len(now.states), total=total)
 
     def _print(self, name: str, line: str) -> bool:
         """Print a line that differs from the one before of this name; True if it does."""
@@ -157,36 +161,59 @@ def _state(figures: Mapping[str, Any]) -> str:
 
 
 def _summary(nodes: Sequence[Node], reports: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The figures of all logs and queries in one line. In: reports  by asset."""
+    """The figures of all logs and queries in one line, with the commands that show the records. In: reports  by asset."""
     if not reports:
         return None
     running = sum(each.get("state") == "running" for each in reports.values())
     rate = sum(float(each.get("rows_per_second") or 0) for each in reports.values())
-    counts = {words: _count(name, nodes, reports) for name, words in COUNTS.items()}
-    shown = ", ".join(f"{number:,} {words}" for words, number in counts.items() if number)
+    counts = {figure: _counts(figure, nodes, reports) for figure in COUNTS}
+    shown = [_counted(figure, by_asset, nodes) for figure, by_asset in counts.items() if by_asset]
     assets = len(topics_of(nodes)) + len(nodes)
-    return f"{running} of {assets} run, {rate:,.0f} records a second" + (f"; {shown}" if shown else "")
+    return f"{running} of {assets} run, {rate:,.0f} records a second" + "".join(f"; {each}" for each in shown)
 
 
-def _count(figure: str, nodes: Sequence[Node], reports: Mapping[str, Mapping[str, Any]]) -> int:
-    """A figure of all assets; what a log and its readers count counts once, and what nodes refuse themselves is added.
+def _counted(figure: str, by_asset: Mapping[str, int], nodes: Sequence[Node]) -> str:
+    """A figure with the commands for the assets that count most of it, as `3 late (headrace records totals late)`."""
+    most = sorted(by_asset, key=lambda asset: (-by_asset[asset], asset))
+    commands = list(dict.fromkeys(_command(figure, asset, nodes) for asset in most))
+    more = ", …" if len(commands) > COMMANDS_MAX else ""
+    return f"{sum(by_asset.values()):,} {COUNTS[figure]} ({', '.join(commands[:COMMANDS_MAX])}{more})"
+
+
+def _command(figure: str, asset: str, nodes: Sequence[Node]) -> str:
+    """The command that shows the records that an asset counts; of those that wait, the place where they wait."""
+    if figure not in FATES_OF:
+        return "headrace status"
+    if asset.startswith(f"{STREAM}/"):
+        return command_for(name_in(asset), FATES_OF[figure])
+    if FATES_OF[figure] == DEAD_LETTER:
+        return f"headrace dead-letters {asset}"
+    readers = nodes_below(topics_of(nodes)[name_in(asset)], nodes)
+    reader = next(node.required_name for node in readers if not is_unnamed(node.required_name))
+    return command_for(reader, FATES_OF[figure])
+
+
+def _counts(figure: str, nodes: Sequence[Node], reports: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """A figure of each asset that has some. A record that a log and its readers count is the log's. A node adds its own.
 
     A log counts since its run began, and a node since its beginning. So a log has at least as many as each node that
     reads it alone.
     """
     numbers = {asset: int(each.get(figure) or 0) for asset, each in reports.items()}
     if figure not in OF_LOGS:
-        return sum(numbers.values())
-    readers = [
-        (_read_by(node), numbers[stream_name(node.required_name)])
+        return {asset: n for asset, n in numbers.items() if n}
+    readers = {
+        stream_name(node.required_name): _read_by(node)
         for node in nodes
         if stream_name(node.required_name) in numbers
-    ]
+    }
     of_logs = {topic: numbers.get(f"log/{topic}", 0) for topic in topics_of(nodes)}
     for topic, n in of_logs.items():
-        of_logs[topic] = max(n, min((count for read, count in readers if read == {topic}), default=0))
-    own = (count - sum(of_logs[topic] for topic in read) for read, count in readers)
-    return sum(of_logs.values()) + sum(max(0, count) for count in own)
+        least = min((numbers[asset] for asset, read in readers.items() if read == {topic}), default=0)
+        of_logs[topic] = max(n, least)
+    own = {asset: numbers[asset] - sum(of_logs[topic] for topic in read) for asset, read in readers.items()}
+    counts = {**{f"log/{topic}": n for topic, n in of_logs.items()}, **own}
+    return {asset: n for asset, n in counts.items() if n > 0}
 
 
 def _read_by(node: Node) -> set[str]:

@@ -41,7 +41,9 @@ EVERY_SECONDS, DRAIN_SECONDS = 1.0, 90.0
 DEFINITIONS = """from headrace.orchestration import build_definitions
 from headrace.settings import Settings, load_pipeline
 
-defs = build_definitions(load_pipeline(Settings().pipeline), partitions_start="2026-01-01")
+defs = build_definitions(
+    load_pipeline(Settings().pipeline), partitions_start="2026-01-01", first_checks_running=True
+)
 """
 DAGSTER = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
 # Lines of a plan that say nothing to somebody whose changes are applied at once.

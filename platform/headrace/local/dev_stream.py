@@ -19,7 +19,7 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.lake.paths import Lake
 from headrace.local.demo_progress import ShownProgress, standing
 from headrace.local.dev_errors import run_part
-from headrace.local.dev_traffic import make_topics
+from headrace.local.dev_traffic import has_own_traffic, make_topics, without_samples
 from headrace.settings import Settings, load_pipeline
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, configured
@@ -40,7 +40,10 @@ def main(notices: str, bootstrap: str = "") -> None:
         console = Console(file=file, width=200, soft_wrap=True)
         nodes = load_pipeline(Settings().pipeline)
         if bootstrap:
-            make_topics(nodes, bootstrap)
+            topics = make_topics(nodes, bootstrap)
+            if not has_own_traffic(Settings().pipeline):
+                for line in without_samples(topics.values()):
+                    console.print(line, markup=False)
         _apply(nodes, console)
         _run(nodes, console)
 
@@ -70,7 +73,7 @@ def _run(nodes: Sequence[Node], console: Console) -> None:
         while True:
             time.sleep(SHOWN_EVERY_SECONDS)
             now = standing(instance)
-            if now.said:
+            if now.states:
                 shown.show(now)
 
     threading.Thread(target=show, name="progress", daemon=True).start()

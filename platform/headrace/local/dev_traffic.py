@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.description import is_of_kafka
 from headrace.errors import TerminalError
 from headrace.local.dev_errors import run_part
-from headrace.local.samples import sample_records
+from headrace.local.samples import has_samples, topic_traffic
 from headrace.local.topics import create_topics, partitions_of
 from headrace.local.workbench import key_bytes
 from headrace.nodes.topics import topics_of
@@ -77,6 +77,8 @@ def value_bytes(value: Any) -> bytes | None:
 
 def record_key(topic: Topic, value: Any, key: Any) -> bytes | None:
     """A record's key as bytes; without a key it comes from the value, and a value without its columns has none."""
+    if isinstance(key, bytes):
+        return key
     names = {column.name for column in topic.key_columns}
     if key is None and not (isinstance(value, dict) and names <= value.keys()):
         return None
@@ -98,26 +100,33 @@ def _sink_topics(nodes: Iterable[Node]) -> list[str]:
 
 
 def _records(pipeline: str, topics: dict[str, Topic]) -> Records:
-    """The function of the project's file; without one samples of each topic of JSON."""
-    module = f"{pipeline}.traffic"
-    if find_spec(pipeline) is not None and _is_there(module):
-        found: Records = importlib.import_module(module).records
+    """The function of the project's file; without one samples of each topic."""
+    if has_own_traffic(pipeline):
+        found: Records = importlib.import_module(f"{pipeline}.traffic").records
         return found
 
     def samples(now_ms: int) -> Iterable[tuple[str, Any, Any, int]]:
         for topic in topics.values():
-            if topic.format == "json":
-                for row in sample_records(topic, now_ms // 1000, now_ms):
-                    yield topic.name, None, row, now_ms
+            yield from topic_traffic(topic, now_ms)
 
     return samples
 
 
-def _is_there(module: str) -> bool:
+def has_own_traffic(pipeline: str) -> bool:
+    """Whether the project has a file for its traffic."""
     try:
-        return find_spec(module) is not None
+        return find_spec(pipeline) is not None and find_spec(f"{pipeline}.traffic") is not None
     except ModuleNotFoundError:  # the pipeline is no package
         return False
+
+
+def without_samples(topics: Iterable[Topic]) -> list[str]:
+    """A sentence for each topic that gets no traffic, unless the project's own file sends some."""
+    return [
+        f"Topic '{topic.name}' gets no sample records: none are made for its format. Send bytes from {TRAFFIC}."
+        for topic in topics
+        if not has_samples(topic)
+    ]
 
 
 if __name__ == "__main__":

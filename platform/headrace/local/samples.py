@@ -1,54 +1,170 @@
-"""Sample records of a topic, from its schema alone: the traffic of `headrace dev` where a project has no file for it.
+"""Sample records of topics, from their schemas alone: the traffic of `headrace dev`.
 
-Law: a record is a function of the topic's schema, the seed and the time.
+Law: a record is a function of the topic's schema, the seed and the time. Its event time is that time. Texts, and whole
+numbers that identify something, are few, so groups have several records and lookups match.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
+import datetime as dt
+import io
+import json
 import random
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from headrace.description import is_of_kafka
+from headrace.description.event_time import Field
+from headrace.description.formats import Csv, Debezium, Json, Text
 from headrace.description.schema import fields_of_struct
+from headrace.nodes.topics import topics_of
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.description import Topic
+    from headrace.description.event_time import EventTime
+    from headrace.description.formats import Format
 
-KEYS = 8  # so many different texts, so that groups have several records
+Record = tuple[str, Any, Any, int]  # topic, key, value, timestamp in ms
+EACH_SECOND = 5
 WORDS = ("north", "south", "east", "west", "red", "green", "blue", "white")
 BOUNDS = {"TINYINT": 100, "SMALLINT": 1_000, "INT": 1_000, "BIGINT": 1_000}
+WRITTEN = (Csv, Json, Text)  # as values and as keys; Debezium in JSON, too
+
+
+def sample_traffic(pipeline: str, now_ms: int, number: int = EACH_SECOND) -> Iterator[Record]:
+    """Records of all topics that the nodes of a module read; topics without samples have none (see `has_samples`)."""
+    for topic in _topics(pipeline):
+        yield from topic_traffic(topic, now_ms, number)
+
+
+def topic_traffic(topic: Topic, now_ms: int, number: int = EACH_SECOND) -> Iterator[Record]:
+    """Records of a topic. Values and keys in plain JSON are dictionaries, others are as they are sent."""
+    if not has_samples(topic):
+        return
+    for row in sample_records(topic, now_ms // 1000, now_ms, number):
+        key = {column.name: row[column.name] for column in topic.key_columns}
+        value = {column.name: row[column.name] for column in topic.value_columns}
+        yield topic.name, _key(topic.key_format, key), _written(topic.format, value, now_ms), now_ms
+
+
+def has_samples(topic: Topic) -> bool:
+    """Whether samples of a topic's keys and values can be written; of Avro, Protobuf and JSON Schema they cannot."""
+    return all(_is_writable(of) for of in (topic.format, topic.key_format if topic.key_columns else "json"))
 
 
 def sample_records(topic: Topic, seed: int, now_ms: int, number: int = 3) -> Iterator[dict[str, Any]]:
-    """Values of all columns of the topic, key columns among them, as JSON has them.
-
-    In: now_ms  the value of the column that `timestamp=` names, if it is a BIGINT
-    """
+    """Values of all columns of the topic, key columns among them, as JSON has them. In: now_ms  their event time."""
     drawn = random.Random(f"{topic.name} {seed}")
-    columns = {column.name: column.type for column in (*topic.key_columns, *topic.value_columns)}
     for _ in range(number):
-        row = {name: _value(of, drawn) for name, of in columns.items()}
-        if topic.timestamp in row and columns[topic.timestamp] == "BIGINT":
-            row[topic.timestamp] = now_ms
+        row = {name: _value(name, column.type, drawn, now_ms) for name, column in topic.types.items()}
+        if topic.event_time is not None:
+            _date(row, topic.event_time, now_ms)
         yield row
 
 
-def _value(of: str, drawn: random.Random) -> Any:
+@cache
+def _topics(pipeline: str) -> tuple[Topic, ...]:
+    return tuple(topic for topic in topics_of(load_pipeline(pipeline)).values() if is_of_kafka(topic))
+
+
+def _value(name: str, of: str, drawn: random.Random, now_ms: int) -> Any:
     if of.startswith("STRUCT<"):
-        return {field.name: _value(field.type, drawn) for field in fields_of_struct(of, "sample")}
+        fields = fields_of_struct(of, "sample")
+        return {field.name: _value(field.name, field.type, drawn, now_ms) for field in fields}
     if of.startswith("ARRAY<"):
-        return [_value(of.removeprefix("ARRAY<").removesuffix(">"), drawn) for _ in range(drawn.randrange(3))]
+        inner = of.removeprefix("ARRAY<").removesuffix(">")
+        return [_value(name, inner, drawn, now_ms) for _ in range(drawn.randrange(1, 4))]
     if of.startswith("MAP<"):
         return {}
     if of in BOUNDS:
-        return drawn.randrange(BOUNDS[of])
-    if of in ("FLOAT", "DOUBLE") or of.startswith("DECIMAL("):
-        return drawn.randrange(1_000) / 10 if not of.startswith("DECIMAL(") else drawn.randrange(9)
+        return drawn.randrange(len(WORDS) if name.lower().endswith("id") else BOUNDS[of])
+    if of.startswith("DECIMAL("):
+        return drawn.randrange(9)
+    if of in ("FLOAT", "DOUBLE"):
+        return drawn.randrange(1_000) / 10
     if of == "BOOLEAN":
         return drawn.random() < 0.5
     if of == "DATE":
-        return f"2026-01-{drawn.randrange(1, 29):02d}"
+        return _moment(now_ms).date().isoformat()
     if of.startswith("TIMESTAMP"):
-        return f"2026-01-{drawn.randrange(1, 29):02d}T12:00:00Z"
-    return drawn.choice(WORDS[:KEYS])
+        return _iso(now_ms) if of == "TIMESTAMP" else _iso(now_ms).removesuffix("Z")
+    word = drawn.choice(WORDS)
+    return base64.b64encode(word.encode()).decode() if of == "BINARY" else word
+
+
+def _date(row: dict[str, Any], event_time: EventTime, now_ms: int, unit: str = "") -> None:
+    """Put the event time where a topic's `timestamp` finds it. In: unit  the function over the field; empty: none."""
+    if not isinstance(event_time, Field):
+        for each in event_time.of:
+            _date(row, each, now_ms, event_time.function)
+        return
+    *outer, last = event_time.path
+    for name in outer:
+        row = row[name]
+    if event_time.type in BOUNDS:
+        in_seconds, in_micros = unit == "timestamp_seconds", unit == "timestamp_micros"
+        row[last] = now_ms // 1_000 if in_seconds else now_ms * 1_000 if in_micros else now_ms
+    else:
+        row[last] = _iso(now_ms)
+
+
+def _moment(now_ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(now_ms / 1_000, dt.UTC)
+
+
+def _iso(now_ms: int) -> str:
+    return _moment(now_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_writable(of: str | Format) -> bool:
+    return of == "json" or isinstance(of, WRITTEN) or (isinstance(of, Debezium) and of.format == "json")
+
+
+def _key(of: str | Format, columns: Mapping[str, Any]) -> Any:
+    """A key as a record has it; None: the topic's records have none."""
+    if not columns:
+        return None
+    written = dict(columns) if isinstance(of, Debezium) else _written(of, columns, 0)
+    return written.encode() if isinstance(written, str) else written
+
+
+def _written(of: str | Format, row: Mapping[str, Any], now_ms: int) -> Any:
+    """A row as a record has it. In: of  a format with samples."""
+    match of:
+        case Text():
+            return next(iter(row.values()))
+        case Csv():
+            line = io.StringIO()
+            fields = (str(each).lower() if isinstance(each, bool) else each for each in row.values())
+            csv.writer(line, delimiter=of.separator, lineterminator="").writerow(fields)
+            return line.getvalue()
+        case Json():
+            return _json(of, row)
+        case Debezium():
+            return _envelope(of, row, now_ms)
+    return dict(row)
+
+
+def _json(of: Json, row: Mapping[str, Any]) -> Any:
+    if of.lines:
+        return "\n".join(map(json.dumps, next(iter(row.values()))))
+    value: Any = {name: each for name, each in row.items() if name != of.unknown}
+    for name in reversed(of.value_path.split(".") if of.value_path else ()):
+        value = {name: value}
+    return value
+
+
+def _envelope(of: Debezium, row: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    more = {column.name for column in of.more}
+    after = {name: each for name, each in row.items() if name not in more}
+    return {
+        "op": "u",
+        "before": None,
+        "after": after,
+        "source": {"ts_ms": now_ms},
+        "transaction": {"id": "sample"},
+    }

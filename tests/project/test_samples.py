@@ -1,0 +1,75 @@
+"""Sample traffic: whatever the schemas of a project's topics are, its records can be read, and they are of now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from headrace.cli.new_project import make_project
+from headrace.local.dev_traffic import record_key, value_bytes, without_samples
+from headrace.local.samples import topic_traffic
+from headrace.observe.sql import LakeSql
+from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.fast
+NOW_MS = 1_795_800_022_626
+NESTED = (
+    "user STRUCT<id: STRING NOT NULL, born: DATE, at: STRUCT<ts: BIGINT>>, tags ARRAY<STRUCT<name: STRING>>"
+)
+TOPICS = {
+    "nested": hr.Topic("nested", key="account_id BIGINT, shop STRING", value=NESTED, timestamp="user.at.ts"),
+    "types": hr.Topic("types", value="a DECIMAL(9,2), b BINARY, c TIMESTAMP_NTZ, d MAP<STRING, INT>, e TINYINT, f FLOAT"),
+    "seconds": hr.Topic("seconds", value="s BIGINT, t STRING", timestamp="coalesce(timestamp_seconds(s), to_timestamp(t))"),
+    "lines": hr.Topic("lines", key="host STRING", key_format=hr.Text(), value="line STRING", format=hr.Text()),
+    "csv": hr.Topic("csv", value="id STRING, ok BOOLEAN, at TIMESTAMP", format=hr.Csv(separator=";"), timestamp="at"),
+    "wrapped": hr.Topic("wrapped", value="id STRING", format=hr.Json(value_path="data.order", unknown="rest")),
+    "items": hr.Topic("items", value="items ARRAY<STRUCT<id: STRING>>", format=hr.Json(lines=True)),
+    "rows": hr.Topic(
+        "rows", key="id INT", value="id INT, name STRING", format=hr.Debezium(operation="op", changed_at="at"), timestamp="at"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_sample_records_of_any_schema_can_be_read_and_are_of_now(name: str) -> None:
+    """Before: none for other formats than JSON; nested event times and BINARY made dead letters, TIMESTAMP was in January."""
+    topic = TOPICS[name]
+    driver = TestDriver([topic.where("true").named("all_records")])
+    sent = [*topic_traffic(topic, NOW_MS)]
+    for of, key, value, at_ms in sent:
+        driver.pipe(of, key=record_key(topic, value, key), value=value_bytes(value), timestamp_ms=at_ms)
+    driver.cut()
+    with LakeSql(driver._lake, [*driver._nodes.values()]) as sql:
+        rows = sql.query(
+            f"SELECT kind, reason, timestamp FROM logs.{name} WHERE kind IN ('record', 'dead_letter')"
+        ).to_pylist()
+    assert [(row["kind"], row["reason"]) for row in rows] == [("record", None)] * len(sent)
+    assert all(0 <= NOW_MS - row["timestamp"].timestamp() * 1_000 < 1_001 for row in rows)
+    driver.close()
+
+
+def test_a_topic_without_samples_is_named() -> None:
+    avro = hr.Avro({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
+    (sentence,) = without_samples([*TOPICS.values(), hr.Topic("orders", format=avro)])
+    assert sentence.startswith("Topic 'orders' gets no sample records")
+
+
+def test_the_traffic_of_a_project_follows_its_topics_when_they_are_edited(tmp_path: Path) -> None:
+    project = make_project("my_streams", tmp_path)
+    payments = project / "my_streams" / "payments.py"
+    code = payments.read_text(encoding="utf-8")
+    described = 'hr.Topic("payments", key="shop STRING", value="amount DOUBLE, declined BOOLEAN NOT NULL")'
+    assert described in code
+    other = 'hr.Topic("sales", key="shop STRING", value="amount DOUBLE, declined BOOLEAN, buyer STRUCT<id: STRING>")'
+    payments.write_text(code.replace(described, other), encoding="utf-8")
+    show = "from my_streams.traffic import records; print(*next(iter(records(1000))))"
+    done = subprocess.run(
+        [sys.executable, "-c", show], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("sales ")  # before: payments, with the columns of the template
+    assert "'buyer': {'id': " in done.stdout
