@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +12,15 @@ from urllib.request import urlopen
 
 import pytest
 
+import headrace as hr
 from headrace.errors import TerminalError
+from headrace.fold.fates import FATES, USED
+from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.local.report import served_report
+from headrace.nodes.progress import Progress
+from headrace.quality.books import Account, Books
 from headrace.quality.checks import _local
-from headrace.quality.pages import Asset, write, write_atomically
+from headrace.quality.pages import Asset, node_evidence, write, write_atomically
 from headrace.quality.results import CheckResult
 
 pytestmark = pytest.mark.fast
@@ -66,6 +72,55 @@ def test_a_page_needs_neither_network_nor_script(tmp_path: Path) -> None:
     text = page(tmp_path, "readings", result(True)) + (tmp_path / "index.html").read_text()
     assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
     assert not re.search(r'<script|<link|src=|href="https?:|@import|url\(', text)
+
+
+def node_page(docs: Path, node: Any, *remarks: str) -> str:
+    """The page of a node with three records. In: remarks  as `nodes.remarks` gives them."""
+    account = Account("readings", 0, 3, {fate: 3 * (fate == USED) for fate in FATES})
+    nothing: Any = None
+    books = Books(node, Progress(), nothing, nothing, 3, (account,))
+    verdict = DayVerdict(None if node.day_column is None else dt.date(2026, 11, 1), True, 1, 1, 0, (), False)
+    evidence = {
+        **node_evidence(books, [verdict]),
+        "by_day": [],
+        "days_before": 0,
+        "lateness": [],
+        "remarks": remarks,
+    }
+    asset = Asset("node", node.required_name, 660_000)
+    return write(docs, asset, [result(True)], CLAIMS, evidence).read_text()
+
+
+READINGS = hr.Topic("readings", key="sensor STRING", value="value DOUBLE")
+FINALS = READINGS.group_by("sensor").window(hr.tumbling("1 hour"), grace=0).aggregate(n=hr.count())
+TOTALS = READINGS.group_by("sensor").aggregate(n=hr.count()).named("totals")
+
+
+def test_a_nodes_page_has_its_last_error_and_what_it_waits_for(tmp_path: Path) -> None:
+    """Before: the page said neither, and after the run nothing else did."""
+    text = node_page(
+        tmp_path, TOTALS, f"It failed at 12:00 and has not committed since: {EVIL}", "Stream time is held."
+    )
+    _, _, rest = text.partition("<h2>What it waits for</h2>")
+    assert "<li>It failed at 12:00 and has not committed since: &lt;img src=x" in rest
+    assert "<li>Stream time is held.</li>" in rest
+    assert "What it waits for" not in node_page(tmp_path, TOTALS)
+
+
+def test_a_nodes_page_says_what_its_days_are_only_if_it_has_days(tmp_path: Path) -> None:
+    finals = FINALS.suppress(hr.until_window_closes()).named("finals")
+    assert "A day is the UTC day of <code>window_start</code>." in node_page(tmp_path, finals)
+    text = node_page(tmp_path, TOTALS)  # before: "A day is the UTC day of window_start" here, too
+    assert "window_start" not in text
+    assert "Its rows are revised and belong to no day: the table is compared as a whole." in text
+
+
+def test_each_count_of_a_page_has_the_command_that_shows_the_records(tmp_path: Path) -> None:
+    assert "<code>headrace records totals used</code>" in node_page(tmp_path, TOTALS)
+    text = page(
+        tmp_path, "readings", result(True), evidence={**LOG, "reasons": [{"reason": "odd", "records": 1}]}
+    )
+    assert "<code>headrace dead-letters log/readings</code>" in text  # before: counts alone
 
 
 def test_the_index_names_what_fails_first_and_links_every_asset(tmp_path: Path) -> None:

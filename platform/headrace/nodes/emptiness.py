@@ -31,12 +31,15 @@ NOTHING_COMMITTED = (
 )
 
 
-def why_empty(node: Node, facts: LakeFacts) -> str:
-    """Why a node that has no rows has none, in a sentence or two, with the command that shows the records."""
-    name = node.required_name
-    progress = facts.progress(name)
+def why_empty(node: Node, facts: LakeFacts, reader: str | None = None) -> str:
+    """Why a node that has no rows has none, in a sentence or two, with the command that shows the records.
+
+    In: reader  for a step without a name, the node that reads it: its commands show the records of its steps, too
+    """
+    name = node.required_name if reader is None else reader
+    progress = facts.progress(node.required_name)
     if progress is None:
-        return _nothing_delivered(node, facts) or NOTHING_COMMITTED
+        return _nothing_delivered(node, facts, name) or NOTHING_COMMITTED
     fates = {fate: n for fate, n in progress.totals().items() if fate not in NOT_RECORDS and n}
     kept, records = fates.pop(KEPT, 0), sum(fates.values())
     if kept:
@@ -46,7 +49,7 @@ def why_empty(node: Node, facts: LakeFacts) -> str:
             return f"{kept:,} records were used, and none made a row: nothing matched, or what they made is deleted.{others}"
         return f"{kept:,} {'record counts' if kept == 1 else 'records count'}. {waits[0]}{others}"
     if not records:
-        return _nothing_delivered(node, facts) or "Its logs have no record that the node has read."
+        return _nothing_delivered(node, facts, name) or "Its logs have no record that the node has read."
     return f"None of {records:,} records is left: {_counted(name, fates)}."
 
 
@@ -88,25 +91,23 @@ def command_for(node: str, fate: str) -> str:
     )
 
 
-def _nothing_delivered(node: Node, facts: LakeFacts) -> str | None:
-    """Which of its logs has nothing; None: each has a record."""
+def _nothing_delivered(node: Node, facts: LakeFacts, reader: str) -> str | None:
+    """Which of its logs has nothing; None: each has a record. In: reader  see `why_empty`."""
     for topic in node.topics:
-        if why := _why_nothing(topic, facts):
+        if why := _why_nothing(topic, facts, reader):
             return why
     return None
 
 
-def _why_nothing(topic: Topic, facts: LakeFacts) -> str | None:
+def _why_nothing(topic: Topic, facts: LakeFacts, reader: str) -> str | None:
     upstream = written_by(topic)
     if upstream is not None:
         progress = facts.progress(upstream.required_name)
-        what = (
-            "Its step without a name"
-            if is_unnamed(upstream.required_name)
-            else f"Node '{upstream.name}', which it reads,"
-        )
-        has_rows = progress is not None and facts.has_rows(upstream)
-        return None if has_rows else f"{what} has given no row. {why_empty(upstream, facts)}"
+        is_step = is_unnamed(upstream.required_name)
+        what = "Its step without a name" if is_step else f"Node '{upstream.name}', which it reads,"
+        if progress is not None and facts.has_rows(upstream):
+            return None
+        return f"{what} has given no row. {why_empty(upstream, facts, reader if is_step else None)}"
     state = facts.log(topic.name)
     if state is None:
         return f"The log of topic '{topic.name}' is not begun: start its stream."

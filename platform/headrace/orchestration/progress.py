@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import AssetMaterialization, AssetObservation, MetadataValue
 
-from headrace.observe.figures import numbers
+from headrace.fold.fates import DEAD_LETTER
+from headrace.nodes.asset_names import LOG
+from headrace.nodes.emptiness import command_for
+from headrace.observe.figures import FATES, numbers
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, key_of
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dagster import AssetCheckKey, AssetExecutionContext, AssetKey
 
@@ -138,6 +141,15 @@ class ProgressReporter:
             log.info(f"{status.asset} is {status.state}{waits}.")
 
 
+def _commands(status: StreamStatus) -> Iterator[str]:
+    """The commands that show the records behind the counts of a query; of a log those of its dead letters."""
+    for fate in (fate for fate in FATES if status.fates.get(fate)):
+        if status.kind != LOG:
+            yield command_for(status.name, fate)
+        elif fate == DEAD_LETTER:
+            yield f"headrace dead-letters {status.asset}"
+
+
 def figures(status: StreamStatus, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
     """The metadata that the asset's page shows and plots; unknown figures are left out."""
     shown: dict[str, Any] = {
@@ -145,6 +157,7 @@ def figures(status: StreamStatus, wall: float, price_per_hour: float | None = No
         **numbers(status, wall, price_per_hour),
         "error": status.error or status.last_error,
         "waits_for": "\n".join(map(str, status.waits)) or None,
+        "records_shown_by": "\n".join(_commands(status)) or None,
     }
     if "stream_time_seconds" in shown:
         shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))
