@@ -101,39 +101,57 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "status": ([], {"headrace.lake.format.is_known": gives(True)}),
     "tail": (
         [NODE, "--no-follow"],
-        {"headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})])},
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})]),
+        },
     ),
-    "sql": (["SELECT 1"], {"headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]}))}),
-    "get": ([NODE, "a"], {"headrace.observe.keyed_reads.KeyedReads": Lines(get={"key": "a", "n": 1})}),
+    "sql": (
+        ["SELECT 1"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]})),
+        },
+    ),
+    "get": (
+        [NODE, "a"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.observe.keyed_reads.KeyedReads": Lines(get={"key": "a", "n": 1}),
+        },
+    ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),
     "limits": ([NODE], {"headrace.lifecycle.live_limits.limits_known": None}),
     "dead-letters": (
         [TOPIC],
         {
+            "headrace.lake.format.is_known": gives(True),
             "headrace.observe.log_dead_letters.log_dead_letters": gives(([FOUND], 1)),
         },
     ),
     "records": (
         [NODE, "late"],
         {
-            "headrace.observe.dead_letters.by_reason": gives([FOUND]),
-            "headrace.observe.views.Views": Lines(records=None),
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.observe.fated_records.FatedRecords": Lines(of_node=[FOUND]),
         },
     ),
     "refused": (
         [NODE],
         {
+            "headrace.lake.format.is_known": gives(True),
             "headrace.observe.refused_rows.refused_rows": gives(
                 [RefusedRows("kafka-totals", "too long", 2, ('{"n":1}',))]
-            )
+            ),
         },
     ),
     "failing": (
         [NODE],
         {
+            "headrace.lake.format.is_known": gives(True),
             "headrace.quality.failing_rows.failing_rows": gives(
                 [FailingRows("expect_n", "n: values to be between", 9, 1, [{"sensor_id": "s1", "n": 5}])]
-            )
+            ),
         },
     ),
     "erasures": ([], {"headrace.cli.erasures.pending": gives([Pending(NODE, TOPIC, 0)])}),

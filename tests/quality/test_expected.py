@@ -24,6 +24,7 @@ from headrace.quality.claims import Claim, Outcome
 from headrace.quality.expected import judge_increment, newest_version, sentence_of_increment
 from headrace.quality.failing_rows import can_be_erased, failing_rows
 from headrace.quality.suites import judge
+from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing import TestDriver
 from tests.quality.conftest import COUNTS, EVIL, READINGS, Ground
 
@@ -72,6 +73,10 @@ def test_the_condition_of_an_expectation_fails_the_rows_that_great_expectations_
     assert len([name for name, number in theirs.items() if number]) > 10  # or this compares nothing
 
 
+def _no_spark() -> SparkSession:
+    raise AssertionError("Spark was started")
+
+
 @pytest.mark.spark
 def test_expectations_are_judged_on_the_whole_table_and_stand_in_the_report(ground: Ground) -> None:
     node = replace(COUNTS, expectations=(SMALL, FEW_ROWS, KNOWN))
@@ -97,6 +102,14 @@ def test_expectations_are_judged_on_the_whole_table_and_stand_in_the_report(grou
     assert (found[small.name].failing, len(found[small.name].examples)) == (3, 2)
     assert found[few.name].failing is None
     assert [(row["sensor_id"], row["n"]) for row in found[known.name].examples] == [(EVIL, 1)] * 2
+    here = failing_rows(
+        SparkOnDemand.session(_no_spark), ground.lake, replace(COUNTS, expectations=(SMALL, FEW_ROWS)), 2
+    )
+    assert [(each.check, each.rows, each.failing, len(each.examples)) for each in here] == [
+        (small.name, 9, 3, 2),  # before: Spark was started for conditions that Arrow computes
+        (few.name, 9, None, 0),
+    ]
+    assert all(row["n"] > 1 for row in here[0].examples)
     told = str(found[known.name])
     assert "2 of 9 rows fail: Sensors are s1 to s9\n    " in told
     assert f"sensor_id={EVIL!r}, window_start=" in told

@@ -70,7 +70,7 @@ def test_an_event_time_that_the_broker_does_not_take_stops_no_other_row(
     refused = refused_in(spark, to)
     assert refused.keys() == {1}
     assert "more than 3,600,000 ms ahead of the clock" in refused[1]
-    (shown,) = refused_rows(spark, Lake(to.refused.partition("/refused/")[0]), "a_node", 1)
+    (shown,) = refused_rows(Lake(to.refused.partition("/refused/")[0]), "a_node", 1)
     assert (shown.sink, shown.rows, shown.examples) == ("kafka-results", 1, ('{"id":"1"}',))
     assert shown.reason.startswith("the event time lies more than #,#,# ms ahead of the clock")
     set_topic(kafka, topic, {"message.timestamp.before.max.ms": str(HOUR_MS)})

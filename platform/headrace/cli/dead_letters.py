@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.lake_there import require_lake
 from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named, topic_or_node
 from headrace.cli.options import DEFAULTS, Pipeline, Root
@@ -14,9 +15,7 @@ from headrace.cli.telling import report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
-    from headrace.description import Node, Topic
-    from headrace.lake.paths import Lake
-    from headrace.observe.dead_letters import DeadLetters
+    from headrace.observe.fated_records import FatedRecords
 
 
 def show_dead_letters(
@@ -28,37 +27,41 @@ def show_dead_letters(
 ) -> None:
     """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile.
 
-    The dead letters of a topic start no Spark; those of nodes do.
+    Spark starts only if it has to compute a step of a node.
     """
     from headrace.description import Topic
+    from headrace.fold.fates import DEAD_LETTER
     from headrace.lake.paths import Lake
+    from headrace.nodes.topics import nodes_below
     from headrace.observe.log_dead_letters import log_dead_letters
 
     described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
-    topic = described if isinstance(described, Topic) else None
-    if topic is not None:
-        groups, again = log_dead_letters(tables, load_pipeline(pipeline), topic, examples)
-    if topic is None or nodes:
-        groups = _of_nodes(described, pipeline, tables, examples)
+    require_lake(lake)
+    if not isinstance(described, Topic):
+        groups = _fated(lake, examples).of_node(described, DEAD_LETTER)
+    elif nodes:
+        readers = nodes_below(described, load_pipeline(pipeline))
+        groups, again = _fated(lake, examples).of_topic(described, readers)
+    else:
+        groups, again = log_dead_letters(tables, load_pipeline(pipeline), described, examples)
     for each in groups:
         report(each)
     if not groups:
-        report(f"{'Node' if topic is None else 'Topic'} '{described.name}' has no dead letters.")
-    elif topic is not None and again:
-        report(f"{again:,} of them stand in the log again.", topic=topic.name, redriven=again)
+        report(
+            f"{'Topic' if isinstance(described, Topic) else 'Node'} '{described.name}' has no dead letters."
+        )
+    elif again:
+        report(f"{again:,} of them stand in the log again.", topic=described.name, redriven=again)
 
 
-def _of_nodes(described: Topic | Node, pipeline: str, lake: Lake, examples: int) -> list[DeadLetters]:
-    """Those of a node, or of a topic and all nodes below it."""
+def _fated(lake: str, examples: int) -> FatedRecords:
+    """Spark starts only where it has to compute a step of a node, or the logs are large."""
     from headrace.cli import commands
-    from headrace.description import Topic
-    from headrace.nodes.topics import nodes_below
-    from headrace.observe.dead_letters import by_reason
-    from headrace.observe.views import Views
+    from headrace.lake.paths import Lake
+    from headrace.observe.fated_records import FatedRecords
+    from headrace.spark.on_demand import SparkOnDemand
 
-    readers = nodes_below(described, load_pipeline(pipeline)) if isinstance(described, Topic) else []
-    views = Views(commands._session(lake.root), lake)
-    return by_reason(views.dead_letters(described, readers), examples)
+    return FatedRecords(SparkOnDemand.session(lambda: commands._session(lake)), Lake(lake), examples)
 
 
 def show_records(
@@ -71,13 +74,9 @@ def show_records(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show the records behind a count of a node, by reason, with examples. Streams may run meanwhile."""
-    from headrace.cli import commands
-    from headrace.lake.paths import Lake
-    from headrace.observe.dead_letters import by_reason
-    from headrace.observe.views import Views
-
     described = node_named(node, pipeline)
-    found = by_reason(Views(commands._session(lake), Lake(lake)).records(described, fate), examples)
+    require_lake(lake)
+    found = _fated(lake, examples).of_node(described, fate)
     for each in found:
         report(each)
     if not found:
@@ -93,12 +92,12 @@ def show_refused(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show the rows that a node's sinks refused, by reason, with examples. Streams may run meanwhile."""
-    from headrace.cli import commands
     from headrace.lake.paths import Lake
     from headrace.observe.refused_rows import refused_rows
 
     name = node_named(node, pipeline).required_name
-    found = refused_rows(commands._session(lake), Lake(lake), name, examples)
+    require_lake(lake)
+    found = refused_rows(Lake(lake), name, examples)
     for each in found:
         report(each)
     if not found:

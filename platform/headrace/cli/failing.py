@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.lake_there import require_lake
 from headrace.cli.long_work import long_work
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
@@ -23,10 +24,13 @@ def show_failing(
     from headrace.cli import commands
     from headrace.lake.paths import Lake
     from headrace.quality.failing_rows import failing_rows
+    from headrace.spark.on_demand import SparkOnDemand
 
     described = node_named(node, pipeline)
+    require_lake(lake)
+    spark = SparkOnDemand.session(lambda: commands._session(lake))
     with long_work("Reads the table."):
-        found = failing_rows(commands._session(lake), Lake(lake), described, rows)
+        found = failing_rows(spark, Lake(lake), described, rows)
     for each in found:
         report(each)
     if not found:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.lake_there import require_lake
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, json_line, report
@@ -37,6 +38,7 @@ def answer_query(
     from headrace.lake.paths import Lake
     from headrace.observe.sql import LakeSql
 
+    require_lake(lake)
     with LakeSql(Lake(lake), load_pipeline(pipeline)) as sql:
         if query is None:
             for name in sql.names:
@@ -56,7 +58,9 @@ def get_row(
     from headrace.lake.paths import Lake
     from headrace.observe.keyed_reads import KeyedReads
 
-    row = KeyedReads(Lake(lake)).get(node_named(node, pipeline), key)
+    described = node_named(node, pipeline)
+    require_lake(lake)
+    row = KeyedReads(Lake(lake)).get(described, key)
     if row is None:
         report(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)

@@ -12,13 +12,12 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from headrace.cli.lake_there import require_lake
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, show
-from headrace.errors import TerminalError
 from headrace.fold.fates import FATES, KEPT, USED
 from headrace.nodes.emptiness import command_for
 from headrace.settings import load_pipeline
-from headrace.settings.pipeline import default_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,17 +33,12 @@ def show_status(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show how far each log and node is, by its last commit. It starts no Spark and no stream."""
-    from headrace.lake.format import is_known
     from headrace.lake.paths import Lake
     from headrace.log.clock import SystemClock
     from headrace.observe.standing import standings
 
     nodes, root, clock = load_pipeline(pipeline), Lake(lake), SystemClock()
-    if not is_known(root.root) and lake != default_lake():
-        raise TerminalError(
-            f"There is no lake at {root.root}.",
-            hint="Name the one that a stream writes, by --lake or HEADRACE_LAKE; a demo prints its own as it starts.",
-        )
+    require_lake(lake)
     while for_programs() or not follow:
         found = standings(root, nodes, clock)
         show(shown_of(found), *found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.lake_there import require_lake
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report
@@ -30,7 +31,9 @@ def tail_node(
     from headrace.lake.paths import Lake
     from headrace.observe.tail import Tail
 
-    tail = Tail(Lake(lake), node_named(node, pipeline))
+    described = node_named(node, pipeline)
+    require_lake(lake)
+    tail = Tail(Lake(lake), described)
     _show(tail.newest(rows))
     while follow:
         _show(tail.news())

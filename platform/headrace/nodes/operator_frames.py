@@ -115,8 +115,12 @@ class OperatorFrames:
     @property
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
-        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        return of.throttle_ms
+        return self.updated.throttle_ms
+
+    @property
+    def updated(self) -> Node:
+        """The node whose updates a suppression waits for; of another node itself."""
+        return self.node.updated if isinstance(self.node, Suppressed) else self.node
 
     def fold(
         self,
@@ -188,8 +192,7 @@ class OperatorFrames:
         self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
     ) -> DataFrame | None:
         """The same; None: nothing can be late, or, as for joins of windows, the ledger alone tells how many are."""
-        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        return late(bound(_session(logs), of), logs, unusable)
+        return late(bound(_session(logs), self.updated), logs, unusable)
 
     def read(self, frames: NodeFrames, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.

@@ -39,8 +39,11 @@ class Example:
     def place(self) -> str:
         """Where it is; rows that a node gave have one partition, and the node's name before the `@`."""
         node, at, _ = self.topic.partition("@")
-        whose = "a step without a name" if is_unnamed(node) else node
-        return f"row {self.offset} of {whose}" if at else f"partition {self.partition}, offset {self.offset}"
+        return (
+            f"row {self.offset} of {name_of(node)}"
+            if at
+            else f"partition {self.partition}, offset {self.offset}"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,19 @@ class DeadLetters:
 
     def __str__(self) -> str:
         """A line for the reason, and two for each example, which tell its own reason only if it is another text."""
-        whose = "" if self.node is None else f" (for {self.node} alone)"
+        who = None if self.node is None else name_of(self.node)
+        whose = "" if who is None else f" (for {who} alone)"
         since = f"{self.first_at:%Y-%m-%d %H:%M:%S} to {self.last_at:%Y-%m-%d %H:%M:%S}"
         lines = [f"{self.records:,} × {self.reason}{whose}", f"  {since} UTC"]
         for each in self.examples:
             lines.append(f"  {each.place}" + ("" if each.reason == self.reason else f": {each.reason}"))
             lines.append(f"    key {each.key}, value {each.value}")
         return "\n".join(lines)
+
+
+def name_of(node: str) -> str:
+    """A node as people know it."""
+    return "a step without a name" if is_unnamed(node) else node
 
 
 def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from headrace import lake as lakes
 from headrace.lake import small_files
+from headrace.lake.sorted_rows import all_rows
 from headrace.observe.dead_letters import NUMBER
-from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
-
     from headrace.lake.paths import Lake
+
+READ = pa.schema(
+    [("row", pa.string()), ("reason", pa.string()), ("sequence", pa.int64()), ("ordinal", pa.int32())]
+)
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,25 @@ class RefusedRows:
         return "\n".join([head, *(f"  {row}" for row in self.examples)])
 
 
-def refused_rows(spark: SparkSession, lake: Lake, node: str, examples: int) -> list[RefusedRows]:
-    """The refused rows of a node, also of sinks that it had; the reason with most rows comes first."""
-    found = [
+def refused_rows(lake: Lake, node: str, examples: int) -> list[RefusedRows]:
+    """The refused rows of a node, also of sinks that it had; the reason with most rows comes first. Spark is not needed."""
+    groups = [
         each
         for sink in small_files.names(lake.refused(node, "").rstrip("/"))
         if lakes.exists(lake.refused(node, sink))
-        for each in _of_sink(spark, lake.refused(node, sink), sink, examples)
+        for each in _of_sink(lake.refused(node, sink), sink, examples)
     ]
-    return sorted(found, key=lambda each: (-each.rows, each.sink, each.reason))
+    return sorted(groups, key=lambda each: (-each.rows, each.sink, each.reason))
 
 
-def _of_sink(spark: SparkSession, uri: str, sink: str, examples: int) -> Iterator[RefusedRows]:
-    rows = read(spark, uri).withColumn("alike", F.regexp_replace("reason", NUMBER, "#"))
-    newest = Window.partitionBy("alike").orderBy(F.desc("sequence"), F.desc("ordinal"))
-    numbered = rows.withColumn("number", F.row_number().over(newest))
-    shown = F.when(F.col("number") <= examples, F.struct("number", "row"))
-    groups = numbered.groupBy("alike").agg(
-        F.count("*").alias("rows"), F.sort_array(F.collect_list(shown)).alias("examples")
-    )
-    for reason, count, newest_rows in groups.collect():
-        yield RefusedRows(sink, reason, count, tuple(row for _, row in newest_rows))
+def _of_sink(uri: str, sink: str, examples: int) -> Iterator[RefusedRows]:
+    files = [f"{uri}/{name}" for name in lakes.open_table(uri).snapshot().files]
+    rows = pa.concat_tables([READ.empty_table(), *all_rows(files, READ)])
+    newest = rows.sort_by([("sequence", "descending"), ("ordinal", "descending")])
+    alike: dict[str, list[int]] = defaultdict(list)
+    for number, reason in enumerate(newest["reason"].to_pylist()):
+        alike[re.sub(NUMBER, "#", reason)].append(number)
+    for reason, numbers in alike.items():
+        yield RefusedRows(
+            sink, reason, len(numbers), tuple(newest["row"].take(numbers[:examples]).to_pylist())
+        )

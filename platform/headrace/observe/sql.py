@@ -86,8 +86,8 @@ class LakeSql:
         """List the names that a query may use: those of tables that exist."""
         nodes = [name for name in self._nodes if open_table(self._lake.table(name)).exists]
         windows = [f"{OPEN}.{name}" for name in nodes if self._nodes[name].has_windows]
-        logs = [f"{LOGS}.{_quoted(n)}" for n in self._topics if open_table(self._lake.log(n)).exists]
-        return [*map(_quoted, nodes), *windows, *logs]
+        logs = [f"{LOGS}.{quoted_name(n)}" for n in self._topics if open_table(self._lake.log(n)).exists]
+        return [*map(quoted_name, nodes), *windows, *logs]
 
     def query(self, text: str) -> pa.Table:
         """Answer a query as of now.
@@ -193,8 +193,8 @@ class LakeSql:
         return name
 
     def _view(self, schema: str, name: str, query: str) -> None:
-        self._duckdb.execute(f"CREATE OR REPLACE VIEW {schema}.{_quoted(name)} AS {query}")
-        self._views.append(f"{schema}.{_quoted(name)}")
+        self._duckdb.execute(f"CREATE OR REPLACE VIEW {schema}.{quoted_name(name)} AS {query}")
+        self._views.append(f"{schema}.{quoted_name(name)}")
 
     def _forget(self) -> None:
         """Drop what a query saw: the next one must not see it by another spelling, and rows of Arrow take memory."""
@@ -240,8 +240,9 @@ def _users(rows: pa.Table) -> pa.Table:
 
 
 def _users_of(table: LakeTable) -> str:
-    return ", ".join(_quoted(name) for name in table.columns.names if not name.startswith("__"))
+    return ", ".join(quoted_name(name) for name in table.columns.names if not name.startswith("__"))
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
+    """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
