@@ -26,14 +26,13 @@ users = hr.Topic("users", key="user_id STRING", value="country STRING, plan STRI
 views_per_country = (
     page_views.where("page.section <> 'internal'")
     .with_column("user_id", "user.id")
-    .with_column("phone_seconds", "CASE WHEN user.device = 'phone' THEN seconds END")
     .lookup(users.table(), on="user_id")
     .group_by("country")
     .window(hr.tumbling("5 minutes"), grace="1 minute")
     .aggregate(
         views=hr.count(),
-        users=hr.count_distinct("user_id"),
-        seconds=hr.sum("phone_seconds"),
+        users=hr.count_distinct("user.id"),
+        seconds=hr.sum("seconds", where="user.device = 'phone'"),
     )
     .suppress(hr.until_window_closes())
     .named("views_per_country")

@@ -28,12 +28,7 @@ lines = hr.Topic(
     format=hr.Debezium(),
 )
 
-amounts = (
-    lines.table()
-    .with_column("cost", "price * quantity")
-    .group_by("order_id")
-    .aggregate(amount=hr.sum("cost"), lines=hr.count())
-)
+amounts = lines.table().group_by("order_id").aggregate(amount=hr.sum("price * quantity"), lines=hr.count())
 placed = (
     orders.table()
     .where("status <> 'cancelled'")
