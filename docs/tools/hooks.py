@@ -24,6 +24,8 @@ from docs.tools import reference  # noqa: E402
 OUTSIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
     "deploy/README.md": "deploy.md",
 }

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+OWN_PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+DOCUMENTS = sorted([*OWN_PAGES, *(ROOT / "docs").rglob("*.md")])
 PAGES_WITH_CODE = ("README.md", "docs/tutorial.md", "docs/comparison.md")
 WITH_CODE = [*(ROOT / page for page in PAGES_WITH_CODE), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

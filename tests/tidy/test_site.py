@@ -10,7 +10,7 @@ from tests.docs.documents import ROOT
 
 pytestmark = pytest.mark.fast
 # Pages whose file is elsewhere, or that are made of the code: see docs/tools.
-OUTSIDE = {"index.md", "changelog.md", "benchmarks.md", "deploy.md"}
+OUTSIDE = {"index.md", "changelog.md", "benchmarks.md", "deploy.md", "security.md", "contributing.md"}
 
 
 def test_the_navigation_has_every_page_once() -> None:
