@@ -59,9 +59,10 @@ from headrace.description import (
     variance,
     window_store,
 )
-from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf, Text
+from headrace.description.formats import Avro, Bytes, Csv, Debezium, Json, JsonSchema, Number, Protobuf, Text
 from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
+from headrace.description.previous_values import increase
 from headrace.description.processor_function import processor
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
@@ -76,13 +77,13 @@ else:
 __version__ = version("headrace")
 
 __all__ = [
-    "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Csv",
+    "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Bytes", "Context", "CorrectableSink", "Csv",
     "Debezium", "Delivery", "DescriptionError", "HeadraceError", "Json", "JsonSchema", "KafkaSink", "KeyValueStore",
-    "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "ReadOnlyStore", "Record", "ReplayGuard",
-    "SessionStore", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "Text", "TimeWindows", "Timer", "Topic",
-    "TransientError", "UntilTimeLimit", "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg",
-    "collect", "count", "count_distinct", "describe", "first", "from_files", "from_table", "global_table", "hopping",
-    "key_value_store", "last", "local", "max", "max_by", "min", "min_by", "node", "preview", "processor",
-    "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top", "tumbling",
-    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
+    "Number", "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "ReadOnlyStore", "Record",
+    "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "Text", "TimeWindows",
+    "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "WindowStore", "approx_count_distinct",
+    "avg", "collect", "count", "count_distinct", "describe", "first", "from_files", "from_table", "global_table",
+    "hopping", "increase", "key_value_store", "last", "local", "max", "max_by", "min", "min_by", "node", "preview",
+    "processor", "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top",
+    "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

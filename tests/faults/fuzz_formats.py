@@ -177,6 +177,14 @@ def _read_text(raw: bytes) -> Row | str:
         return MALFORMED
 
 
+def _number(random: Random) -> bytes:
+    return random.choice(NUMBERS).to_bytes(8, "big", signed=True)[: random.choice([8, 8, 8, 4, 0])]
+
+
+def _read_number(raw: bytes) -> Row | str:
+    return {"s": int.from_bytes(raw, "big", signed=True)} if len(raw) == 8 else MALFORMED
+
+
 def _debezium(random: Random) -> bytes:
     op = random.choice("crud")
     after = None if op == "d" or random.random() < 0.05 else an_object(random, COLUMNS)
@@ -214,6 +222,8 @@ FORMATS: dict[str, Fuzz] = {
     ),
     "protobuf": Fuzz(hr.Protobuf(MESSAGE), COLUMNS, _protobuf, _read_protobuf, b"\n\1a\x10\7"),
     "csv": Fuzz(hr.Csv(), COLUMNS, _csv, _read_csv, b"a,7,"),
+    "bytes": Fuzz(hr.Bytes(), {"s": "BINARY"}, _text, lambda raw: {"s": raw}, b"\x00\xff"),
+    "number": Fuzz(hr.Number("int64"), {"s": "BIGINT"}, _number, _read_number, (1234).to_bytes(8, "big")),
     "text": Fuzz(hr.Text(), {"s": "STRING"}, _text, _read_text, b"15:00:01 ERROR checkout"),
     "debezium": Fuzz(
         hr.Debezium(), COLUMNS, _debezium, _read_debezium, b'{"op": "u", "after": {"s": "a", "l": 7}}'

@@ -17,10 +17,11 @@ from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
 from headrace.local.dev import _Parts, private_settings
 from headrace.local.dev_errors import last_words, run_part
-from headrace.local.dev_traffic import _records, record_key, send, value_bytes
+from headrace.local.dev_traffic import _records, record_key, send
 from headrace.local.samples import sample_records
 from headrace.local.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
+from headrace.sequence.written import record_bytes
 
 pytestmark = pytest.mark.fast
 VIEWS = hr.Topic(
@@ -122,7 +123,7 @@ def test_a_part_that_ends_while_a_plan_is_made_is_shown_and_the_save_starts_it_a
     [("a line", b"a line"), (b"\xff{broken", b"\xff{broken"), ({"n": None}, b'{"n": null}'), (None, None)],
 )
 def test_traffic_sends_texts_and_bytes_as_they_are(value: object, sent: bytes | None) -> None:
-    assert value_bytes(value) == sent
+    assert record_bytes(VIEWS, "value", value) == sent
 
 
 def test_a_record_without_a_key_is_sent_without_one() -> None:

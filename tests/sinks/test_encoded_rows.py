@@ -192,6 +192,58 @@ def test_columns_that_do_not_fit_are_named_before_the_first_row(name: str) -> No
     assert str(refused.value).startswith("KafkaSink 't': value")
 
 
+ONE = pa.schema([("n", pa.int64())])
+
+
+def test_plain_values_are_written_as_kafkas_serializers_write_them() -> None:
+    """As the fixtures of tests/laws/kernel/test_sequence_plain_values.py have them."""
+    rows = pa.array([{"n": 1234}, {"n": None}, {"n": 2**31}, None], pa.struct(list(ONE)))
+    content, problem = (
+        encoder_of(hr.Number("int64"), "t", "value", ONE, register=True).encoded(rows).flatten()
+    )
+    assert content.to_pylist() == [
+        bytes.fromhex("00000000000004d2"),
+        None,
+        bytes.fromhex("0000000080000000"),
+        None,
+    ]
+    assert [None if why is None else why[:50] for why in problem.to_pylist()] == [
+        None, "it does not fit its schema: ValueError: n is null,", None, None
+    ]  # fmt: skip
+    content, problem = encoder_of(hr.Number("int32"), "t", "key", ONE, register=True).encoded(rows).flatten()
+    assert content.to_pylist() == [bytes.fromhex("000004d2"), None, None, None]
+    assert [why is None for why in problem.to_pylist()] == [True, True, False, True]  # a key may be null
+    texts = pa.array([{"s": "é"}, {"s": ""}], pa.struct([("s", pa.string())]))
+    encoder = encoder_of(hr.Text(), "t", "value", pa.schema(list(texts.type)), register=True)
+    assert encoder.encoded(texts).flatten()[0].to_pylist() == ["é".encode(), b""]
+
+
+READINGS = hr.Topic("readings", key="id STRING", value="v DOUBLE, s STRING")
+COUNTS = READINGS.group_by("s").aggregate(n=hr.count()).named("counts")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"format": hr.Number("int32"), "key_format": hr.Number("int64")}, "key: column 's' is STRING, and int64 is BIGINT"),
+        ({"format": hr.Text()}, "value: column 'n' is BIGINT, and text is STRING"),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_no_such_plain_value_is_refused_when_described(
+    options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(hr.DescriptionError) as refused:
+        COUNTS.to(hr.KafkaSink("t", **options))
+    assert says in str(refused.value)
+
+
+def test_a_plain_value_is_the_one_column_that_is_not_in_the_key() -> None:
+    COUNTS.to(hr.KafkaSink("t", format=hr.Number("int64"), key_format=hr.Text()))
+    windows = READINGS.group_by("s").window(hr.tumbling("1 minute"), grace=0).aggregate(n=hr.count())
+    with pytest.raises(hr.DescriptionError, match="int64 is one column, and there are window_end, n"):
+        windows.named("w").to(hr.KafkaSink("t", format=hr.Number("int64")))
+
+
 def test_a_sink_takes_formats_for_writing_alone() -> None:
     with pytest.raises(hr.DescriptionError, match="no format for writing"):
         hr.KafkaSink("t", format=hr.Json())

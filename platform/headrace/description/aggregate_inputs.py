@@ -37,9 +37,17 @@ def columns_read(
     Out:    the SQL of each new column by its name
     Raises: DescriptionError for an expression that cannot be read, or a condition that a kind cannot have
     """
+    from headrace.description.previous_values import Increase  # it is about nodes, which have aggregates
+
     columns: dict[str, str] = {}
     of_columns = []
     for name, aggregate in aggregates.items():
+        if isinstance(aggregate, Increase):
+            raise DescriptionError(
+                f"aggregate: {name} is the increase of {a_value(aggregate.column)}, which is one of single records.",
+                hint=f"Write .with_previous({name}=hr.increase({aggregate.column!r})), group again, and add up: "
+                f".aggregate({name}=hr.sum({name!r})).",
+            )
         if isinstance(aggregate, Aggregate) and aggregate.own is not None:
             for each in aggregate.inputs:
                 shape.resolve(each, f"aggregate: {name}={aggregate.own.named}")

@@ -25,6 +25,7 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.aggregates import Aggregate
     from headrace.description.global_table import GlobalTable
+    from headrace.description.previous_values import Increase
     from headrace.description.processed import Makes, Processed
     from headrace.description.stores import Store
     from headrace.description.stream import Stream
@@ -123,6 +124,25 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         waits = stream_wait, wall_wait
         rest = on_error, attempts, order, duration_ms(grace, "grace")
         return process_groups(self.stream, self.by, processor, output, stores, waits, rest)
+
+    def with_previous(
+        self, *, order: str | None = None, grace: Duration = 0, **columns: str | Increase
+    ) -> Processed:
+        """Give each record values of the record of its group before, at once: `with_previous(before="value")`.
+
+        In:     columns  the name of each new column, and the column whose value before it is, or `hr.increase("litres")`
+                order    "log" (the default): the record before in the log; "time": by event time, see `process`. A record
+                         then waits until the lowest stream time is more than `grace` beyond it
+                grace    with order="time", how long a record may come after records of a later time. One that comes later
+                         has nulls, and is not the record before of any other
+        Out:    a stream: the columns of the records, then the new ones. The first record of a group has nulls
+        Raises: DescriptionError for a column that does not exist, whose type is not known, or that is no number
+        """
+        from headrace.description.previous_values import (
+            with_previous,
+        )  # its rows are a stream, which can be grouped
+
+        return with_previous(self.stream, self.by, columns, order, grace)
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,8 @@ class Processed(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
+        if (own := class_of(self.processor)._in_words_of(self)) is not None:
+            return own
         scope = f"by {listed(self.by)}" if self.by else "by partition"
         reads = f", with the global tables {listed(each.name for each in self.tables)}" if self.tables else ""
         return f"One row for each that {self.processor_name} forwards, {scope}{reads}."

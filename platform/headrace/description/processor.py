@@ -203,6 +203,11 @@ class Frozen:
 
     closes: ClassVar[bool] = False
 
+    @staticmethod
+    def _in_words_of(node: Any) -> str | None:
+        """One sentence about a node that runs it; None: the node has its own."""
+        return None
+
     def __setattr__(self, name: str, value: Any) -> None:
         if _FROZEN in vars(self):
             raise ProcessorError(

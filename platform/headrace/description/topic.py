@@ -33,7 +33,7 @@ _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 class Topic(StreamOperators):
     """Describes a Kafka topic; nothing is read until a stream or a driver runs.
 
-    In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
+    In: `key`, `value`: columns as DDL (`key=None`: no key; one STRING column: plain UTF-8; one other: JSON, or its value);
     `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
     timestamp_millis, timestamp_seconds, timestamp_micros or coalesce of such; BIGINT is epoch ms; None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
@@ -71,7 +71,8 @@ class Topic(StreamOperators):
                 raise DescriptionError(
                     f"{self._what}: {name} {a_value(given)} does not exist; "
                     f"formats are {listed(FORMATS)}, hr.Avro(…), "
-                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…), hr.Text(…) and hr.Debezium(…)."
+                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…), hr.Text(…), hr.Bytes(), hr.Number(…) and "
+                    "hr.Debezium(…)."
                 )
         captured = isinstance(self.format, Debezium) and self.format.format == "json"
         if (

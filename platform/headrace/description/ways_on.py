@@ -53,6 +53,7 @@ _STREAM = {
     "aggregate": f"Group first: {_GROUP}{_AGGREGATE}.",
     "window": f"Group first: {_GROUP}{_WINDOW}{_AGGREGATE}.",
     "batch": f"Group first: {_GROUP}.batch(collect=['…'], max_records=100).",
+    "with_previous": f"Group first: {_GROUP}.with_previous(before='…').",
     "suppress": f"A policy is for aggregates and tables: {_GROUP}{_WINDOW}{_AGGREGATE}.suppress(hr.until_window_closes()), "
     "or .table().suppress(hr.until_time_limit('5 minutes')).",
     "throttle": "Only tables are throttled: .table().throttle('1 minute').",
@@ -72,6 +73,7 @@ _TABLE = {
     "flat_map": "It is for streams: .changes().flat_map('…').",
     "process": "A processor reads a stream: .changes().group_by('…').process(…).",
     "batch": "Batches are of streams: .changes().group_by('…').batch(collect=['…'], max_records=100).",
+    "with_previous": "Its changes have the row before: .changes(). Of a stream: .group_by('…').with_previous(before='…').",
     "as_stream": "Its rows are revised. Write .changes() for its changes, or for final windows "
     ".suppress(hr.until_window_closes()) before.",
 }

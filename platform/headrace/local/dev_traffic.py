@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from headrace.local.samples import has_samples, topic_traffic
 from headrace.local.topics import create_topics, partitions_of
 from headrace.local.workbench import key_bytes
 from headrace.nodes.topics import topics_of
+from headrace.sequence.written import record_bytes
 from headrace.settings import Settings, load_pipeline
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def send(
         )
     try:
         producer.produce(
-            topic, value_bytes(value), record_key(topics[topic], value, key), timestamp=timestamp_ms
+            topic,
+            record_bytes(topics[topic], "value", value),
+            record_key(topics[topic], value, key),
+            timestamp=timestamp_ms,
         )
     except KafkaException as error:
         if error.args[0].code() not in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -66,13 +69,6 @@ def send(
             f"Topic '{topic}' is no longer at the broker.",
             hint="Save a file: it is made again, without records.",
         ) from error
-
-
-def value_bytes(value: Any) -> bytes | None:
-    """A record's value as bytes: text and bytes as they are, None as a tombstone, all else as JSON."""
-    if value is None or isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
 def record_key(topic: Topic, value: Any, key: Any) -> bytes | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import datetime as dt
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Producer
 
+from headrace.description.formats import PlainValue
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
@@ -19,6 +19,7 @@ from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.nodes.topics import topics_of
 from headrace.observe.views import Views
+from headrace.sequence.written import record_bytes
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, pipeline_session, spark_conf
@@ -73,18 +74,18 @@ class Workbench:
     def send(
         self, topic: Topic, *values: Mapping[str, Any] | None, at: str | None = None, key: Any = None
     ) -> int:
-        """Send records to a topic of JSON, which is made if need be.
+        """Send records to a topic of JSON or of plain values, which is made if need be.
 
         In:     values  one record each, as a mapping of columns; None is a tombstone, and needs a `key`
                 at      the records' time, ISO 8601, as 2026-11-27T10:00:00Z; None: now
                 key     of all of them; None: the columns of the topic's key, from each value
         Out:    how many records were sent
-        Raises: TerminalError when the topic is not JSON, or a record has no key and the topic's records have one;
+        Raises: TerminalError when the topic has another format, or a record has no key and the topic's records have one;
                 TransientError when the broker does not take a record
         """
-        if topic.format != "json":
+        if topic.format != "json" and not isinstance(topic.format, PlainValue):
             raise TerminalError(
-                f"Topic '{topic.name}' holds {topic.format}, and send writes JSON.",
+                f"Topic '{topic.name}' holds {topic.format}, and send writes JSON and plain values.",
                 hint=f"Use a producer of your own: the broker is at {self.bootstrap_servers}.",
             )
         stamp, refused = round(time.time() * 1000) if at is None else _milliseconds(at), list[str]()
@@ -93,7 +94,7 @@ class Workbench:
         self._make([topic])
         producer = Producer({"bootstrap.servers": self.bootstrap_servers})
         for value in values:
-            body = None if value is None else json.dumps(value).encode()
+            body = record_bytes(topic, "value", value)
             producer.produce(
                 topic.name,
                 body,
@@ -179,7 +180,7 @@ def _milliseconds(at: str) -> int:
 
 
 def key_bytes(topic: Topic, value: Mapping[str, Any] | None, key: Any) -> bytes | None:
-    """A record's key as bytes: text if it is one STRING column, else JSON."""
+    """A record's key as bytes (see `record_bytes`). In: key  None: the columns of the key, from the value."""
     if not topic.key_columns:
         return None
     names = [column.name for column in topic.key_columns]
@@ -192,7 +193,4 @@ def key_bytes(topic: Topic, value: Mapping[str, Any] | None, key: Any) -> bytes 
         key = {name: value[name] for name in names}
     elif not isinstance(key, dict):
         key = {names[0]: key}
-    if not topic.scalar_key:
-        return json.dumps(key).encode()
-    text = key[names[0]]
-    return None if text is None else str(text).encode()
+    return record_bytes(topic, "key", key)

@@ -39,8 +39,8 @@ BLANKED = ("key", "value", "headers", "size_bytes", "raw_key", "raw_value")
 def key_bytes(topic: Topic, key: str) -> bytes:
     """A key as it is sent to Kafka.
 
-    In:     key  the text of a one-column STRING key, else a JSON object
-    Out:    of a key that is Avro that text or object: it is compared by what it says
+    In:     key  the text of a one-column STRING key, the JSON value of another column, else a JSON object
+    Out:    of a key in another format that text, value or object: it is compared by what it says
     Raises: TerminalError when the topic has no key, or this is none of it.
     """
     if not topic.key_columns:
@@ -54,7 +54,7 @@ def key_bytes(topic: Topic, key: str) -> bytes:
         if found is None or all(value is None for value in found.values()):
             raise TerminalError(
                 f"Topic '{topic.name}': {key!r} is no key of it.",
-                hint=f"Give a JSON object with the columns {to_ddl(topic.key_columns)}.",
+                hint=f"Give a JSON object with the columns {to_ddl(topic.key_columns)}; of one column its value is enough.",
             )
     return raw
 
@@ -82,8 +82,9 @@ def key_values(topic: Topic, raw: bytes) -> Mapping[str, str]:
     """The columns of a key as they stand in JSON, by name."""
     if _written_format(topic).scalar_key:
         return {topic.key_columns[0].name: raw.decode()}
-    found = json.loads(raw)
-    return {column.name: _text(found[column.name]) for column in topic.key_columns if column.name in found}
+    written = json.loads(raw)
+    values = written if isinstance(written, dict) else {topic.key_columns[0].name: written}
+    return {column.name: _text(values[column.name]) for column in topic.key_columns if column.name in values}
 
 
 def _text(value: object) -> str:

@@ -24,8 +24,10 @@ import pyarrow.compute as pc
 
 from headrace.description import to_ddl
 from headrace.description.durations import format_duration
+from headrace.description.formats.plain_values import TEXT
 from headrace.description.schema import Column
 from headrace.fold.encode import encode
+from headrace.sequence.bare_keys import with_bare_keys
 from headrace.sequence.encodings import (
     AvroBytes,
     CsvBytes,
@@ -34,12 +36,13 @@ from headrace.sequence.encodings import (
     JsonBytes,
     PlainEncoding,
     ProtobufBytes,
-    TextBytes,
+    ValueBytes,
 )
 from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.json_reader import NOT_UTF8, JsonReader, texts_of
+from headrace.sequence.json_reader import JsonReader
 from headrace.sequence.parse.types import fields_of
+from headrace.sequence.plain_values import PlainValueReader
 from headrace.sequence.read_part import Read, ReadPart
 from headrace.sequence.reasons import Reasons, marks_of
 
@@ -73,8 +76,7 @@ class Decoder:
 
     def __init__(self, of: RecordFormat) -> None:
         self._of = of
-        self._key_fields, self._value_fields = fields_of(of.key), fields_of(of.value)
-        self._keys = None if of.scalar_key else _reader("key", of.key, of.key_encoding)
+        self._keys = _key_reader(of)
         self._values = _reader("value", of.value, of.value_encoding)
 
     def decode(self, raw_key: pa.Array, raw_value: pa.Array, kafka_ms: pa.Array, at_ms: int) -> Decoded:
@@ -99,20 +101,13 @@ class Decoder:
 
         In: raw  BINARY, as Kafka has them
         """
-        keys = self._typed_keys(raw, reasons := Reasons(len(raw)))
+        keys = self._keys(raw, reasons := Reasons(len(raw)))
         return without(keys.structs, reasons.dead)
-
-    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
-        if self._keys is not None:
-            return self._keys(raw, reasons)
-        texts, not_utf8 = texts_of(raw)
-        reasons.add(not_utf8, f"malformed key: {NOT_UTF8}")
-        return ReadPart(pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null()))
 
     def _read_keys(self, raw: pa.Array, reasons: Reasons) -> ReadPart | None:
         if not self._of.key:
             return None
-        keys = self._typed_keys(raw, reasons)
+        keys = self._keys(raw, reasons)
         for column in self._of.key:
             if not column.nullable:
                 missing = _field(keys.structs, column.name).is_null()
@@ -156,6 +151,13 @@ class Decoder:
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
 
 
+def _key_reader(of: RecordFormat) -> Read:
+    if of.scalar_key:
+        return _reader("key", of.key, ValueBytes(TEXT))
+    read = _reader("key", of.key, of.key_encoding)
+    return with_bare_keys(of.key, read) if of.key_encoding is None else read
+
+
 def _reader(what: str, columns: Sequence[Column], encoding: Encoding | None) -> Read:
     """Makes structs of bytes, null where there are none and where they are malformed."""
     fields, unknown = fields_of(columns), encoding.unknown if isinstance(encoding, JsonBytes) else None
@@ -189,10 +191,8 @@ def plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: Plai
             from headrace.sequence.csv_reader import CsvReader
 
             return CsvReader(encoding, fields, ddl, what).read
-        case TextBytes():
-            from headrace.sequence.text_reader import TextReader
-
-            return TextReader(encoding, fields[0], what).read
+        case ValueBytes():
+            return PlainValueReader(encoding, fields[0], what).read
         case JsonBytes():
             return JsonReader(encoding, fields, ddl, what).read
 

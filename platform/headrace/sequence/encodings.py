@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf, Text
+from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, PlainValue, Protobuf, Text
 from headrace.description.formats.avro_types import AvroType
 from headrace.description.formats.registry import RegisteredSchema
 
@@ -76,10 +76,15 @@ class CsvBytes:
 
 
 @dataclass(frozen=True)
-class TextBytes:
-    """Plain text. `gzip`: it may be compressed."""
+class ValueBytes:
+    """One value without a name.
 
-    gzip: bool
+    kind  see `PlainValue.kind`
+    gzip  it may be compressed
+    """
+
+    kind: str
+    gzip: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class DebeziumBytes:
         return isinstance(self.inner, JsonBytes)
 
 
-PlainEncoding = AvroBytes | ProtobufBytes | JsonBytes | CsvBytes | TextBytes
+PlainEncoding = AvroBytes | ProtobufBytes | JsonBytes | CsvBytes | ValueBytes
 Encoding = PlainEncoding | DebeziumBytes
 
 
@@ -130,8 +135,8 @@ def encoding_of(topic: Topic, part: str, known: KnownSchemas) -> Encoding | None
             return ProtobufBytes(descriptors, message, described.registered, described.map_entries)
         case Csv(separator=separator, gzip=gzip):
             return CsvBytes(separator, gzip)
-        case Text(gzip=gzip):
-            return TextBytes(gzip)
+        case PlainValue(kind=kind):
+            return ValueBytes(kind, isinstance(described, Text) and described.gzip)
         case JsonSchema():
             return JsonBytes(framed=True)
         case Json(value_path=path, lines=lines, unknown=unknown, gzip=gzip):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.description.event_time import EventTime
 from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column
-from headrace.sequence.encodings import CsvBytes, Encoding, JsonBytes, KnownSchemas, TextBytes, encoding_of
+from headrace.sequence.encodings import CsvBytes, Encoding, JsonBytes, KnownSchemas, ValueBytes, encoding_of
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -66,5 +66,5 @@ class RecordFormat:
         """Which of `key` and `value` may be compressed, each by itself."""
         parts = ("key", self.key_encoding), ("value", self.value_encoding)
         return tuple(
-            name for name, of in parts if isinstance(of, JsonBytes | CsvBytes | TextBytes) and of.gzip
+            name for name, of in parts if isinstance(of, JsonBytes | CsvBytes | ValueBytes) and of.gzip
         )

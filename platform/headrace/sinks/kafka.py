@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
+from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.kafka_settings import KafkaSettings, brokers_of
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
@@ -53,7 +53,8 @@ class KafkaSink:
             header   name of the record header with the source chain
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
             format, key_format  "json", or hr.Avro(…), hr.Protobuf(…), hr.JsonSchema(…) of values and keys; without a schema
-                     Avro and JSON Schema take that of the rows
+                     Avro and JSON Schema take that of the rows. hr.Text(), hr.Bytes() and hr.Number(…) write one column:
+                     of a value the one that is not in the key
             kafka    how to reach Kafka, before the options; None: as the stream's logs do, by `build_definitions(kafka=…)`
                      or the environment (`HEADRACE_KAFKA_…`)
             register  True: a schema that the registry does not have is registered; False: it is refused
@@ -103,10 +104,10 @@ class KafkaSink:
                 f"{what}: header {a_value(self.header)} is not the name of a record header."
             )
         for name, given in (("format", self.format), ("key_format", self.key_format)):
-            if given != "json" and not isinstance(given, Avro | JsonSchema | Protobuf):
+            if given != "json" and not isinstance(given, Avro | JsonSchema | PlainValue | Protobuf):
                 raise DescriptionError(
                     f"{what}: {name} {a_value(given)} is no format for writing.",
-                    hint="Give 'json', hr.Avro(…), hr.Protobuf(…) or hr.JsonSchema(…).",
+                    hint="Give 'json', hr.Avro(…), hr.Protobuf(…), hr.JsonSchema(…), hr.Text(), hr.Bytes() or hr.Number(…).",
                 )
             if isinstance(given, JsonSchema) and given.registry is None:
                 raise DescriptionError(
@@ -137,6 +138,16 @@ class KafkaSink:
         self._refuse_own_input(node)
         if self.key is not None:
             self._check_key(node, self.key)
+        self._check_plain_values(node)
+
+    def _check_plain_values(self, node: Node) -> None:
+        """Raise DescriptionError for plain values whose column is not clear, or has another type, as far as it is known."""
+        from headrace.sinks.encoding.plain_rows import require_column
+
+        key, types = tuple(self.key or node.key), {column.name: column.type for column in node.result_columns}
+        for part, of, names in (("key", self.key_format, key), ("value", self.format, node.columns)):
+            if isinstance(of, PlainValue) and names:
+                require_column(of, types, names, key, f"KafkaSink '{self.topic}': {part}")
 
     def _check_key(self, node: Node, key: Sequence[str]) -> None:
         from headrace.operators.registry import operator_for
@@ -216,6 +227,7 @@ class KafkaSink:
         """
         from pyspark.sql import functions as F
 
+        from headrace.sinks.encoding.plain_rows import columns_of
         from headrace.spark.partitioner import target_partition
 
         chain = (
@@ -226,7 +238,10 @@ class KafkaSink:
             )
         )
         key, key_problem = self._key(rows, delivery)
-        value, problem = self._encoded(rows, delivery.columns, "value", self.format, ~F.col("__deleted"))
+        names = columns_of(
+            self.format, delivery.columns, self._names(delivery), f"KafkaSink '{self.topic}': value"
+        )
+        value, problem = self._encoded(rows, names, "value", self.format, ~F.col("__deleted"))
         keyed = rows.select(
             key.alias("key"),
             (key if self._names(delivery) else F.col("__place")).alias("spread"),

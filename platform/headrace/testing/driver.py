@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headrace.description import Duration, Node, Topic
     from headrace.lifecycle.erasure import Erased
     from headrace.lifecycle.retention import Cut
+    from headrace.testing.piped import Content
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
@@ -134,16 +135,17 @@ class TestDriver(Findings):
         self,
         topic: str,
         *,
-        key: Mapping[str, Any] | bytes | str | None = None,
-        value: Mapping[str, Any] | bytes | str | None = None,
+        key: Content = None,
+        value: Content = None,
         timestamp_ms: int | None = None,
         partition: int = 0,
         headers: Mapping[str, bytes | str] | None = None,
     ) -> int:
         """Add one record to a topic's partition; the next `cut` processes it.
 
-        In:  key    text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
+        In:  key    text for a one-column STRING key; the value of another column; a dict, sent as JSON; bytes, as they are
              value  a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+             Both may be the plain value of a topic of hr.Text(), hr.Bytes() or hr.Number(…)
              timestamp_ms  Kafka's; None: that of the driver's clock
         Out: the record's offset
         """

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.description.formats import Csv, Debezium, Json, Text
+from headrace.description.formats import Csv, Debezium, Json, PlainValue
 from headrace.errors import DescriptionError
 from headrace.log.seeding import Seeding
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
+from headrace.sequence.written import record_bytes
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.description.seed import Seed
     from headrace.log.sequencer import Sequencer
 
-    Bytes = Mapping[str, Any] | bytes | str | None
+    Content = Mapping[str, Any] | bytes | str | int | float | None
 
 PARTITIONS_MAX = 1 << 20  # a seed with positions may name any of these
 EPOCH, MILLISECOND = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(milliseconds=1)
@@ -41,7 +41,12 @@ class PipedTopic:
         self._rows: list[tuple[Any, ...]] = []
 
     def add(
-        self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]
+        self,
+        key: Content,
+        value: Content,
+        timestamp_ms: int,
+        partition: int,
+        headers: Mapping[str, bytes | str],
     ) -> int:
         """Append one record to a partition. Out: its offset."""
         self._require_bytes("key", key, self.topic.key_format)
@@ -50,9 +55,8 @@ class PipedTopic:
         self._next_offset[partition] += 1
         stamp = EPOCH + timestamp_ms * MILLISECOND
         sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
-        self._rows.append(
-            (self._key(key), _encoded(value), self.topic.name, partition, offset, stamp, sent or None)
-        )
+        raw = record_bytes(self.topic, "key", key), record_bytes(self.topic, "value", value)
+        self._rows.append((*raw, self.topic.name, partition, offset, stamp, sent or None))
         return offset
 
     @property
@@ -80,24 +84,19 @@ class PipedTopic:
         arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORDS, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
-    def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
+    def _require_bytes(self, part: str, content: Content, of: object) -> None:
         in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
-        in_text = isinstance(of, Csv | Text) and isinstance(content, str)
-        if not in_json and not in_text and not isinstance(content, bytes | None):
+        in_text = isinstance(of, PlainValue) or (isinstance(of, Csv) and isinstance(content, str))
+        if not in_json and not in_text and content is not None and not isinstance(content, bytes):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
                 hint="Give it as its producer encodes it.",
             )
-
-    def _key(self, key: Bytes) -> bytes | None:
-        if isinstance(key, dict) and self.topic.scalar_key:
-            return str(key[self.topic.key_columns[0].name]).encode()
-        if isinstance(key, str) and not self.topic.scalar_key:
+        if part == "key" and in_json and isinstance(content, str) and not self.topic.scalar_key:
             raise DescriptionError(
-                f"Topic '{self.topic.name}': the key {key!r} is text, but the topic's key is not one STRING column.",
+                f"Topic '{self.topic.name}': the key {content!r} is text, but the topic's key is not one STRING column.",
                 hint="Give the key as a dict (it is sent as JSON), or as bytes.",
             )
-        return _encoded(key)
 
 
 def seed_piped(spark: SparkSession, sequencer: Sequencer, seed: Seed) -> None:
@@ -109,13 +108,3 @@ def seed_piped(spark: SparkSession, sequencer: Sequencer, seed: Seed) -> None:
         starts = dict.fromkeys(range(partitions), 0) | stated if seed.position is None else {}
         seeding.begin(partitions, lambda then: starts)
     seeding.run(partitions)
-
-
-def _encoded(content: Bytes) -> bytes | None:
-    match content:
-        case None | bytes():
-            return content
-        case str():
-            return content.encode()
-        case _:
-            return json.dumps(content).encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -74,7 +74,8 @@ TOTALS: list[dict[str, Any]] = [
     {"total": hr.sum("value"), "highest": hr.max("value"), "some": hr.collect("value", max_items=3)},
     {"n": hr.count(), "squares": hr.variance("value")},
 ]
-T, U = topic("t"), topic("u")
+T = topic("t")
+U = replace(topic("u"), format=hr.Number("int64"))  # the driver writes its values so
 
 
 def windowed(

@@ -103,6 +103,12 @@ def processed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return grouped.process(Count, output=output, stores=[store])
 
 
+def with_previous(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    order = draw(st.sampled_from([{}, {"order": "time"}, {"order": "time", "grace": "2 seconds"}]))
+    grouped = stream.select("key", "value AS read").group_by("key")
+    return grouped.with_previous(before="read", value=hr.increase("read"), **order)
+
+
 def looked_up(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     """Of the table, or of the changes of a table, that another stream makes."""
     is_grouped = draw(st.booleans())
@@ -154,6 +160,8 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "merged batches": (merged, "records"),
     "flat map": (flattened, "found"),
     "processor": (processed, "n"),
+    "previous values": (with_previous, "before"),
+    "increases": (with_previous, "value"),
     "processor of a table": (looked_up, "found"),
 }
 ENDS: dict[str, Step] = {

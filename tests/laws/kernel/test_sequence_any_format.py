@@ -51,7 +51,17 @@ Make = Callable[[Random], bytes]
 class Case:
     """A format, and what makes a record of it that can be read."""
 
-    of: hr.Avro | hr.Protobuf | hr.JsonSchema | hr.Json | hr.Csv | hr.Text | hr.Debezium
+    of: (
+        hr.Avro
+        | hr.Protobuf
+        | hr.JsonSchema
+        | hr.Json
+        | hr.Csv
+        | hr.Text
+        | hr.Bytes
+        | hr.Number
+        | hr.Debezium
+    )
     make: Make
     value: str = COLUMNS
 
@@ -123,6 +133,9 @@ CASES: dict[str, Case] = {
         lambda r: packed(r, r.choice([b'"a, ""b""",1,' + AT.encode(), b"a,-7,\r\n"])),
     ),
     "text": Case(hr.Text(gzip=True), lambda r: packed(r, text(r)), "line STRING"),
+    "bytes": Case(hr.Bytes(), lambda r: r.randbytes(r.randrange(9)), "content BINARY"),
+    "number": Case(hr.Number("int64"), lambda r: r.randbytes(8), "n BIGINT"),
+    "real number": Case(hr.Number("float32"), lambda r: r.randbytes(4), "n FLOAT"),
     "Debezium": Case(hr.Debezium(operation="op", changed_at="ms", transaction="tx"), change),
     "Debezium in Avro": Case(hr.Debezium(hr.Avro(registry=URL), operation="op"), change_in_avro),
 }

@@ -10,8 +10,11 @@ from headrace.description.formats.debezium import Debezium
 from headrace.description.formats.format import Format
 from headrace.description.formats.json_schema import JsonSchema
 from headrace.description.formats.json_values import Json
+from headrace.description.formats.plain_values import Bytes, Number, PlainValue, Text
 from headrace.description.formats.protobuf import Protobuf
 from headrace.description.formats.registry import RegistryAwayError
-from headrace.description.formats.text_values import Text
 
-__all__ = ["Avro", "Csv", "Debezium", "Format", "Json", "JsonSchema", "Protobuf", "RegistryAwayError", "Text"]
+__all__ = [
+    "Avro", "Bytes", "Csv", "Debezium", "Format", "Json", "JsonSchema", "Number", "PlainValue", "Protobuf",
+    "RegistryAwayError", "Text",
+]  # fmt: skip

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
+from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.formats.registry import address_of
 from headrace.errors import TerminalError
 from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema, avro_trip
 from headrace.sinks.encoding.json_schema import json_schema, json_trip
+from headrace.sinks.encoding.plain_rows import PlainRows, plain_trip
 from headrace.sinks.encoding.protobuf_rows import ProtobufRows, protobuf_trip, registered_message
 from headrace.sinks.encoding.round_trip import RoundTrip
 from headrace.sinks.encoding.subjects import subject_schema
@@ -24,8 +25,11 @@ PROBLEM_MAX = 200  # letters
 class RowEncoder(Protocol):
     """Makes bytes of rows; goes to tasks."""
 
-    def function(self) -> Callable[[Any], bytes]:
-        """A function of the columns of one row, by name, as Python values. It raises when they do not fit."""
+    def function(self) -> Callable[[Any], bytes | None]:
+        """A function of the columns of one row, by name, as Python values. It raises when they do not fit.
+
+        Out: None: a key that is null
+        """
         ...
 
 
@@ -99,6 +103,9 @@ def encoder_of(of: Format, topic: str, part: str, columns: pa.Schema, *, registe
         case Protobuf():
             rows, trip = ProtobufRows.of(of, columns, what), protobuf_trip(of, columns, what)
             return Encoder(rows, registered_message(of, topic, part, what, register=register), trip)
+        case PlainValue():
+            plain = PlainRows(columns.names[0], of.kind, part == "key")
+            return Encoder(plain, b"", plain_trip(of, columns, what))
     raise TerminalError(f"{what}: {type(of).__name__} is a format for reading alone.")
 
 
