@@ -147,3 +147,61 @@ def test_totals_and_windows_are_sides_and_what_cannot_be_one_is_refused() -> Non
     sliding = grouped.window(hr.sliding("1 minute"), grace="1 minute").aggregate(n=hr.count())
     with refused("windows that records make are no table", "hr.tumbling"):
         sliding.join(TICKERS, on="ticker")
+
+
+def test_on_may_name_the_key_that_a_column_holds() -> None:
+    pairs = hr.Topic("pairs", key="a STRING, b INT", value="name STRING").table()
+    left = hr.Topic("left", key="id STRING", value="one STRING, two INT").table()
+    joined = left.join(pairs, on={"two": "B", "one": "a"})
+    assert joined.on == ("one", "two")
+    assert joined.fingerprint() == left.join(pairs, on=("one", "two")).fingerprint()
+    stream = hr.Topic("stream", key="id STRING", value="one STRING, two INT")
+    assert stream.lookup(pairs, on={"two": "b", "one": "a"}).on == ("one", "two")
+    with refused("names b on the right, and the key of the right table is a, b", "{'…': 'a', '…': 'b'}"):
+        left.join(pairs, on={"two": "b"})
+
+
+def test_windows_of_one_length_have_one_end() -> None:
+    """Before: both tables have a column 'window_end'."""
+    by = POSITIONS.changes().group_by("ticker")
+    counts = by.window(hr.tumbling("5 minutes"), grace="1 minute").aggregate(n=hr.count())
+    sums = by.window(hr.tumbling("5 minutes"), grace="2 minutes").aggregate(total=hr.sum("amount"))
+    on = ("ticker", "window_start")
+    for how in ("inner", "left", "outer"):
+        joined = counts.join(sums, on=on, how=how)
+        assert joined.columns == ("ticker", "window_start", "window_end", "n", "total")
+        assert [column.type for column in joined.result_columns][2] == "TIMESTAMP"
+    longer = by.window(hr.tumbling("1 hour"), grace=0).aggregate(total=hr.sum("amount"))
+    with refused("both tables have a column 'window_end'"):
+        counts.join(longer, on=on)
+    with refused("both tables have a column 'n'"):
+        counts.join(by.window(hr.tumbling("5 minutes"), grace=0).aggregate(n=hr.count()), on=on)
+
+
+def test_final_windows_are_grouped_as_a_stream_or_as_a_table() -> None:
+    by = POSITIONS.changes().group_by("ticker")
+    windows = by.window(hr.tumbling("5 minutes"), grace="1 minute").aggregate(n=hr.count())
+    finals = windows.suppress(hr.until_window_closes()).named("finals")
+    as_stream = finals.as_stream().group_by("ticker")
+    hours = hr.tumbling("1 hour")
+    assert (
+        finals.group_by("ticker").window(hours, grace=0).aggregate(n=hr.count()).fingerprint()
+        == as_stream.window(hours, grace=0).aggregate(n=hr.count()).fingerprint()
+    )
+    batches = finals.group_by("ticker").batch(collect=["n"], max_records=2)
+    assert batches.fingerprint() == as_stream.batch(collect=["n"], max_records=2).fingerprint()
+    newest = finals.group_by("ticker").aggregate(newest=hr.last("n"))
+    assert newest.fingerprint() == as_stream.aggregate(newest=hr.last("n")).fingerprint()
+    assert finals.group_by("ticker").aggregate(most=hr.max("n")).columns == ("ticker", "most")
+    with refused(
+        "aggregate: some of final windows has two readings: the windows in the order in which they close, "
+        "or in the order of their keys",
+        ".as_stream().group_by('ticker')",
+        ".changes().table().group_by('ticker')",
+    ):
+        finals.group_by("ticker").aggregate(some=hr.collect("n", max_items=3))
+    by_key = finals.changes().table().group_by("ticker").aggregate(some=hr.collect("n", max_items=3))
+    assert by_key.columns == ("ticker", "some")
+    sessions = POSITIONS.changes().group_by("id").window(hr.session("1 minute"), grace=0)
+    visits = sessions.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("visits")
+    assert visits.group_by("id").aggregate(n=hr.count()).columns == ("id", "n")

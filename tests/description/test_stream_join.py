@@ -109,3 +109,24 @@ def test_what_does_not_fit_is_refused() -> None:
         ORDERS.join(PAYMENTS, on="order_id", within="soon", grace=0)
     with refused("a transform leaves the columns unknown"):
         ORDERS.transform(lambda rows: rows).join(PAYMENTS, on="order_id", **TIMES)
+
+
+def test_each_stream_may_have_its_own_name_of_a_column() -> None:
+    """Before, on= took one name for both streams."""
+    paid = PAYMENTS.select("payment_id", "order_id AS of", "paid")
+    found = ORDERS.join(paid, on={"order_id": "OF"}, **TIMES)
+    assert found.columns == ("order_id", "amount", "payment_id", "paid")
+    assert found.fingerprint() != ORDERS.join(PAYMENTS, on="order_id", **TIMES).fingerprint()  # other steps
+    prior = ORDERS.join_prior(paid, on={"order_id": "of"}, grace="5 minutes")
+    assert prior.columns == ("order_id", "amount", "payment_id", "paid")
+
+
+def test_names_that_do_not_fit_are_refused() -> None:
+    with refused("the right stream has a column 'order_id', too", "order_id AS right_order_id"):
+        ORDERS.join(PAYMENTS, on={"order_id": "payment_id"}, **TIMES)
+    with refused("column 'payment' does not exist", "Did you mean 'payment_id'"):
+        ORDERS.join(PAYMENTS, on={"amount": "payment"}, **TIMES)
+    with refused("names no columns", "on={'left_id': 'right_id'}"):
+        ORDERS.join(PAYMENTS, on={}, **TIMES)
+    with refused("join: 'amount' is INT on the left and STRING on the right"):
+        ORDERS.join(PAYMENTS, on={"amount": "payment_id"}, **TIMES)

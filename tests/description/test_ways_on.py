@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "grouped.where": (lambda: GROUPED.where("n > 1"), ("A grouped stream", "Write .where(…) before .group_by(…).")),
     "grouped.suppress": (lambda: GROUPED.suppress(None), ("Aggregate first", ".suppress(…)")),
     "windowed.named": (lambda: WINDOWED.named("a"), ("A grouped stream with windows", "Aggregate first: .aggregate(n=hr.count()).named(…).")),
-    "finals.group_by.window": (lambda: FINALS.group_by("page").window(hr.tumbling("1 hour")), ("A grouped table has no .window(…).", ".as_stream().group_by")),
+    "totals.group_by.window": (lambda: TOTALS.group_by("n").window(hr.tumbling("1 hour")), ("A grouped table has no .window(…).", ".changes().group_by")),
     "stream.join(table)": (lambda: VIEWS.join(USERS, on="user"), ("a table is neither a topic nor a stream", ".lookup(table, on='…')")),
     "stream.join(named table)": (lambda: VIEWS.join(USERS.named("users_now"), on="user"), ("a table ('users_now')",)),
     "table.join(stream)": (lambda: USERS.join(VIEWS, on="id"), ("a stream ('views') on the right is no table", "stream.lookup(table")),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregate_columns import aggregate_column
-from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
+from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -22,18 +22,69 @@ _FIXES = {
 }
 
 
-def columns_on(on: str | Sequence[str], what: str) -> tuple[str, ...]:
-    """The names that `on=` holds.
+On = str | Sequence[str] | Mapping[str, str]
+
+
+def columns_on(on: On, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns that `on=` names on the left and on the right.
 
     Raises: DescriptionError when they are no names of columns
     """
-    names = (on,) if isinstance(on, str) else on
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names) or not names:
+    match on:
+        case str():
+            pairs = [(on, on)]
+        case Mapping():
+            pairs = [*on.items()]
+        case list() | tuple():
+            pairs = [(name, name) for name in on]
+        case _:
+            pairs = []
+    if not pairs or not all(isinstance(name, str) for pair in pairs for name in pair):
         raise DescriptionError(
             f"{what}: on={a_value(on)} names no columns.",
-            hint=f"Write on='id'. For an expression make a column first: .with_column('id', '…').{what}(…, on='id').",
+            hint="Write on='id', or on={'left_id': 'right_id'}. "
+            f"For an expression make a column first: .with_column('id', '…').{what}(…, on='id').",
         )
-    return tuple(names)
+    left, right = zip(*pairs, strict=True)
+    return left, right
+
+
+def columns_for_key(on: On, key: Sequence[str], what: str) -> tuple[str, ...]:
+    """The columns of the left side that hold the key of a table on the right, in the key's order.
+
+    Raises: DescriptionError when `on` names other columns of the right table than its key
+    """
+    left, right = columns_on(on, what)
+    if not isinstance(on, Mapping):
+        return left
+    holding = {theirs.lower(): mine for mine, theirs in zip(left, right, strict=True)}
+    if len(holding) < len(right) or {*holding} != {name.lower() for name in key}:
+        pairs = ", ".join(f"'…': '{name}'" for name in key)
+        raise DescriptionError(
+            f"{what}: on={a_value(on)} names {listed(right)} on the right, and the key of the right table is {listed(key)}.",
+            hint=f"Write on={{{pairs}}}.",
+        )
+    return tuple(holding[name.lower()] for name in key)
+
+
+def named_as_left(right: Stream, on: On, what: str) -> tuple[tuple[str, ...], Stream]:
+    """The columns of `on` as the left stream names them, and the right stream with the same names.
+
+    Raises: DescriptionError when the right stream has another column of such a name, or its columns are not known
+    """
+    mine, theirs = columns_on(on, what)
+    if mine == theirs:
+        return mine, right
+    require_known_columns(right, f"{what}: right")
+    names = dict(zip((right.shape.resolve(name, f"{what}: on, right") for name in theirs), mine, strict=True))
+    for name in right.columns or ():
+        if name not in names and name.lower() in {new.lower() for new in names.values()}:
+            raise DescriptionError(
+                f"{what}: on={a_value(on)}, and the right stream has a column '{name}', too.",
+                hint=f"Rename it before: .select(…, '{name} AS right_{name}').",
+            )
+    columns = (f"{quote(name)} AS {quote(names.get(name, name))}" for name in right.columns or ())
+    return mine, right.select(*columns)
 
 
 def common_key(stream: Stream) -> tuple[str, ...]:

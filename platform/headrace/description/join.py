@@ -14,6 +14,7 @@ from headrace.description.schema import Column, ResultColumn, quote, refuse_repe
 from headrace.description.shape import Shape
 from headrace.description.spark_steps import covers, rules_of_spark
 from headrace.description.ways_on import what_is
+from headrace.description.windows import END, START
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -224,6 +225,23 @@ class Join(Refinable):
             found = type_in(expression.sql, self._columns_of_sides())
             return ResultColumn(expression.name, found or "computed", expression.sql)
         return replace(known, name=expression.name)
+
+
+def columns_of_windows(
+    left: Relation, right: Relation, on: tuple[str, ...], how: str
+) -> tuple[str, ...] | None:
+    """A selection of all columns with one `window_end`, of two tables of windows that have one length and one start.
+
+    Out: None: they are not such tables
+    """
+    if left.window_ms is None or left.window_ms != right.window_ms or START not in left.key:
+        return None
+    starts = [mine for mine, theirs in zip(on, right.key, strict=False) if theirs == START]
+    if [name.lower() for name in starts] != [START]:
+        return None
+    ends = f"coalesce(left.{END}, right.{END})" if how == OUTER else f"left.{END}"
+    others = [name for name in (*left.values, *right.values) if name != END]
+    return (f"{ends} AS {END}", *map(quote, others))
 
 
 def _by_name(table: Relation) -> dict[str, ResultColumn]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.description.durations import Duration, duration_ms
-from headrace.description.grouping import columns_on
+from headrace.description.grouping import On, columns_for_key
 from headrace.description.node import Node
 from headrace.description.schema import Column
 from headrace.description.shape import Shape
@@ -44,6 +44,11 @@ class Relation(Node, kind="table"):
     @property
     def no_side(self) -> tuple[str, str] | None:
         """Why it cannot be joined or grouped, and what to write instead; None: it can."""
+        return None
+
+    @property
+    def window_ms(self) -> int | None:
+        """The length of its windows, which end so long after their start; None: it has none, or their lengths differ."""
         return None
 
     def throttle(self, every: Duration) -> Self:
@@ -94,24 +99,28 @@ class Relation(Node, kind="table"):
     def join(
         self,
         right: Relation,
-        on: str | Sequence[str],
+        on: On,
         how: str = "inner",
         broadcast: bool = False,
         select: Sequence[str] | None = None,
     ) -> Join:
         """Join with the row of another table that columns of this one refer to.
 
-        In:     on         the column, or columns, that hold the key of `right`; null refers to nothing
+        In:     on         the column, or columns, that hold the key of `right`, in order, or `{"buyer": "id"}`, each with
+                           the column of the key that it holds; null refers to nothing
                 how        "inner": only rows with a match; "left": all rows of this table; "outer": all rows of both, if
                            `on` is the key of this one
                 broadcast  whether `right` is small enough to be sent whole to every task
-                select     SQL over the columns of both sides, as `left.name` and `right.name` where they clash
+                select     SQL over the columns of both sides, as `left.name` and `right.name` where they clash; None: all
+                           columns; windows of one length that are joined on `window_start` have one end
         Raises: DescriptionError naming what does not fit.
         """
-        from headrace.description.join import Join  # a join is a relation itself
+        from headrace.description.join import Join, columns_of_windows  # a join is a relation itself
 
-        columns = columns_on(on, "join")
-        chosen: Any = None if select is None else (select,) if isinstance(select, str) else tuple(select)
+        columns = columns_for_key(on, right.key, "join") if isinstance(right, Relation) else ()
+        chosen: Any = (select,) if isinstance(select, str) else None if select is None else tuple(select)
+        if select is None and isinstance(right, Relation):
+            chosen = columns_of_windows(self, right, columns, how)
         return Join(self, right, columns, how, broadcast, chosen)
 
 

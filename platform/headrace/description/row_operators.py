@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.expectations import FAILED, split_conditions
-from headrace.description.grouping import columns_on, key_of
+from headrace.description.grouping import On, columns_for_key, key_of, named_as_left
 from headrace.description.known_types import require_condition
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
@@ -126,7 +126,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
     def lookup(
         self,
         table: Relation,
-        on: str | Sequence[str],
+        on: On,
         how: str = "left",
         as_of: str = "log",
         history: Duration | None = None,
@@ -137,7 +137,8 @@ class RowOperators(WaysOn, ABC, kind="stream"):
 
         In:     table    of any kind; of joins, aggregates and tables after steps a record finds the row that the log commits
                          before its own leave
-                on       the column, or columns, that hold the key of `table`; null refers to nothing
+                on       the column, or columns, that hold the key of `table`, in its order, or `{"buyer": "id"}`, each with
+                         the column of the key that it holds; null refers to nothing
                 how      "left": every record; "inner": those that find a row
                 as_of    "log": the row that the table had at the record's place in the log; "event": the one that was valid
                          at the record's timestamp, given when the lowest stream time of both inputs is beyond it
@@ -153,7 +154,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
 
         if isinstance(table, Relation) and not isinstance(table, Table):
             table = table_of_changes(table)
-        columns = columns_on(on, "lookup")
+        columns = columns_for_key(on, table.key, "lookup") if isinstance(table, Relation) else ()
         history_ms = None if history is None else duration_ms(history, "history")
         first = is_complete_first(self._flow, table) if complete_first is None else complete_first
         return Lookup(self._flow, table, columns, how, as_of, history_ms, None, first)
@@ -161,7 +162,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
     def join(
         self,
         other: Stream | Topic | Emitting,
-        on: str | Sequence[str],
+        on: On,
         *,
         within: Duration | None = None,
         before: Duration | None = None,
@@ -171,7 +172,8 @@ class RowOperators(WaysOn, ABC, kind="stream"):
     ) -> StreamJoin:
         """Pair each record with the records of another stream that have its key and lie close to it in event time.
 
-        In:     on      the column, or columns, that both streams have; a record with a null in them has no partner
+        In:     on      the column, or columns, that both streams have, or `{"id": "order_id"}`, each with that of the other
+                        stream; a record with a null in them has no partner
                 within  the largest difference of the two event times
                 before  in place of `within`: how much earlier the record of the other stream may be
                 after   in place of `within`: how much later it may be
@@ -186,18 +188,18 @@ class RowOperators(WaysOn, ABC, kind="stream"):
                 f"join: {what_is(other)} is neither a topic nor a stream.",
                 hint="For the row of a table write .lookup(table, on='…').",
             )
-        columns = columns_on(on, "join")
+        columns, right = named_as_left(other._flow, on, "join")
         if grace is None:
             raise DescriptionError(
                 "join: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
             )
         times = (*interval(within, before, after), duration_ms(grace, "grace"))
-        return StreamJoin(self._flow, other._flow, columns, *times, how)
+        return StreamJoin(self._flow, right, columns, *times, how)
 
     def join_prior(
         self,
         other: Stream | Topic | Emitting,
-        on: str | Sequence[str],
+        on: On,
         *,
         grace: Duration,
         within: Duration | None = None,
@@ -207,7 +209,8 @@ class RowOperators(WaysOn, ABC, kind="stream"):
 
         A record leaves once, when stream time of both streams is beyond its event time plus `grace`.
 
-        In:     on      the column, or columns, that both streams have; a record with a null in them finds nothing
+        In:     on      the column, or columns, that both streams have, or `{"id": "order_id"}`, each with that of the other
+                        stream; a record with a null in them finds nothing
                 grace   how long, in stream time, a record waits for others that come late; one further behind is late
                 within  how much earlier the one that it finds may be; None: any time, and of each key one is kept for good
                 how     "left": every record; "inner": those that find one
@@ -220,10 +223,10 @@ class RowOperators(WaysOn, ABC, kind="stream"):
                 f"join_prior: {what_is(other)} is neither a topic nor a stream.",
                 hint="For the row of a table write .lookup(table, on='…', as_of='event').",
             )
-        columns = columns_on(on, "join_prior")
+        columns, right = named_as_left(other._flow, on, "join_prior")
         grace_ms = duration_ms(grace, "grace")
         within_ms = None if within is None else duration_ms(within, "within")
-        rows = Table(other._flow, columns, TIMESTAMP)
+        rows = Table(right, columns, TIMESTAMP)
         return Lookup(self._flow, rows, columns, how, EVENT, grace_ms, Prior(grace_ms, within_ms))
 
     def process(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
+    from headrace.description.grouped_windows import GroupedWindows
     from headrace.description.stream import Stream
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
@@ -134,6 +135,20 @@ class WindowedAggregate(Relation):
     def with_column(self, name: str, expression: str) -> Stream:
         """Add a column to the final windows: see `as_stream`."""
         return self.as_stream().with_column(name, expression)
+
+    def group_by(self, *columns: str) -> GroupedWindows:
+        """Group the windows: final ones as a stream or as a table, whichever the next step needs (see `GroupedWindows`).
+
+        Raises: as `Relation.group_by`
+        """
+        from headrace.description.grouped_windows import GroupedWindows  # it holds one of these
+
+        return GroupedWindows(self, columns)
+
+    @property
+    def window_ms(self) -> int | None:
+        """The length of its windows; those of sliding windows and sessions differ."""
+        return self.window.size_ms if isinstance(self.window, TimeWindows) else None
 
     @property
     def no_side(self) -> tuple[str, str] | None:

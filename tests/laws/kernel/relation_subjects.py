@@ -128,6 +128,15 @@ def join_subjects() -> list[Subject]:
         "outer_of_groups": HELD.group_by("ticker").aggregate(n=hr.count()).join(KNOWN, on="ticker", how="outer"),
         "after_outer": HELD.join(KNOWN, on="id", how="outer").join(PLACES, on="exchange", how="left"),
     }  # fmt: skip
+    windows = POSITIONS.group_by("ticker").window(hr.tumbling("8 seconds"), grace="4 seconds")
+    others = TICKERS.group_by("ticker").window(hr.tumbling("8 seconds"), grace="4 seconds")
+    held, known = windows.aggregate(held=hr.sum("amount")), others.aggregate(known=hr.count())
+    nodes |= {
+        "same_windows": held.join(known, on=("ticker", "window_start")),
+        "same_final_windows": held.suppress(hr.until_window_closes()).join(
+            known, on={"window_start": "window_start", "ticker": "ticker"}, how="left"
+        ),
+    }
     computed = HELD.join(KNOWN, on="id", how="outer", select=(MARKET, BOTH, "parent"))
     return [
         *(Subject(name, node.named(name), changes=True) for name, node in nodes.items()),
