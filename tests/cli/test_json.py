@@ -117,7 +117,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE, "a"],
         {
             "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.keyed_reads.KeyedReads": Lines(get={"key": "a", "n": 1}),
+            "headrace.observe.keyed_reads.KeyedReads": Lines(fetch=[{"key": "a", "n": 1}]),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

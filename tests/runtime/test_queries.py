@@ -123,7 +123,7 @@ def test_a_key_is_read_in_whatever_file_it_lies_and_not_read_twice(spark: SparkS
         line.fold()
         line.runner.settle()
     assert reads.get(TOTALS, "a") == {"sensor_id": "a", "n": 2, "h": 1.0}
-    held = reads._keys.bytes
+    held = reads._hashes.bytes
     assert held > 0
     assert reads.get(TOTALS, "b") == {"sensor_id": "b", "n": 1, "h": 0.5}
     assert reads.get(TOTALS, "c") is None

@@ -13,6 +13,7 @@ from headrace.cli.lake_there import require_lake
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, json_line, report
+from headrace.description.windows import START
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -49,22 +50,34 @@ def answer_query(
 
 
 def get_row(
-    node: Annotated[str, typer.Argument(help="A node whose rows are revised: totals, a table, a join.")],
+    node: Annotated[str, typer.Argument(help="A node, such as totals, a table, a join or windows.")],
     key: Annotated[list[str], typer.Argument(help="The values of its key, in the order of its columns.")],
+    first: Annotated[str | None, typer.Option("--from", help="Windows and rows from this time on.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="… and before this time.")] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Print the current row of one key as JSON. Exits 1 if there is none. Streams may run meanwhile."""
+    """Print the rows of one key as JSON: a current row, or windows, batches and records of a time (default: all).
+
+    Open windows are among them, with "__final": false. Exits 1 if there is none. Streams may run meanwhile.
+    """
     from headrace.lake.paths import Lake
     from headrace.observe.keyed_reads import KeyedReads
 
-    described = node_named(node, pipeline)
+    of = node_named(node, pipeline)
     require_lake(lake)
-    row = KeyedReads(Lake(lake)).get(described, key)
-    if row is None:
+    reads = KeyedReads(Lake(lake))
+    has_one = of.day_column is None or (START in of.key and len(key) == len(of.key))
+    if has_one and first is None and last is None:
+        row = reads.get(of, key)
+        rows = [] if row is None else [row]
+    else:
+        rows = reads.fetch(of, key, first, last)
+    if not rows:
         report(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)
-    report(json_line(row), row)
+    for row in rows:
+        report(json_line(row), row)
 
 
 def _print(table: pa.Table, output: Output, rows: int) -> None:

@@ -17,7 +17,7 @@ from headrace.engine.state_layout import StateLayout
 from headrace.fold.contract import HASH, Needs, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
 
-OUTPUT_GROUP_ROWS = 50_000
+OUTPUT_GROUP_ROWS = 16_384  # the least that a reader of one key decodes
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 UPKEEP = "upkeep"  # the role of clean-up, whose commits are empty
-GROUP_ROWS, GROUP_BYTES = 50_000, 64 << 20  # of a group of rows; bytes as they are in memory
+GROUP_ROWS, GROUP_BYTES = 16_384, 64 << 20  # of a group of rows; bytes as they are in memory
 FILE_BYTES = 128 << 20  # of a file made of small ones
 YOUNG_MS = 300_000  # a commit that is younger may be the one that a paused writer waits for (see `writer.LONG_SECONDS`)
 CLEAN_EVERY = 250  # commits; each clean-up reads the commits since the one before

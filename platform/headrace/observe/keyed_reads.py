@@ -1,14 +1,16 @@
-"""The current row of one key, read from the lake by the process that asks. Neither Spark nor the node's stream takes part.
+"""Rows of one key, read from the lake by the process that asks. Neither Spark nor the node's stream takes part.
 
-Law: `get` gives what `Views.read` has for that key, as of one micro-batch. It never waits for a stream: a stream that
-restarts, or is stopped, leaves its last micro-batch to be read.
+Law: `get` and `fetch` give what `Views.read` has for that key, and `fetch` the open windows, too, as of one micro-batch.
+They never wait for a stream: a stream that restarts, or is stopped, leaves its last micro-batch to be read.
 
-A row is looked for where it may be newest: first in what the state has gained since the base, then in the base. Files never
-change, so the keys of a file of the base are read once in a process and remembered.
+A current row is looked for where it may be newest: first in what the state has gained since the base, then in the base.
+Final rows are in the table, open windows in the state. Files never change, so the hashes of a file's keys are read once in
+a process and remembered.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from headrace.description.wording import a_value
+from headrace.description.processor import EPOCH
+from headrace.description.windows import END, START
+from headrace.description.wording import a_value, listed
 from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import StateLayout
-from headrace.engine.state_parquet import open_parquet
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
@@ -30,45 +32,47 @@ from headrace.fold.keys import with_keys
 from headrace.lake import open_table
 from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
+from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
+from headrace.nodes.state_views import windows_in
+from headrace.nodes.stored_columns import stored_operator
+from headrace.observe.rows_by_hash import HashesOfFile
+from headrace.operators.contract import SEQUENCE, TIMESTAMP
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.description import Node
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
+    from headrace.lake.snapshot import DataFile
 
-KEYS_BYTES_MAX = 256 << 20  # of all files whose keys are remembered: some ten million keys
-NOT_THERE = -1
+HASHES_BYTES_MAX = 256 << 20  # of all files whose hashes are remembered: some twenty million rows
+FINAL = "__final"
+LOWEST = -(1 << 63)
+Moment = dt.datetime | str
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class KeysOfFile:
-    """Holds where the keys of one file of a base are.
+class _Sought:
+    """A key that is looked for: its columns, and their bytes and hash."""
 
-    keys  of its rows, in their order
-    ends  for each group of rows, how many rows the file has through it
-    """
-
-    parquet: pq.FileMetaData
-    keys: pa.ChunkedArray
-    ends: np.ndarray
+    columns: tuple[str, ...]
+    key: bytes
+    hash: int
 
     @classmethod
-    def read(cls, uri: str, size: int) -> KeysOfFile:
-        """Read the keys of a file of so many bytes."""
-        with open_parquet(uri, size, None) as file:
-            groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-            return cls(file.metadata, file.read([KEY])[KEY].cast(pa.binary()), np.cumsum(groups))
+    def of(cls, node: Node, values: Mapping[str, Any], results: LakeTable) -> _Sought:
+        """Raises: DescriptionError for a value that its column cannot have."""
+        wanted = {name: _typed(node, name, value, results) for name, value in values.items()}
+        keyed = with_keys(pa.table(wanted), [*values])
+        return cls(tuple(values), keyed[KEY][0].as_py(), keyed[HASH][0].as_py())
 
-    def row(self, uri: str, size: int, key: bytes) -> pa.Table | None:
-        """Read the row of a key; None: the file has none."""
-        place = pc.index(self.keys, pa.scalar(key, self.keys.type)).as_py()
-        if place == NOT_THERE:
-            return None
-        group = int(np.searchsorted(self.ends, place, "right"))
-        with open_parquet(uri, size, self.parquet) as file:
-            rows = file.read_row_group(group)
-        return rows.slice(place - (int(self.ends[group - 1]) if group else 0), 1)
+    def among(self, rows: pa.Table) -> pa.Table:
+        """The rows of this key."""
+        keyed = with_keys(rows, self.columns)
+        return keyed.filter(pc.equal(keyed[KEY], pa.scalar(self.key, keyed[KEY].type)))
 
 
 class KeyedReads:
@@ -77,36 +81,138 @@ class KeyedReads:
     def __init__(self, lake: Lake) -> None:
         """Nothing is read yet."""
         self._lake = lake
-        self._keys: ByteCache[str, KeysOfFile] = ByteCache(KEYS_BYTES_MAX)
+        self._hashes: ByteCache[tuple[str, tuple[str, ...] | None], HashesOfFile] = ByteCache(
+            HASHES_BYTES_MAX
+        )
 
     def get(self, node: Node, key: Any) -> dict[str, Any] | None:
-        """Read the current row of a key. The node's results are revised: totals, a table, a join, groups of a table.
+        """Read the row of a key: a current row of totals, a table or a join, or a window.
 
-        In:     key  the values of the columns that tell its rows apart (`node.key`): a mapping by name, a sequence in
-                     their order, or the value itself where there is one; texts are read as the column's type
-        Out:    the node's columns; None: there is no row of this key now
-        Raises: DescriptionError when the node's results are not revised, or the key has other columns; TerminalError when
-                the lake has no table of the node; OtherDescriptionError when another description wrote its tables
+        In:     key  the values of the columns of `node.key`, for windows with `window_start`: a mapping by name, a sequence
+                     in their order, or the value itself where there is one; texts are read as the column's type
+        Out:    the node's columns; None: there is no row of this key now. A window that is not suppressed may be open
+        Raises: DescriptionError when several rows may have one key, or the key has other columns; TerminalError when the
+                lake has no table of the node; OtherDescriptionError when another description wrote its tables
         """
         node = resolve_references(self._lake, node)
-        values = key_values(node, key)
+        if node.day_column is None:
+            return self._current(node, _values_of(node, key, node.key))
+        if START not in node.key:
+            raise DescriptionError(
+                f"Node '{node.required_name}': its rows are final, and several may have one key.",
+                hint="Read them all: KeyedReads.fetch, or headrace get with --from and --to.",
+            )
+        results, _ = self._tables(node)
+        values = _values_of(node, key, node.key)
+        begin = _typed(node, START, values[START], results)[0].as_py()
+        group = {name: value for name, value in values.items() if name not in (START, END)}
+        shows_open = getattr(node, "suppression", None) is None
+        sought = _Sought.of(node, values, results)
+        for row in self._appended(node, group, (begin, begin + _MICROSECOND), with_open=shows_open):
+            if sought.among(row).num_rows:
+                return _shown(row, results)[0]
+        return None
+
+    def fetch(
+        self, node: Node, key: Any, first: Moment | None = None, last: Moment | None = None
+    ) -> list[dict[str, Any]]:
+        """Read the rows of a key within a time: windows by their start, batches by `opened_at`, others by event time.
+
+        In:     key          the values of the group's columns, of rows that have no group those of `node.key`: see `get`
+                first, last  ISO 8601 or with a zone: from `first` up to but not including `last`; None: no bound
+        Out:    the node's columns, in the order of that time. Windows have `__final`, too; False: the window is open, and
+                has its value so far. Open windows of suppressed nodes are among them
+        Raises: as `get`; DescriptionError when rows are revised and have no time, or have no key
+        """
+        node = resolve_references(self._lake, node)
+        columns = _group_of(node)
+        if node.day_column is None or not columns:
+            what = "are revised, and have no time" if node.day_column is None else "have no key"
+            raise DescriptionError(
+                f"Node '{node.required_name}': its rows {what}.",
+                hint="Read one by its key: KeyedReads.get." if node.day_column is None
+                else f'Ask by SQL: headrace sql "SELECT * FROM {node.required_name}".',
+            )  # fmt: skip
+        results, _ = self._tables(node)
+        within = _moment(first), _moment(last)
+        parts = [*self._appended(node, _values_of(node, key, columns), within, with_open=True)]
+        rows = pa.concat_tables(parts, promote_options="default") if parts else None
+        if rows is None or not rows.num_rows:
+            return []
+        rows = rows.sort_by([(_time_of(node), "ascending"), (SEQUENCE, "ascending")])
+        shown = _shown(rows, results)
+        if START not in node.key:
+            return shown
+        return [row | {FINAL: final} for row, final in zip(shown, rows[FINAL].to_pylist(), strict=True)]
+
+    def _current(self, node: Node, values: Mapping[str, Any]) -> dict[str, Any] | None:
         results, state = self._tables(node)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
-        wanted = {name: _typed(node, name, values[name], results) for name in node.key}
-        keyed = with_keys(pa.table(wanted), node.key)
-        sought = keyed[KEY][0].as_py()
+        sought = _Sought.of(node, values, results)
         # The base first: what is folded into it later is still in the state.
         base = current_base(results.uri, node)
         files = results.snapshot_at(base.version or 0) or results.snapshot()
-        changed = _changed(state, keyed[HASH].to_numpy(), sought, base.batch)
+        changed = _changed(state, sought, base.batch)
         if changed is not None:
-            return None if changed[DELETED][0].as_py() else _shown(changed, results)
-        for name, file in files.files.items():
-            uri = f"{results.uri}/{name}"
-            found = self._keys_of(uri, file.size).row(uri, file.size, sought)
-            if found is not None:
-                return _shown(found, results)
+            return None if changed[DELETED][0].as_py() else _shown(changed, results)[0]
+        for rows in self._rows(results, files.files, sought, None):
+            same = rows.filter(pc.equal(rows[KEY], pa.scalar(sought.key, rows[KEY].type)))
+            if same.num_rows:
+                return _shown(same, results)[0]
         return None
+
+    def _appended(
+        self,
+        node: Node,
+        group: Mapping[str, Any],
+        within: tuple[dt.datetime | None, dt.datetime | None],
+        *,
+        with_open: bool,
+    ) -> Iterable[pa.Table]:
+        """Final rows of a group within a time, and its open windows, each with SEQUENCE and FINAL.
+
+        The state first: what it says is closed is in the table then, and what comes later has a later commit time.
+        """
+        results, state = self._tables(node)
+        snapshot = state.snapshot()
+        progress = progress_of(self._lake, node, through=snapshot.version)
+        sought = _Sought.of(node, group, results)
+        upto_ms = operator_of(node).frontier_ms(progress)
+        first_us, last_us = (None if at is None else (at - EPOCH) // _MICROSECOND for at in within)
+        files = results.snapshot().within(_time_of(node), LOWEST if first_us is None else first_us, last_us)
+        for rows in self._rows(results, files, sought, sought.columns):
+            final = sought.among(rows).filter(pc.field(SEQUENCE) <= upto_ms)
+            yield _between(node, final.append_column(FINAL, pa.repeat(True, final.num_rows)), within)
+        if with_open and START in node.key:
+            operator = stored_operator(self._lake, node)
+            windows = windows_in(operator.kernel, progress.clock)
+            assert windows is not None
+            name, make = windows
+            need = Needs(hashes=np.array([sought.hash]))
+            waiting = read_state(StateSource(state.uri, snapshot.files), operator.layout, name, need).rows
+            rows = sought.among(make({name: waiting}))
+            rows = rows.append_column(FINAL, pa.repeat(False, rows.num_rows))
+            if SEQUENCE not in rows.column_names:
+                rows = rows.append_column(SEQUENCE, pa.nulls(rows.num_rows, pa.int64()))
+            yield _between(node, rows, within)
+
+    def _rows(
+        self,
+        results: LakeTable,
+        files: Mapping[str, DataFile],
+        sought: _Sought,
+        columns: tuple[str, ...] | None,
+    ) -> Iterable[pa.Table]:
+        """Rows with the hash of a key, file by file. In: columns  see `HashesOfFile.read`."""
+        for name, file in files.items():
+            uri = f"{results.uri}/{name}"
+            hashes = self._hashes.get((uri, columns))
+            if hashes is None:
+                hashes = HashesOfFile.read(uri, file.size, columns)
+                self._hashes.put((uri, columns), hashes, hashes.bytes)
+            rows = hashes.rows(uri, file.size, sought.hash)
+            if rows is not None:
+                yield rows
 
     def _tables(self, node: Node) -> tuple[LakeTable, LakeTable]:
         name = node.required_name
@@ -118,37 +224,32 @@ class KeyedReads:
             )
         return results, state
 
-    def _keys_of(self, uri: str, size: int) -> KeysOfFile:
-        known = self._keys.get(uri)
-        if known is None:
-            known = KeysOfFile.read(uri, size)
-            self._keys.put(uri, known, known.keys.nbytes)
-        return known
 
-
-def key_values(node: Node, key: Any) -> dict[str, Any]:
-    """Give the values of a node's key by column.
+def _values_of(node: Node, key: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """Give the values of a key by column.
 
     Raises: DescriptionError
     """
-    name, columns = node.required_name, node.key
-    if node.day_column is not None:
-        raise DescriptionError(
-            f"Node '{name}': its rows are final, and several may have one key.",
-            hint=f'Ask by SQL, which knows its open windows, too: headrace sql "SELECT * FROM {name} WHERE …".',
-        )
     if isinstance(key, Mapping):
-        given = dict(key)
+        values = dict(key)
     elif isinstance(key, Sequence) and not isinstance(key, str | bytes):
-        given = dict(zip(columns, key, strict=True)) if len(key) == len(columns) else {}
+        values = dict(zip(columns, key, strict=True)) if len(key) == len(columns) else {}
     else:
-        given = {columns[0]: key} if len(columns) == 1 else {}
-    if set(given) != set(columns):
+        values = {columns[0]: key} if len(columns) == 1 else {}
+    if set(values) != set(columns):
         raise DescriptionError(
-            f"Node '{name}': {a_value(key)} is not a key of its rows.",
-            hint=f"Give a value for each of: {', '.join(columns)}.",
+            f"Node '{node.required_name}': {a_value(key)} is not a key of its rows.",
+            hint=f"Give a value for each of: {listed(columns)}.",
         )
-    return given
+    return {name: values[name] for name in columns}
+
+
+def _group_of(node: Node) -> tuple[str, ...]:
+    """The columns of a node's groups, if its rows have them; else those of its key without the bounds of windows."""
+    by: tuple[str, ...] = getattr(node, "by", ())
+    if by and {*by} <= {*node.columns}:
+        return by
+    return tuple(name for name in node.key if name not in (START, END))
 
 
 def _typed(node: Node, column: str, value: Any, results: LakeTable) -> pa.Array:
@@ -163,20 +264,57 @@ def _typed(node: Node, column: str, value: Any, results: LakeTable) -> pa.Array:
         ) from error
 
 
-def _changed(state: LakeTable, hashes: np.ndarray, key: bytes, folded: int) -> pa.Table | None:
+def _time_of(node: Node) -> str:
+    """The time by which rows of a key are read."""
+    day = node.day_column
+    return TIMESTAMP if day is None or day.startswith("__") else day
+
+
+def _moment(at: Moment | None) -> dt.datetime | None:
+    """Raises: DescriptionError for a text that is no time."""
+    if isinstance(at, str):
+        try:
+            at = dt.datetime.fromisoformat(at)
+        except ValueError:
+            raise DescriptionError(
+                f"{a_value(at)} is no time.", hint="Write for example 2026-11-28T10:00:00Z."
+            ) from None
+    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=dt.UTC)
+
+
+def _between(node: Node, rows: pa.Table, within: tuple[dt.datetime | None, dt.datetime | None]) -> pa.Table:
+    """The rows whose time is within the bounds."""
+    times, (first, last) = rows[_time_of(node)], within
+    for bound, compare in ((first, pc.greater_equal), (last, pc.less)):
+        if bound is not None:
+            kept = compare(times, pa.scalar(bound, pa.timestamp("us", "UTC")).cast(times.type))
+            rows = rows.filter(kept)
+            times = rows[_time_of(node)]
+    return rows
+
+
+def _changed(state: LakeTable, sought: _Sought, folded: int) -> pa.Table | None:
     """The newest row of a key that the state has gained since the base; None: none."""
     kept = state.columns.field(RESULTS).type
     schema = pa.schema([*kept, pa.field(HASH, pa.int64())])
     layout = StateLayout({RESULTS: current_results(schema)})
-    rows = read_state(StateSource.committed(state), layout, RESULTS, Needs(hashes=hashes)).rows
-    newer = pc.and_(pc.equal(rows[KEY], pa.scalar(key, rows[KEY].type)), pc.greater(rows[BATCH], folded))
-    found = rows.filter(newer)
-    return found if found.num_rows else None
+    rows = read_state(
+        StateSource.committed(state), layout, RESULTS, Needs(hashes=np.array([sought.hash]))
+    ).rows
+    same = pc.equal(rows[KEY], pa.scalar(sought.key, rows[KEY].type))
+    newer = pc.and_(same, pc.greater(rows[BATCH], folded))
+    changed = rows.filter(newer)
+    return changed if changed.num_rows else None
 
 
-def _shown(row: pa.Table, results: LakeTable) -> dict[str, Any]:
-    """The columns of one row that belong to users."""
-    names = [name for name in results.columns.names if not name.startswith("__")]
-    types = pa.schema([results.columns.field(name) for name in names])
-    (found,) = row.select(names).cast(types).to_pylist()
-    return dict(found)
+def _shown(rows: pa.Table, results: LakeTable) -> list[dict[str, Any]]:
+    """The columns that belong to users."""
+    columns = {
+        of.name: rows[of.name].cast(of.type)
+        if of.name in rows.column_names
+        else pa.nulls(rows.num_rows, of.type)
+        for of in results.columns
+        if not of.name.startswith("__")
+    }
+    shown: list[dict[str, Any]] = pa.table(columns).to_pylist()
+    return shown

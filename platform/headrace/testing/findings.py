@@ -33,6 +33,11 @@ class Findings(ABC):
 
     _lake: Lake
 
+    @property
+    def lake(self) -> Lake:
+        """The lake of the logs and tables, for `KeyedReads` and the like; it lasts until `reset` or `close`."""
+        return self._lake
+
     def rows(self, node: str) -> list[dict[str, Any]]:
         """Read the node's results as `read` does, without Spark; in the order of their values."""
         name = self._known(node).required_name
