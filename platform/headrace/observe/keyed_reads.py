@@ -34,7 +34,6 @@ from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
-from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
 from headrace.observe.rows_by_hash import HashesOfFile
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
@@ -185,12 +184,13 @@ class KeyedReads:
             yield _between(node, final.append_column(FINAL, pa.repeat(True, final.num_rows)), within)
         if with_open and START in node.key:
             operator = stored_operator(self._lake, node)
-            windows = windows_in(operator.kernel, progress.clock)
-            assert windows is not None
-            name, make = windows
+            is_open = operator.kernel.open_state
+            assert is_open is not None
+            assert is_open.windows is not None
             need = Needs(hashes=np.array([sought.hash]))
-            waiting = read_state(StateSource(state.uri, snapshot.files), operator.layout, name, need).rows
-            rows = sought.among(make({name: waiting}))
+            source = StateSource(state.uri, snapshot.files)
+            waiting = read_state(source, operator.layout, is_open.table, need).rows
+            rows = sought.among(is_open.windows(waiting, progress.clock))
             rows = rows.append_column(FINAL, pa.repeat(False, rows.num_rows))
             if SEQUENCE not in rows.column_names:
                 rows = rows.append_column(SEQUENCE, pa.nulls(rows.num_rows, pa.int64()))
