@@ -117,9 +117,9 @@ class Relation(Node, kind="table"):
         """
         from headrace.description.join import Join, columns_of_windows  # a join is a relation itself
 
-        columns = columns_for_key(on, right.key, "join") if isinstance(right, Relation) else ()
+        columns = columns_for_key(on, getattr(right, "key", ()), "join")
         chosen: Any = (select,) if isinstance(select, str) else None if select is None else tuple(select)
-        if select is None and isinstance(right, Relation):
+        if select is None and self.window_ms is not None:
             chosen = columns_of_windows(self, right, columns, how)
         return Join(self, right, columns, how, broadcast, chosen)
 

@@ -154,7 +154,7 @@ class RowOperators(WaysOn, ABC, kind="stream"):
 
         if isinstance(table, Relation) and not isinstance(table, Table):
             table = table_of_changes(table)
-        columns = columns_for_key(on, table.key, "lookup") if isinstance(table, Relation) else ()
+        columns = columns_for_key(on, getattr(table, "key", ()), "lookup")
         history_ms = None if history is None else duration_ms(history, "history")
         first = is_complete_first(self._flow, table) if complete_first is None else complete_first
         return Lookup(self._flow, table, columns, how, as_of, history_ms, None, first)

@@ -147,8 +147,9 @@ class WindowedAggregate(Relation):
 
     @property
     def window_ms(self) -> int | None:
-        """The length of its windows; those of sliding windows and sessions differ."""
-        return self.window.size_ms if isinstance(self.window, TimeWindows) else None
+        """The length of its windows, if they can be joined; those of sliding windows and sessions differ."""
+        size_ms: int | None = getattr(self.window, "size_ms", None)
+        return None if self.no_side is not None else size_ms
 
     @property
     def no_side(self) -> tuple[str, str] | None:
