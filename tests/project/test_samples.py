@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.cli.new_project import make_project
-from headrace.local.dev_traffic import record_key, value_bytes, without_samples
+from headrace.local.dev_traffic import record_key, without_samples
 from headrace.local.samples import topic_traffic
 from headrace.observe.sql import LakeSql
 from headrace.testing import TestDriver
@@ -41,7 +41,7 @@ def test_sample_records_of_any_schema_can_be_read_and_are_of_now(name: str) -> N
     driver = TestDriver([topic.where("true").named("all_records")])
     sent = [*topic_traffic(topic, NOW_MS)]
     for of, key, value, at_ms in sent:
-        driver.pipe(of, key=record_key(topic, value, key), value=value_bytes(value), timestamp_ms=at_ms)
+        driver.pipe(of, key=record_key(topic, value, key), value=value, timestamp_ms=at_ms)
     driver.cut()
     with LakeSql(driver._lake, [*driver._nodes.values()]) as sql:
         rows = sql.query(
