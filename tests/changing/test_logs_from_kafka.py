@@ -21,7 +21,7 @@ from headrace.lake.storage import local_path
 from headrace.lifecycle import kafka_holds, read_kafka_again, remake_log
 from headrace.lifecycle.former import plain
 from headrace.lifecycle.read_kafka_again import KafkaAgain
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.raw_records import is_read_otherwise, keeping_raw, require_same_reading
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
@@ -170,7 +170,7 @@ def test_a_log_with_a_seed_is_refused_by_the_plan(lake: Lake, monkeypatch: pytes
     log = lakes.open_table(lake.log("readings"))
     monkeypatch.setattr(kafka_holds, "KafkaTopic", Kafka({0: 0}, {0: 10}))
     seed = Decision(0, None, '{"action": "seed", "table": "s3://archive"}')
-    file = write_decisions(log.uri, log.schema, "readings", CONTROL, 1_700_000_000_001, [seed])
+    file = write_decisions(LogFolder(log.uri, log.schema), "readings", CONTROL, 1_700_000_000_001, [seed])
     told = lakes.last_commit(log, "log/readings")
     assert told is not None
     lakes.TableWriter(log, lakes.APPENDER).append([file], plain(told.record))

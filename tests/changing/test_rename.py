@@ -18,7 +18,7 @@ from headrace.lake.paths import Lake
 from headrace.lake.writer import OvertakenError
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
 from headrace.log.clock import SystemClock
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.opening import forget_openings_but
@@ -112,8 +112,7 @@ def test_limits_that_are_asked_for_or_not_yet_read_stand_in_the_way(tmp_path: Pa
         entry = limits_entry(node, {"max_records": 5}, "request")
         table = lakes.open_table(lake.log("readings"))
         file = write_decisions(
-            lake.log("readings"),
-            table.schema,
+            LogFolder(lake.log("readings"), table.schema),
             "readings",
             "control",
             1_700_000_000_001,

@@ -12,10 +12,10 @@ import pytest
 
 from headrace import lake
 from headrace.engine import compact_runs
-from headrace.engine.compact_runs import FILE_ROWS
+from headrace.engine.compact_runs import FILE_ROWS, Packing
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.exchange import bucket_hashes
-from headrace.engine.state_files import StateSource, read_state, write_state
+from headrace.engine.state_files import StatePlace, StateSource, read_state, write_state
 from headrace.engine.state_layout import SHARED, StateLayout
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, Needs, StateTable
 from headrace.fold.keys import with_keys
@@ -65,16 +65,14 @@ class Node:
         self.batch = 0
 
     def append(self, rows: pa.Table) -> None:
-        written = write_state(self.state.uri, LAYOUT, "rows", rows, self.batch)
+        written = write_state(StatePlace(self.state.uri, LAYOUT, "rows"), rows, self.batch)
         assert written is not None
         self.appender.append([written], {"writer": "fold/n"})
         self.batch += 1
 
     def compact(self, runs_max: int, file_rows: int = FILE_ROWS) -> None:
         writers = ["fold/n"]
-        compact_state(
-            self.state, self.maintainer, LAYOUT, Clock(), writers, runs_max=runs_max, file_rows=file_rows
-        )
+        compact_state(self.state, self.maintainer, LAYOUT, Clock(), writers, Packing(runs_max, file_rows))
 
     def shown(self) -> dict[int, int]:
         """The rows that are there."""
@@ -166,5 +164,5 @@ def test_of_two_maintainers_one_leaves_nothing_behind(tmp_path: Path) -> None:
     overtaken = node.maintainer
     lake.TableWriter(node.state, lake.MAINTAINER)
     with pytest.raises(lake.FencedError):
-        compact_state(node.state, overtaken, LAYOUT, Clock(), ["fold/n"], runs_max=1)
+        compact_state(node.state, overtaken, LAYOUT, Clock(), ["fold/n"], Packing(runs_max=1))
     assert len(list((tmp_path / "state").glob("*.parquet"))) == node.files() == 2

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace import lake
+from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.fold_increment import Distribution, FoldResult, fold_increment
 from headrace.engine.state_files import StateSource, read_state
@@ -74,7 +75,9 @@ class StateInLake:
             outcome.clock, upto, batch = times.after, frontier, result.last_batch + 1
             if self.random.random() < 0.3:
                 maintainer = lake.TableWriter(self.state, lake.MAINTAINER)
-                compact_state(self.state, maintainer, self.operator.layout, times.after, [WRITER], runs_max=1)
+                compact_state(
+                    self.state, maintainer, self.operator.layout, times.after, [WRITER], Packing(runs_max=1)
+                )
         self._start()
         outcome.state = [{name: self._read(name) for name in step.state} for step in self.operator.steps]
         for name in self.operator.kept:

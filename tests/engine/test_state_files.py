@@ -16,7 +16,7 @@ from obstore.store import MemoryStore
 
 from headrace import lake
 from headrace.engine import state_files
-from headrace.engine.state_files import StateSource, read_state, write_state
+from headrace.engine.state_files import StatePlace, StateSource, read_state, write_state
 from headrace.engine.state_groups import GROUPS, forget_state
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.contract import BATCH, HASH, KEY, Needs, StateTable
@@ -79,7 +79,7 @@ def test_a_bucket_reads_the_rows_that_it_needs(
     uri, source, everything = str(tmp_path_factory.mktemp("state")), StateSource(""), []
     source = StateSource(uri)
     for batch, rows in enumerate(files):
-        written = write_state(uri, LAYOUT, name, table_of(rows), batch, group_rows=3)
+        written = write_state(StatePlace(uri, LAYOUT, name), table_of(rows), batch, group_rows=3)
         source = source.plus([written] if written else [])
         everything += [row | {BATCH: batch} for row in table_of(rows).to_pylist()]
     need = data.draw(needs(name == "by_time"))
@@ -92,7 +92,9 @@ def test_a_bucket_reads_the_rows_that_it_needs(
 
 
 def test_a_table_reads_no_file_of_another_one(tmp_path: Path) -> None:
-    files = [write_state(str(tmp_path), LAYOUT, name, table_of([(1, 1)]), 0) for name in LAYOUT.tables]
+    files = [
+        write_state(StatePlace(str(tmp_path), LAYOUT, name), table_of([(1, 1)]), 0) for name in LAYOUT.tables
+    ]
     source = StateSource(str(tmp_path)).plus(file for file in files if file)
     assert [len(source.of(name).files) for name in LAYOUT.tables] == [1, 1]
     assert not source.of("by_time", (2, 9)).files
@@ -103,7 +105,9 @@ def test_what_is_read_grows_with_what_is_touched(tmp_path: Path) -> None:
     for keys in (10_000, 100_000):
         folder = tmp_path / str(keys)
         hashes = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, keys)
-        written = write_state(str(folder), LAYOUT, "by_hash", table_of([(int(h), 1) for h in hashes]), 0)
+        written = write_state(
+            StatePlace(str(folder), LAYOUT, "by_hash"), table_of([(int(h), 1) for h in hashes]), 0
+        )
         assert written is not None
         source = StateSource(str(folder)).plus([written])
         forget_state()
@@ -138,8 +142,8 @@ def test_all_columns_of_all_types_lie_in_one_delta_table(tmp_path: Path) -> None
     columns = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)]
     uri = str(tmp_path / "state")
     table = lake.create(uri, layout.schema, kinds.state(("__table", "__hash", "__time", "__batch")))
-    written = write_state(uri, layout, "one", pa.Table.from_arrays(columns, schema=schema), 3)
-    other = write_state(uri, layout, "by_time", table_of([(5, None)]), 3)
+    written = write_state(StatePlace(uri, layout, "one"), pa.Table.from_arrays(columns, schema=schema), 3)
+    other = write_state(StatePlace(uri, layout, "by_time"), table_of([(5, None)]), 3)
     assert written is not None
     assert other is not None
     lake.TableWriter(table, lake.APPENDER).append([written, other], {"writer": "test"})
@@ -160,7 +164,7 @@ def test_an_object_store_is_read_by_ranges_of_several_files_at_once(
     files: list[NewFile] = []
     for batch in range(3):
         written = write_state(
-            str(tmp_path), LAYOUT, "by_hash", table_of([(n, 1) for n in range(50)]), batch, 5
+            StatePlace(str(tmp_path), LAYOUT, "by_hash"), table_of([(n, 1) for n in range(50)]), batch, 5
         )
         assert written is not None
         store.put(f"state/{written.path}", (tmp_path / written.path).read_bytes())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace.engine import state_groups, state_parquet
-from headrace.engine.state_files import StateSource, read_state, write_merged, write_state
+from headrace.engine.state_files import StatePlace, StateSource, read_state, write_merged, write_state
 from headrace.engine.state_groups import GROUPS, forget_state
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_parquet import FOOTERS, Footers
@@ -71,7 +71,7 @@ def table_of(hashes: list[int]) -> pa.Table:
 
 
 def written(uri: Path | str, hashes: list[int], batch: int = 0, name: str = "by_hash") -> NewFile:
-    found = write_state(str(uri), LAYOUT, name, table_of(hashes), batch, group_rows=10)
+    found = write_state(StatePlace(str(uri), LAYOUT, name), table_of(hashes), batch, group_rows=10)
     assert found is not None
     return found
 
@@ -116,7 +116,9 @@ def test_a_read_gives_the_same_with_all_with_some_and_with_nothing_remembered(
 ) -> None:
     forget_state()
     uri = tmp_path_factory.mktemp("state")
-    new = [write_state(str(uri), LAYOUT, name, table_of(rows), n, 3) for n, rows in enumerate(files)]
+    new = [
+        write_state(StatePlace(str(uri), LAYOUT, name), table_of(rows), n, 3) for n, rows in enumerate(files)
+    ]
     source = source_of(uri, *(file for file in new if file is not None))
     wanted = [Needs(np.array(sorted(hashes), np.int64)) for hashes, _ in reads] + [Needs()]
     as_written = [read_state(source, LAYOUT, name, need) for need in wanted]
@@ -176,7 +178,7 @@ def test_what_a_compaction_reads_and_writes_takes_nobodys_place(tmp_path: Path, 
     assert read_state(source, LAYOUT, "by_hash", Needs(), remember=False).rows.num_rows == 30
     assert not opened, "what is known serves it, too"
     rows = read_state(source, LAYOUT, "by_hash", Needs()).rows
-    assert write_merged(str(tmp_path), LAYOUT, "by_hash", rows, 1) is not None
+    assert write_merged(StatePlace(str(tmp_path), LAYOUT, "by_hash"), rows, 1) is not None
     assert GROUPS.bytes == known
     forget_state()
     assert read_state(source, LAYOUT, "by_hash", Needs(), remember=False).rows.num_rows == 30

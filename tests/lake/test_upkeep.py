@@ -113,12 +113,13 @@ def filled(table: LakeTable) -> LakeTable:
     return table
 
 
-def test_compacted_rows_are_the_same_and_in_order(filled: LakeTable) -> None:
+def test_compacted_rows_stay_and_are_in_order(filled: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "GROUP_ROWS", 25)
     before, old = by_row(content(filled)), filled.snapshot()
     files = upkeep.choose(old, "hash", 1000)
     assert sorted(file.rows or 0 for file in files.values()) == [30, 40, 50]
-    maintainer = TableWriter(filled, MAINTAINER)
-    assert upkeep.compact(filled, maintainer, files, RECORD, column="hash", group_rows=25) == filled.version
+    writer = TableWriter(filled, MAINTAINER)
+    assert upkeep.compact(filled, writer, files, RECORD, column="hash") == filled.version
     assert by_row(content(filled)) == before
     (name,) = filled.snapshot().files.keys() - old.files.keys()
     hashes = [row["hash"] for row in stored(filled, name)]
@@ -126,8 +127,7 @@ def test_compacted_rows_are_the_same_and_in_order(filled: LakeTable) -> None:
     metadata = pq.ParquetFile(filled.uri.removeprefix("file:") + f"/{name}").metadata
     assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [25, 25, 25, 25, 20]
     kept = filled.snapshot().files[name]
-    assert kept.rows == 120
-    assert (kept.lowest["hash"], kept.highest["hash"]) == (min(hashes), max(hashes))
+    assert (kept.rows, kept.lowest["hash"], kept.highest["hash"]) == (120, min(hashes), max(hashes))
     assert kept.lowest["at"] == min(file.lowest["at"] for file in files.values())
     assert kept.highest["name"] == max(str(file.highest["name"]) for file in files.values())
     assert all(stored(filled, name) for name in old.files)  # a reader of the older version
@@ -143,7 +143,7 @@ def test_files_in_no_order_and_with_nulls_are_compacted(table: LakeTable) -> Non
         rows[3]["hash"] = None
         appender.append([written(table, pa.Table.from_pylist(rows, schema=SCHEMA))], {"writer": "appender"})
     before, files = by_row(content(table)), table.snapshot().files
-    upkeep.compact(table, TableWriter(table, MAINTAINER), files, RECORD, column="hash", group_rows=50)
+    upkeep.compact(table, TableWriter(table, MAINTAINER), files, RECORD, column="hash")
     after = content(table)
     assert by_row(after) == before
     hashes = [row["hash"] for row in after]

@@ -19,7 +19,7 @@ from headrace.fold.contract import CLOCK
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_commits import read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
@@ -95,7 +95,7 @@ def write_log(lake: Lake, topic: Topic, commits: Sequence[tuple[int, int | None,
             idle=idle,
         )
         rows = [Decision(0, stream_ms, CommitRow(state, {}).to_json())]
-        files = [write_decisions(uri, schema, topic.name, CONTROL, at_ms, rows)]
+        files = [write_decisions(LogFolder(uri, schema), topic.name, CONTROL, at_ms, rows)]
         log.append(files, {"writer": f"log/{topic.name}"})
 
 

@@ -19,7 +19,7 @@ from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.commit_row import CommitRow
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
@@ -87,7 +87,10 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
         said = [CommitRow(state, {}).to_json()]
         said += [] if limit is None else [limits_entry("calm", {"limit_ms": limit * 1_000}, "")]
         rows = [Decision(0, seconds * 1_000, each) for each in said]
-        log.append([write_decisions(uri, schema, "visits", CONTROL, at_ms, rows)], {"writer": "log/visits"})
+        log.append(
+            [write_decisions(LogFolder(uri, schema), "visits", CONTROL, at_ms, rows)],
+            {"writer": "log/visits"},
+        )
     for upto_ms in cuts:  # each by a process of its own
         NodeLog(lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
         NodeLog(lake, PASSED).follow(Progress(batch=1, upto_ms={output_name(CALM): upto_ms}))
@@ -121,7 +124,7 @@ def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_t
             said += ['{"action": "complete"}'] if topic is PAGES and at_ms == 30 else []
             rows = [Decision(0, at_ms * 1_000, each) for each in said]
             record = {"writer": f"log/{topic.name}"}
-            log.append([write_decisions(uri, schema, topic.name, CONTROL, at_ms, rows)], record)
+            log.append([write_decisions(LogFolder(uri, schema), topic.name, CONTROL, at_ms, rows)], record)
     for upto_ms in cuts:
         upto = {"visits": upto_ms, "pages": upto_ms}
         NodeLog(lake, TITLED).follow(Progress(batch=1, upto_ms=upto))

@@ -21,7 +21,7 @@ from headrace.lake import kinds
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.limits import limits_entry
 from headrace.nodes.progress import Progress
 from headrace.sequence.log_columns import CONTROL, log_schema
@@ -70,7 +70,10 @@ def write_log(lake: Lake, node: Node, commits: Sequence[Any]) -> None:
         )
         limits = [] if limit is None else [limits_entry(node.required_name, {"limit_ms": limit * 1_000}, "")]
         rows = [Decision(0, seconds[0] * 1_000, each) for each in [CommitRow(state, {}).to_json(), *limits]]
-        log.append([write_decisions(uri, schema, "visits", CONTROL, at_ms, rows)], {"writer": "log/visits"})
+        log.append(
+            [write_decisions(LogFolder(uri, schema), "visits", CONTROL, at_ms, rows)],
+            {"writer": "log/visits"},
+        )
 
 
 def rows_of(lake: Lake, node: Node) -> list[str]:
@@ -115,7 +118,7 @@ def test_times_limits_and_idleness_are_those_from_before_the_cut(
     uri, schema = cut.log("visits"), arrow_schema(log_schema(VISITS))
     kept = [Decision(0, 200_000, limits_entry(node.required_name, {"limit_ms": 60_000}, ""))]
     lakes.TableWriter(lakes.open_table(uri), lakes.APPENDER).append(
-        [write_decisions(uri, schema, "visits", CONTROL, 20, kept)], {"writer": "log/visits"}
+        [write_decisions(LogFolder(uri, schema), "visits", CONTROL, 20, kept)], {"writer": "log/visits"}
     )
     opening = SimpleNamespace(progress=SimpleNamespace(upto_ms={"visits": CUT_MS}, lowest_ms=110_000))
     monkeypatch.setattr("headrace.writing.node_log_cut.read_opening", lambda *_: opening)

@@ -20,7 +20,7 @@ from headrace.lifecycle.former import bring_back, former_of, former_record
 from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import PATIENCE_SECONDS, handed_over
+from headrace.writing.handover import handed_over
 from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import take_lease_patiently
 
@@ -38,12 +38,9 @@ def roll_back(
     spark: SparkSession,
     lake: Lake,
     clock: Clock | None = None,
-    *,
-    patience_seconds: float = PATIENCE_SECONDS,
 ) -> list[str]:
     """Undo the last act; run again after a crash it goes on.
 
-    In:     patience_seconds  how long a stream may take to hand a node over
     Out:    the nodes whose tables are those from before
     Raises: TerminalError, before anything is changed, when there is nothing to go back to, or it would not be lawful;
             LeaseTakenError while a rebuild or backfill of these nodes runs, or a stream that hands nothing over
@@ -56,9 +53,7 @@ def roll_back(
         )
     names = [each.node for each in act.nodes]
     with ExitStack() as stack:
-        held = stack.enter_context(
-            handed_over(session, lake, names, clock, what=WHO, patience_seconds=patience_seconds)
-        )
+        held = stack.enter_context(handed_over(session, lake, names, clock, what=WHO))
         leases = [*held.values()]
         for each in act.nodes:
             for kind in ("rebuild", "backfill"):

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from headrace.engine.state_files import Bounds, StateSource, read_state, write_state
+from headrace.engine.state_files import Bounds, StatePlace, StateSource, read_state, write_state
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.contract import HASH, Needs, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
@@ -69,7 +69,9 @@ class BucketTask:
         folded = self.step.fold(self.rows, state, self.times)
         kept = {name: rows for name, rows in folded.outputs.items() if name in self.layout.tables}
         gained = [
-            write_state(self.source.uri, self.layout, name, rows, self.batch, remember=name not in kept)
+            write_state(
+                StatePlace(self.source.uri, self.layout, name), rows, self.batch, remember=name not in kept
+            )
             for name, rows in {**folded.changes, **kept}.items()  # no micro-batch reads what is kept
         ]
         written = {

@@ -50,32 +50,45 @@ class Rewriting:
     write: Callable[[pa.Table, int], NewFile | None]
 
 
+@dataclass(frozen=True)
+class Packing:
+    """When runs are put into one.
+
+    runs_max   more than so many are
+    file_rows  rows in each file of the result
+    whole      all runs, few as they may be: what nothing reads any more leaves
+    """
+
+    runs_max: int = RUNS_MAX
+    file_rows: int = FILE_ROWS
+    whole: bool = False
+
+
+OFTEN = Packing()
+
+
 def compact_runs(
     table: LakeTable,
     writer: TableWriter,
     files: Files,
     rewriting: Rewriting,
     record: Callable[[], Mapping[str, Any]],
-    *,
-    runs_max: int = RUNS_MAX,
-    file_rows: int = FILE_ROWS,
-    whole: bool = False,
+    packing: Packing,
 ) -> bool:
-    """Put runs into one, if there are more than `runs_max`.
+    """Put runs into one, if there are more than the most.
 
     In:     files   of a snapshot of the table, those that are merged with one another
             record  of the commit; called if there is one
-            whole   put all runs into one, few as they may be
     Out:    False if nothing was done: few runs, or another maintainer came first
     Raises: FencedError
     """
     runs = _runs(files)
-    chosen = sorted(runs) if whole else _chosen(runs) if len(runs) > runs_max else []
+    chosen = sorted(runs) if packing.whole else _chosen(runs) if len(runs) > packing.runs_max else []
     if not chosen:
         return False
     gone = {name: file for batch in chosen for name, file in runs[batch].items()}
     rows, size = sum(file.rows or 0 for file in gone.values()), _bytes(table.uri, gone)
-    parts = _parts(max(-(-rows // file_rows), -(-size // FILE_BYTES)))
+    parts = _parts(max(-(-rows // packing.file_rows), -(-size // FILE_BYTES)))
     added: list[NewFile] = []
     try:
         for part in range(parts):

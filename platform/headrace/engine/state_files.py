@@ -110,10 +110,17 @@ def read_state(
     return StateRead(state.merge(rows), sum(bytes_read))
 
 
+@dataclass(frozen=True)
+class StatePlace:
+    """A table of the state in a folder. In: layout  with this table."""
+
+    uri: str
+    layout: StateLayout
+    table: str
+
+
 def write_state(
-    uri: str,
-    layout: StateLayout,
-    table: str,
+    place: StatePlace,
     rows: pa.Table,
     batch: int,
     group_rows: int | None = None,
@@ -127,13 +134,11 @@ def write_state(
         remember  whether they are remembered at once: the next micro-batches read many of them
     """
     marked = rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
-    return write_merged(uri, layout, table, marked, batch, group_rows, remember=remember)
+    return write_merged(place, marked, batch, group_rows, remember=remember)
 
 
 def write_merged(
-    uri: str,
-    layout: StateLayout,
-    table: str,
+    place: StatePlace,
     rows: pa.Table,
     batch: int,
     group_rows: int | None = None,
@@ -147,6 +152,7 @@ def write_merged(
     """
     if not rows.num_rows:
         return None
+    uri, layout, table = place.uri, place.layout, place.table
     keys = [(name, "ascending") for name in layout.tables[table].sorted_by]
     order = pc.sort_indices(rows, sort_keys=keys)
     packed = layout.packed(table, rows.take(order))

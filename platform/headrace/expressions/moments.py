@@ -158,15 +158,14 @@ def _days_later(value: pa.Array, days: int) -> pa.Array:
     return pc.cast(pc.add(pc.cast(value, INT), pa.scalar(days, INT)), DATE)
 
 
-def days_later(term: Term, days: Term, *, sign: int = 1) -> Term | None:
-    """`date_add(term, days)`, or `date_sub`; days wrap."""
+def days_later(term: Term, days: Term) -> Term | None:
+    """`date_add(term, days)`; days wrap."""
     day = as_date(term)
     if day is None or days.type not in (INT, pa.int16(), pa.int8()):
         return None
     number = cast(days, INT)
     assert number is not None
-    compute = pc.add if sign > 0 else pc.subtract
-    return lifted(DATE, lambda one, by: pc.cast(compute(pc.cast(one, INT), by), DATE), day, number)
+    return lifted(DATE, lambda one, by: pc.cast(pc.add(pc.cast(one, INT), by), DATE), day, number)
 
 
 def days_between(end: Term, start: Term) -> Term | None:

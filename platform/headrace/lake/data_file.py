@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 BUFFER_BYTES = 1 << 20
-NOTHING = np.iinfo(np.int64).min  # stands for null among integers
 # The years 1 to 9999 in µs since 1970: statistics of other times have no text that every reader understands.
 YEARS_US = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 
@@ -101,19 +100,8 @@ class DataFileWriter:
         )
         self._rows += rows
 
-    def bound(self, name: str, numbers: np.ndarray, *, in_ms: bool = False) -> None:
-        """Note the lowest and the highest of some rows, for the statistics; of times as Delta writes them."""
-        there = numbers[numbers != NOTHING]
-        self._nulls[name] = self._nulls.get(name, 0) + len(numbers) - len(there)
-        if len(there):
-            ends = int(there.min()), int(there.max())
-            if in_ms:
-                self._bound_time(name, ends[0] * 1000, ends[1] * 1000, "UTC")
-            else:
-                self.bound_by(name, *ends)
-
     def bound_by(self, name: str, lowest: Any, highest: Any) -> None:
-        """The same, where both ends are known; a column that is never null."""
+        """Note the lowest and the highest of a column that is never null, for the statistics."""
         before = self._bounds.get(name, (lowest, highest))
         self._bounds[name] = min(lowest, before[0]), max(highest, before[1])
         self._nulls.setdefault(name, 0)

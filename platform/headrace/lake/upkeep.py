@@ -143,26 +143,23 @@ def compact(
     record: Mapping[str, Any],
     *,
     column: str | None = None,
-    encoding: Encoding | None = None,
-    group_rows: int = GROUP_ROWS,
 ) -> int | None:
     """Put files into one, with the same rows.
 
     Memory holds one group of rows for each file (if each is in that order) and one of the result. A group is bounded by rows
     and by the bytes that they have in memory, however well they compress.
 
-    In:     files       of a snapshot of the table, by name
-            column      in whose order the rows then lie; None: that of the files
-            group_rows  in each group of rows of the result
+    In:     files   of a snapshot of the table, by name
+            column  in whose order the rows then lie; None: that of the files
     Out:    the version that holds the commit; None: one of the files is gone, and nothing was done
     """
     schema = table.schema
-    result = DataFileWriter(table.uri, schema, encoding or Encoding())
+    result = DataFileWriter(table.uri, schema, Encoding())
     try:
         bounds = _Bounds(files.values())
         uris = [f"{table.uri}/{name}" for name in files]
         found = all_rows(uris, schema) if column is None else sorted_rows(uris, schema, column)
-        for rows in _grouped(found, group_rows):
+        for rows in _grouped(found, GROUP_ROWS):
             columns = dict(zip(rows.column_names, rows.columns, strict=True))
             result.write(columns, rows.num_rows)
             bounds.note(result, columns)

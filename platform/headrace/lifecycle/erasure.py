@@ -59,7 +59,6 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import PATIENCE_SECONDS as HANDOVER_SECONDS
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
 from headrace.writing.node_log import rewrite_node_log
@@ -122,12 +121,10 @@ class Erasure:
         *,
         clock: Clock | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
-        handed_over_seconds: float = HANDOVER_SECONDS,
     ) -> None:
         """In: nodes  all that there are; key: the text of a one-column STRING key, else a JSON object.
 
-            patience_seconds     for a stream's fold of current results to end
-            handed_over_seconds  for a stream to hand a node over
+            patience_seconds  for a stream's fold of current results to end
 
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
@@ -136,7 +133,6 @@ class Erasure:
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
-        self._handed_over_seconds = handed_over_seconds
 
     def run(self) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
@@ -159,7 +155,7 @@ class Erasure:
             aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
             aside.advance()
             names = [node.required_name for node in present]
-            with handed_over(spark, lake, names, clock, what=WHO, patience_seconds=self._handed_over_seconds):
+            with handed_over(spark, lake, names, clock, what=WHO):
                 known = [node for node in present if settled(spark, lake, node)]
                 aside.advance()
                 for node in known:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from headrace.lifecycle.takeover import TakenOver
     from headrace.writing.lease import Lease
 
-HOUR_MS = 3_600_000
 ADDED = ("carried", "fence", "mends", "mending")  # to a record, by fences and histories
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
-from headrace.engine.state_files import StateSource, write_merged
+from headrace.engine.state_files import StatePlace, StateSource, write_merged
 from headrace.engine.state_layout import SHARED, TABLE
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
@@ -164,7 +164,7 @@ def _projected(
             rows = rows.filter(pc.equal(rows[TABLE], table))
             if rows.num_rows:
                 projected = layout.unpacked(table, _with_columns(rows, layout, table, columns))
-                written = write_merged(uri, layout, table, projected, pc.max(rows[BATCH]).as_py())
+                written = write_merged(StatePlace(uri, layout, table), projected, pc.max(rows[BATCH]).as_py())
                 assert written is not None
                 yield written
 

@@ -11,7 +11,7 @@ from headrace.lifecycle.guard_at_gap import GuardAtGap
 from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.moves import completion, idleness
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
@@ -95,7 +95,7 @@ class LostCommits:
     def _decided(self, after: LogState, entries: Mapping[LastRow, str | None]) -> NewFile:
         rows = [Decision(row.partition, row.stream_ms, entry) for row, entry in entries.items()]
         name, at_ms = self._topic.name, after.ingested_at_ms
-        return write_decisions(self._path, self._schema, name, CONTROL, at_ms, rows)
+        return write_decisions(LogFolder(self._path, self._schema), name, CONTROL, at_ms, rows)
 
     def _resequence(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
         raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)

@@ -44,6 +44,8 @@ from headrace.spark.jars import broker_classpath, java
 
 __all__ = ["Broker", "BrokerFailed", "create_topics"]
 
+LOCK_SECONDS = 20.0  # for a broker that ends to give its folder back
+
 
 class BrokerFailed(TerminalError):
     """The broker did not start, or ended; the detail holds the last lines of its log."""
@@ -113,10 +115,10 @@ class Broker(LocalServer):
             self._process = None
         atexit.unregister(self.stop)
 
-    def _hold_data_dir(self, timeout_s: float = 20.0) -> int:
+    def _hold_data_dir(self) -> int:
         """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""
         held = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+LAST_LINES = 15  # of its log, for errors
+
 
 class LocalServer(ABC):
     """The base of the servers of this package.
@@ -57,6 +59,6 @@ class LocalServer(ABC):
     ) -> None:
         self.stop()
 
-    def _last_words(self, lines: int = 15) -> str:
+    def _last_words(self) -> str:
         said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
-        return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])
+        return "\n".join([f"The end of '{self.log_file}':", *said[-LAST_LINES:]])

@@ -40,12 +40,10 @@ _patiently = retry(
 
 
 @_patiently
-def create_topics(
-    bootstrap: str, topics: Mapping[str, int], *, retention_ms: int = -1, any_timestamp: bool = False
-) -> None:
+def create_topics(bootstrap: str, topics: Mapping[str, int], *, any_timestamp: bool = False) -> None:
     """Make the topics that do not exist yet, each with as many replicas as the brokers have by default.
 
-    The default retention keeps old timestamps for ever.
+    Records stay for ever, however old their timestamps are.
 
     In:     topics         the number of partitions by topic
             any_timestamp  True: a producer's clock may lie years ahead; False: the broker refuses records that lie more
@@ -61,7 +59,7 @@ def create_topics(
                 f"Topic '{name}' has {existing[name]} partitions, not {topics[name]}.",
                 hint="Use add_partitions, or another topic.",
             )
-    config = {"retention.ms": str(retention_ms)}
+    config = {"retention.ms": "-1"}
     if any_timestamp:
         config["message.timestamp.after.max.ms"] = str(ANY_MS)
     new = [

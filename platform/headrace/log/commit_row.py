@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.lake.data_file import DataFileWriter, NewFile
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.sequence.log_columns import COMMIT, CONTROL
 from headrace.sequence.log_state import LogState
 
@@ -73,7 +73,7 @@ def write_commit_row(
     partition = min(after.partitions, default=0)
     stream_ms = after.partitions[partition].stream_ms if after.partitions else None
     decision = Decision(partition, stream_ms, row.to_json())
-    return write_decisions(uri, schema, topic, CONTROL, after.ingested_at_ms, [decision], file)
+    return write_decisions(LogFolder(uri, schema), topic, CONTROL, after.ingested_at_ms, [decision], file)
 
 
 def is_commit_row() -> Expr:

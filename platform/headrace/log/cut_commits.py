@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.moves import idleness
 from headrace.sequence.log_columns import CONTROL, TICK
 
@@ -55,7 +55,9 @@ def write_standing(uri: str, schema: pa.Schema, topic: str, after: LogState) -> 
     ]
     idle = [Decision(row.partition, row.stream_ms, entry) for row, entry in idleness(after).items()]
     decided = [(TICK, ticks), (CONTROL, idle if after.idle else [])]
-    files = [write_decisions(uri, schema, topic, kind, at_ms, rows) for kind, rows in decided if rows]
+    files = [
+        write_decisions(LogFolder(uri, schema), topic, kind, at_ms, rows) for kind, rows in decided if rows
+    ]
     return [*files, write_commit_row(uri, schema, topic, CommitRow(after, after.next_offsets))]
 
 

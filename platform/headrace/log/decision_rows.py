@@ -20,9 +20,16 @@ class Decision:
     control: str | None = None
 
 
+@dataclass(frozen=True)
+class LogFolder:
+    """The folder of a log's table. In: schema  of the table."""
+
+    uri: str
+    schema: pa.Schema
+
+
 def write_decisions(
-    uri: str,
-    schema: pa.Schema,
+    log: LogFolder,
     topic: str,
     kind: str,
     at_ms: int,
@@ -31,12 +38,11 @@ def write_decisions(
 ) -> NewFile:
     """Write rows of one kind to a file in the log's folder, which no commit names yet.
 
-    In: uri, schema  of the log's table
-        at_ms        the commit's `ingested_at`
-        rows         one at least
-        file         of the same folder, to which they are added; None: one of their own
+    In: at_ms  the commit's `ingested_at`
+        rows   one at least
+        file   of the same folder, to which they are added; None: one of their own
     """
-    moment, number = schema.field("ingested_at").type, len(rows)
+    moment, number = log.schema.field("ingested_at").type, len(rows)
     columns = {
         "ingested_at": pa.array([at_ms * 1000] * number, moment),
         "kind": pa.array([kind] * number),
@@ -46,12 +52,11 @@ def write_decisions(
         "replay": pa.array([False] * number),
         "control": pa.array([row.control for row in rows], pa.string()),
     }
-    return write_rows(uri, schema, kind, columns, number, file=file)
+    return write_rows(log, kind, columns, number, file=file)
 
 
 def write_rows(
-    uri: str,
-    schema: pa.Schema,
+    log: LogFolder,
     kind: str,
     columns: Mapping[str, pa.Array | pa.ChunkedArray],
     number: int,
@@ -63,10 +68,10 @@ def write_rows(
 
     In: file  see `write_decisions`; it is closed
     """
-    file = file or DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
+    file = file or DataFileWriter(log.uri, log.schema, Encoding(statistics=SKIPPING))
     try:
         file.write(columns, number, group_rows)
-        absent = {n: pa.nulls(number, schema.field(n).type) for n in SKIPPING if n not in columns}
+        absent = {n: pa.nulls(number, log.schema.field(n).type) for n in SKIPPING if n not in columns}
         file.bound_numbers(absent | {name: columns[name] for name in SKIPPING if name in columns})
         file.bound_by("kind", kind, kind)
         report = file.close()

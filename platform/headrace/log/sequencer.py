@@ -18,7 +18,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.log.added_columns import log_table
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
-from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
@@ -324,7 +324,7 @@ class Sequencer:
         decisions = [Decision(row.partition, row.stream_ms, control) for row, control in rows.items()]
         if not decisions:
             return []
-        return [write_decisions(self._path, self._schema, self.topic.name, kind, at_ms, decisions)]
+        return [write_decisions(LogFolder(self._path, self._schema), self.topic.name, kind, at_ms, decisions)]
 
     def _commit(
         self,

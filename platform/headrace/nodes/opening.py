@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.description import is_unnamed, written_by
+from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
@@ -216,7 +217,9 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     copied = copy_state(standing.source, uri)
     lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
     maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
-    compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], whole=True)
+    compact_state(
+        table, maintainer, of.operator.layout, standing.progress.clock, [writer], Packing(whole=True)
+    )
     entry = opening_entry(node, folder, standing.progress)
     small_files.write_json(lake.opening(name), entry)
     forget_openings_but(lake, name, folder)

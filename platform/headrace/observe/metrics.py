@@ -38,12 +38,12 @@ class MetricsEndpoint(Collector):
     Law: a scrape reads what the last poll said; it asks neither Spark nor Kafka.
     """
 
-    def __init__(self, port: int | None = None, host: str | None = None) -> None:
-        """In: `port` and `host` in place of the settings; port 0 takes a free one."""
+    def __init__(self, port: int | None = None) -> None:
+        """In: port  in place of that of the settings; 0 takes a free one."""
         settings = Settings()
         self.port = settings.metrics_port if port is None else port
         self._price_per_hour = settings.price_per_hour
-        self._host = settings.metrics_host if host is None else host
+        self._host = settings.metrics_host
         self._statuses: Sequence[StreamStatus] = ()
         self._wall = 0.0
         self._close: Callable[[], None] = lambda: None

@@ -19,7 +19,7 @@ from headrace.errors import TerminalError
 from headrace.lake import kinds
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow
-from headrace.log.decision_rows import write_rows
+from headrace.log.decision_rows import LogFolder, write_rows
 from headrace.log.sequencer import Sequencer
 from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD, SKIPPING, log_schema
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
@@ -79,7 +79,7 @@ def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Comm
     for kind in pc.unique(rows["kind"]).to_pylist():
         some = rows.filter(pc.equal(rows["kind"], kind)).combine_chunks()
         columns = {name: some[name] for name in some.column_names}
-        files.append(write_rows(uri, schema, kind, columns, some.num_rows))
+        files.append(write_rows(LogFolder(uri, schema), kind, columns, some.num_rows))
     names = ("ingested_at_ms", "after")
     record = {name: last.record[name] for name in names if name in last.record}
     lakes.TableWriter(table, lakes.APPENDER).append(files, {"writer": _writer(topic), **record})

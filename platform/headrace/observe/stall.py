@@ -24,12 +24,11 @@ class _Seen:
 class StallWatch:
     """Watches the progress of each query, and when it last changed. Times in seconds of one clock."""
 
-    def __init__(self, patience_seconds: float = PATIENCE_SECONDS, *, began: float | None = None) -> None:
+    def __init__(self, *, began: float | None = None) -> None:
         """Nothing is known before the first statuses.
 
         In: began  when the run began; the time until its first poll shows how busy the machine is
         """
-        self._patience_seconds = patience_seconds
         self._seen: Mapping[str, _Seen] = {}
         self._looked_at = began
         self._look_seconds = 0.0  # between the last two looks
@@ -47,7 +46,7 @@ class StallWatch:
     def verdicts(self, now: float) -> dict[str, str | None]:
         """Judge each asset: what is wrong and what to do, in a few sentences; None: it advances."""
         unseen = 0.0 if self._looked_at is None else now - self._looked_at
-        if unseen > max(self._patience_seconds, min(2 * self._look_seconds, FIRST_PATIENCE_SECONDS)):
+        if unseen > max(PATIENCE_SECONDS, min(2 * self._look_seconds, FIRST_PATIENCE_SECONDS)):
             hung = (
                 f"The run has not checked its queries for {unseen:.0f} s: it hangs, or the machine is overloaded. If this "
                 "lasts, terminate the run: nothing is lost. To start a new run, switch the sensor off and on."
@@ -85,7 +84,7 @@ class StallWatch:
             return LEASE_PATIENCE_SECONDS
         if status.kind == "stream" and status.batches == 0:
             return FIRST_PATIENCE_SECONDS
-        return max(self._patience_seconds, 2 * (status.batch_seconds or 0.0)) + status.throttle_seconds
+        return max(PATIENCE_SECONDS, 2 * (status.batch_seconds or 0.0)) + status.throttle_seconds
 
 
 def _moves(status: StreamStatus, before: _Seen | None) -> bool:

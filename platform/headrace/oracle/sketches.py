@@ -14,7 +14,6 @@ from headrace.oracle.hashing import hash_of
 from headrace.oracle.values import ordered
 
 HASH_BITS = 64
-MANTISSA_BITS = 52
 NORMAL_FROM = -1021  # the exponent (see math.frexp) from which doubles have all their digits
 
 

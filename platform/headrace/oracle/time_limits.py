@@ -120,22 +120,21 @@ def time_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = 
     everything = [*log.rows]
     said = sorted({(row.at_ms, row.reason) for row in everything if row.fate == SET_LIMITS and row.reason})
     by_partition = sorted(everything, key=lambda row: (row.topic, row.partition, row.place))
-    for (topic, partition), rows in groupby(by_partition, key=lambda row: (row.topic, row.partition)):
-        _partition(node, topic, partition, [*rows], said, wanted, found)
+    for place, rows in groupby(by_partition, key=lambda row: (row.topic, row.partition)):
+        _partition(node, place, [*rows], said, wanted, found)
     found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
     return found
 
 
 def _partition(
     node: Suppressed,
-    topic: str,
-    partition: int,
+    place: tuple[str, int],
     rows: list[Row],
     entries: list[tuple[int, str]],
     wanted: Callable[[Identity], bool],
     results: Results,
 ) -> None:
-    policy = node.policy
+    policy, (topic, partition) = node.policy, place
     early = policy.bound.when_full == EMIT_EARLY
     buffer = Buffer(
         {

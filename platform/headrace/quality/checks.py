@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from headrace.lifecycle.backfill_plan import DayVerdict
     from headrace.quality.books import Books
 
-JUDGED = Outcome(passed=True)
-
 
 def check_log(
     spark: SparkSession, lake: Lake, topic: Topic, docs: str, *, thresholds: Thresholds = DEFAULT_THRESHOLDS

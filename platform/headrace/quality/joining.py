@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from headrace.description import Join, quote
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.join_sides import JoinSides
-from headrace.quality.ratios import below
+from headrace.quality.ratios import Share, below
 from headrace.quality.words import counted, group_text, joined, short
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.frames import local_frame
@@ -96,8 +96,8 @@ def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
     advice = "; send the right rows that are missing, or raise orphan_ratio_max"
     if counts["orphans"]:
         advice = f", most of them {_commonest(referring.where(is_orphan), node)}{advice}"
-    rows = (counts["orphans"], counts["rows"])
-    return below(name, spark, kind, *rows, limit, advice, of=("reference", "references"))
+    orphans = Share(counts["orphans"], counts["rows"], kind, ("reference", "references"))
+    return below(name, spark, orphans, limit, advice)
 
 
 def _commonest(orphans: DataFrame, node: Join) -> str:

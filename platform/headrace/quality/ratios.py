@@ -6,6 +6,7 @@ Law: the ratio's numerator and denominator are counted in one snapshot; a ratio 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -36,23 +37,22 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
     name = books.node.required_name
     longer = "history" if isinstance(books.node, Lookup) else "grace"
     advice = f"{where}; find out what delays them, give {name} a longer {longer}, or raise late_ratio_max"
-    return below(
-        "late_drops_below", spark, ("late", "late"), books.total(LATE), books.delivered, limit, advice
-    )
+    late = Share(books.total(LATE), books.delivered, ("late", "late"))
+    return below("late_drops_below", spark, late, limit, advice)
 
 
 def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check:
     """The check of a join of streams: rows without a partner against `limit`, a ratio of its rows."""
-    alone = F.count_if(F.col(PARTNER[0]).isNull())
-    counts = books.results.agg(F.count(F.lit(1)).alias("rows"), alone.alias("alone")).first()
+    has_none = F.count_if(F.col(PARTNER[0]).isNull())
+    counts = books.results.agg(F.count(F.lit(1)).alias("rows"), has_none.alias("alone")).first()
     assert counts is not None
     kind = ("a record without a partner", "records without a partner")
     advice = (
         f"; find out what delays the partners, give {books.node.required_name} a longer time, "
         "or raise unmatched_ratio_max"
     )
-    numbers = counts["alone"], counts["rows"]
-    return below("no_unmatched_above", spark, kind, *numbers, limit, advice, of=("row", "rows"))
+    alone = Share(counts["alone"], counts["rows"], kind, ("row", "rows"))
+    return below("no_unmatched_above", spark, alone, limit, advice)
 
 
 def no_unanswered_above(spark: SparkSession, books: Books, node: Lookup, limit: float) -> Check:
@@ -70,8 +70,8 @@ def no_unanswered_above(spark: SparkSession, books: Books, node: Lookup, limit: 
         f"; find out why the table of {node.required_name} lacks them, or comes after them, "
         "or raise unmatched_ratio_max"
     )
-    of = ("record", "records")
-    return below("no_unmatched_above", spark, kind, unanswered, looked_up, limit, advice, of=of)
+    share = Share(unanswered, looked_up, kind, ("record", "records"))
+    return below("no_unmatched_above", spark, share, limit, advice)
 
 
 def dead_letters_below(
@@ -84,29 +84,28 @@ def dead_letters_below(
     words = [f"{short(reason)!r} ({number:,})" for reason, number in reasons.items()]
     common = f", most often {joined(words, at_most=2)}" if words else ""
     advice = f"{common}; mend their producer or the topic's schema, or raise dead_letter_ratio_max"
-    return below(
-        "dead_letters_below", spark, ("a dead letter", "dead letters"), dead_letters, records, limit, advice
-    )
+    dead = Share(dead_letters, records, ("a dead letter", "dead letters"))
+    return below("dead_letters_below", spark, dead, limit, advice)
 
 
-def below(
-    name: str,
-    spark: SparkSession,
-    kind: tuple[str, str],
-    number: int,
-    delivered: int,
-    limit: float,
-    advice: str,
-    *,
-    of: tuple[str, str] = ("record delivered", "records delivered"),
-) -> Check:
-    """A check that no more than `limit` of some things are of a kind.
+@dataclass(frozen=True)
+class Share:
+    """So many of some things are of a kind.
 
-    In: kind       what one of them is, and what several are
-        delivered  how many of the things there are
-        advice     how the sentence goes on when there are more
-        of         what one of the things is called, and what several are
+    number  that are of the kind; delivered: of the things
+    kind    the words for one of that kind, and for several
+    of      the words for one of the things, and for several
     """
+
+    number: int
+    delivered: int
+    kind: tuple[str, str]
+    of: tuple[str, str] = ("record delivered", "records delivered")
+
+
+def below(name: str, spark: SparkSession, share: Share, limit: float, advice: str) -> Check:
+    """A check that no more than `limit` of some things are of a kind. In: advice  how the sentence of a failure goes on."""
+    number, delivered, kind, of = share.number, share.delivered, share.kind, share.of
     if not delivered:
         return Check(name, None, lambda _: Finding(f"No {of[0]} yet: nothing to judge."))
     ratio = number / delivered

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from headrace.description.replay import EXACT
 from headrace.log.resets import Reset, generation, resets_in, since_last_reset
 from headrace.quality.claims import Check, Finding, at_most, rows_unique
-from headrace.quality.ratios import below
+from headrace.quality.ratios import Share, below
 from headrace.quality.uniqueness import SHOWN, copies, more_than_once, totals
 from headrace.quality.words import counted, joined, moment
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
@@ -177,8 +177,8 @@ def replays_below(spark: SparkSession, replays: Replays, delivered: int, limit: 
     worst = max(replays.stretches, key=lambda stretch: stretch.records, default=None)
     where = f", most of them ({worst.records:,}) {worst.words}" if worst else ""
     advice = f"{where}; find out what sends them again, or raise replay_ratio_max"
-    kind = ("a replay", "replays")
-    return below("replays_below", spark, kind, replays.refused, delivered, limit, advice)
+    refused = Share(replays.refused, delivered, ("a replay", "replays"))
+    return below("replays_below", spark, refused, limit, advice)
 
 
 def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> Check:

@@ -41,7 +41,7 @@ def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[st
         context = _context(built)
         source = context.data_sources.add_spark("headrace")
         shown: list[Any] = []
-        outcomes = {name: _run(context, source, shown, name, *claim) for name, claim in claims.items()}
+        outcomes = {name: _run(context, source, shown, name, claim) for name, claim in claims.items()}
         if shown:
             context.build_data_docs(resource_identifiers=shown)
         _drop_tour(built)
@@ -61,15 +61,14 @@ def _context(root: Path) -> Any:
     return context
 
 
-def _run(
-    context: Any, source: Any, shown: list[Any], name: str, claim: Claim, words: str, severity: str
-) -> Outcome:
+def _run(context: Any, source: Any, shown: list[Any], name: str, asked: tuple[Claim, str, str]) -> Outcome:
     """Judge one claim, and add what its page is made of to `shown`.
 
     Each build of pages compiles all templates anew, so the pages of all claims are built at once.
     """
     import great_expectations as gx
 
+    claim, words, severity = asked
     if isinstance(claim.expectation, str):
         expectation = getattr(gx.expectations, claim.expectation)(
             **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"

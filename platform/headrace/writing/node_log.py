@@ -50,7 +50,7 @@ from headrace.fold.stream_joins.join_records import PARTNER_CAUSE
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
-from headrace.log.decision_rows import write_rows
+from headrace.log.decision_rows import LogFolder, write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
@@ -325,7 +325,7 @@ class NodeLog:
     def _written(self, kind: str, columns: Mapping[str, pa.Array], number: int) -> NewFile:
         kinds = pa.repeat(pa.scalar(kind), number)
         told = {**columns, "kind": kinds}
-        return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
+        return write_rows(LogFolder(self._uri, self._schema), kind, told, number, GROUP_ROWS)
 
 
 def _reached(table: LakeTable, topic: NodeOutput) -> Reached:

@@ -91,7 +91,9 @@ def redeliver(
         rows = _rows(session, lake, node, days).persist()
         try:
             count = rows.count()
-            found |= {s.name: _to(session, lake, node, s, rows, count, only_missing) for s in others}
+            found |= {
+                s.name: _to(session, delivery_of(lake, node, s), s, rows, count, only_missing) for s in others
+            }
         finally:
             rows.unpersist()
     return [found[sink.name] for sink in chosen]
@@ -126,9 +128,8 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
 
 
 def _to(
-    spark: SparkSession, lake: Lake, node: Node, sink: Sink, rows: DataFrame, count: int, only_missing: bool
+    spark: SparkSession, delivery: Delivery, sink: Sink, rows: DataFrame, count: int, only_missing: bool
 ) -> Redelivered:
-    delivery = delivery_of(lake, node, sink)
     if not only_missing:
         sink.deliver(rows, delivery)
         return Redelivered(sink.name, count, count)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
+from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state, part_mixed_files
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
@@ -44,7 +45,9 @@ class StateUpkeep:
         def compact(writer: TableWriter) -> int:
             if whole:
                 part_mixed_files(self._state, writer, self._whole, [self._appends_as])
-            return compact_state(self._state, writer, self._layout, clock, [self._appends_as], whole=whole)
+            return compact_state(
+                self._state, writer, self._layout, clock, [self._appends_as], Packing(whole=whole)
+            )
 
         with suppress(ConflictError):  # another maintainer has put others in their place
             as_maintainer(self._state, compact, carries=[self._appends_as])

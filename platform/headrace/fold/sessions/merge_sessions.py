@@ -48,7 +48,7 @@ def merge_sessions(kept: pa.Table, known: pa.Table, shape: Shape) -> Merged:
     count = int(number.max(initial=-1)) + 1
     late = in_row == NO_SESSION
     used = np.flatnonzero(~late)
-    parts = _parts(kept, used, in_row[used], known, in_known, count, shape)
+    parts = _parts(_taken(kept, used), in_row[used], known, in_known, count, shape)
     first = np.empty(count, np.int64)  # of each session some row of its group
     first[in_row[used]] = used
     first[in_known] = kept.num_rows + np.arange(known.num_rows)
@@ -102,9 +102,12 @@ def _with_known(runs: Items, known: pa.Table, of_known: np.ndarray) -> tuple[Ite
     return together.take(place), place
 
 
+def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    return rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+
+
 def _parts(
-    kept: pa.Table,
-    used: np.ndarray,
+    rows: pa.Table,
     in_row: np.ndarray,
     known: pa.Table,
     in_known: np.ndarray,
@@ -112,7 +115,6 @@ def _parts(
     shape: Shape,
 ) -> dict[str, pa.Array]:
     """Partial columns, bounds and numbers of records of each session."""
-    rows = kept if len(used) == kept.num_rows else kept.take(pa.array(used))
     parts = shape.aggregates.partials(rows, in_row, count)
     if known.num_rows:
         names = [field.name for field in shape.aggregates.fields]
