@@ -58,6 +58,24 @@ def test_a_step_that_only_spark_computes_is_marked() -> None:
     ]
 
 
+def test_columns_that_hold_the_expressions_of_aggregates_are_no_steps_of_a_person() -> None:
+    lines = hr.Topic("lines", key="shop STRING", value="price DOUBLE, quantity INT, ok BOOLEAN, note STRING")
+    sums = lines.with_column("gross price", "price * 1.19").group_by("shop")
+    node = sums.aggregate(
+        total=hr.sum("price * quantity"),
+        good=hr.count(where="ok AND price > 0"),
+        paid=hr.sum("price * quantity", where="ok"),
+        note=hr.min_by("note", by="price + 1"),
+    )
+    assert (
+        [line.strip() for line in str(hr.describe(node.named("sums"))).splitlines()][2:]
+        == [
+            "└─ with column gross price = price * 1.19",  # before: four more, as price * quantity = price * quantity
+            "└─ topic lines (key shop; price, quantity, ok, note)",
+        ]
+    )
+
+
 def test_two_nodes_of_one_name_are_refused() -> None:
     other = READINGS.where("value > 1").named("reading_counts")
     with refused("Two nodes are named 'reading_counts'.", "Give each its own name"):

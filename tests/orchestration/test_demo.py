@@ -146,6 +146,16 @@ def test_the_summary_counts_a_dead_letter_of_a_log_once_and_those_of_nodes_besid
     assert dead(log_a=0, log_b=2, **names) == f"0 of 6 run, 0 records a second; 5 dead letters ({both})"
 
 
+def test_many_assets_that_change_alike_are_one_line() -> None:
+    states = {f"log/t{number}": "running" for number in range(9)}
+    stopped = {**dict.fromkeys(states, "stopped"), "log/t0": "failed: no disk"}
+    assert Screen().looks(Standing(states), Standing(states), Standing(stopped)) == [
+        "9 of 9 logs and queries: running",  # before: nine lines, and nine more
+        "log/t0: failed: no disk",
+        "8 of 9 logs and queries: stopped",
+    ]
+
+
 def test_replays_of_a_log_are_shown_by_a_node_that_people_see() -> None:
     a = hr.Topic("a", key="id STRING", value="n INT")
     names = hr.Topic("names", key="id STRING", value="label STRING")

@@ -15,6 +15,8 @@ from headrace.cli.telling import report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headrace.observe.fated_records import FatedRecords
 
 
@@ -61,7 +63,11 @@ def _fated(lake: str, examples: int) -> FatedRecords:
     from headrace.observe.fated_records import FatedRecords
     from headrace.spark.on_demand import SparkOnDemand
 
-    return FatedRecords(SparkOnDemand.session(lambda: commands._session(lake)), Lake(lake), examples)
+    def start() -> SparkSession:
+        typer.echo("Starts Spark: it alone computes a step of a node, or the logs are large.", err=True)
+        return commands._session(lake)
+
+    return FatedRecords(SparkOnDemand.session(start), Lake(lake), examples)
 
 
 def show_records(

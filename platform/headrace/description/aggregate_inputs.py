@@ -57,6 +57,19 @@ def columns_read(
     return columns, tuple(of_columns)
 
 
+def is_of_aggregate(column: str, expression: str) -> bool:
+    """True if a column holds the expression or the condition of an aggregate, by whose name it is named."""
+    if not re.search(r"\W", column):
+        return False
+    sql, named = _in_a_name(expression), column.rstrip("_")
+    condition = named.rpartition(" where ")[2]
+    return sql.rstrip("_") == named or (sql.startswith(f"IF({condition}, ") and sql.endswith(", NULL)"))
+
+
+def _in_a_name(sql: str) -> str:
+    return _NOT_IN_NAMES.sub("_", " ".join(sql.split()))
+
+
 def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str, str]) -> Aggregate:
     """The aggregate, of columns alone. In: columns  gains the expression of each new one."""
     what, where = f"aggregate: {name}={aggregate.in_words}", aggregate.where
@@ -78,7 +91,7 @@ def _of_columns(shape: Shape, name: str, aggregate: Aggregate, columns: dict[str
 
     def named(shown: str, expression: str) -> str:
         require_expression(predicate(expression, what), shape, what)
-        column = _NOT_IN_NAMES.sub("_", " ".join(shown.split()))
+        column = _in_a_name(shown)
         taken = {each.lower(): None for each in shape.columns or ()} | {
             c.lower(): e for c, e in columns.items()
         }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from headrace.description.aggregate_inputs import is_of_aggregate
 from headrace.description.aggregates import Aggregate
 from headrace.description.batches import Batches
 from headrace.description.durations import format_duration
@@ -247,8 +248,13 @@ def _of_branch(branch: Branch) -> Part:
 
 
 def _after(part: Part, needs: Iterable[tuple[Step, bool]]) -> Part:
-    """A part and steps behind it. In: each step with whether only Spark computes it."""
+    """A part and the steps after it. In: each step with whether only Spark computes it.
+
+    The words of an aggregate have its expressions, so their columns are left out.
+    """
     for step, by_spark in needs:
+        if isinstance(step, WithColumn) and not by_spark and is_of_aggregate(step.name, step.expression):
+            continue
         part = Part(OPERATOR, _step(step), (part,), by_spark)
     return part
 

@@ -1,12 +1,14 @@
 """The lines that the demo prints while it runs.
 
-Law: a line is printed when the state of a log or query changes, and one line for all of them every minute. While something
+Law: a line is printed when the state of a log or query changes; one for all that change alike, if they are more than three.
+A line of figures for all of them comes every minute. While something
 is awaited, one more line comes every 30 s with the seconds that have passed; on a terminal a bar shows them instead.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,7 @@ ELAPSED_EVERY_SECONDS = 30.0
 SUMMARY_EVERY_SECONDS = 60.0
 COUNTS = {"lag_records": "wait", "late": "late", "replays": "replays", "dead_letters": "dead letters"}
 FATES_OF = {"late": LATE, "replays": REPLAY, "dead_letters": DEAD_LETTER}
+EACH_MAX = 3  # assets of one look that have a line each
 COMMANDS_MAX = 3  # of one figure in a line
 OF_LOGS = ("replays", "dead_letters")  # a log counts these, and each of its readers does so, too
 STOPPED = "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
@@ -91,8 +94,7 @@ class ShownProgress:
 
     def show(self, now: Standing) -> None:
         """Print what has changed since the last call."""
-        for name, words in now.states.items():
-            self._print(name, f"{name}: {words}")
+        self._show_states(now.states)
         is_due = self._clock() - self._summed_at >= SUMMARY_EVERY_SECONDS
         if now.summary is not None and is_due and self._print("summary", now.summary):
             self._summed_at = self._clock()
@@ -104,6 +106,18 @@ class ShownProgress:
             self._show_bar(self._bar, now)
         else:
             self._show_awaited(now)
+
+    def _show_states(self, states: Mapping[str, str]) -> None:
+        """Print the states that have changed; one line for all that have the same one now, if they are many."""
+        changed: dict[str, list[str]] = defaultdict(list)
+        for name, words in states.items():
+            if self._shown.get(name) != words:
+                changed[words].append(name)
+                self._shown[name] = words
+        for words, names in changed.items():
+            many = f"{len(names)} of {len(states)} logs and queries: {words}"
+            for line in [many] if len(names) > EACH_MAX else [f"{name}: {words}" for name in names]:
+                self._line(line)
 
     def _show_awaited(self, now: Standing) -> None:
         at = self._clock()
