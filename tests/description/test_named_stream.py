@@ -48,3 +48,26 @@ def test_columns_that_nobody_knows_are_refused() -> None:
 def test_rows_without_a_key_go_to_any_sink() -> None:
     assert LINES.to(hr.PostgresSink("lines")).named("lines").sinks
     assert LINES.to(hr.KafkaSink("others")).named("lines").sinks
+
+
+def test_columns_mean_what_the_node_before_says_or_the_expression_that_makes_them() -> None:
+    sales = hr.Topic("sales", key="shop STRING", value="price DOUBLE, buyer STRUCT<id: STRING>")
+    windows = (
+        sales.group_by("shop")
+        .window(hr.tumbling("1 minute"), grace=0)
+        .aggregate(n=hr.count(), top=hr.max("price"))
+    )
+    final = windows.suppress(hr.until_window_closes())
+    node = final.with_column("rate", "top / n").select("shop AS store", "n", "rate").named("rates")
+    assert {
+        column.name: column.meaning for column in node.result_columns
+    } == {  # before: "Of the record." each
+        "store": "Grouped by this.",
+        "n": "Number of records.",
+        "rate": "top / n.",
+    }
+    assert node.in_words.startswith(
+        "One row per shop and tumbling window"
+    )  # before: "per record of a step without a name ("
+    plain = sales.select("buyer.id AS id", "price").named("plain")
+    assert [column.meaning for column in plain.result_columns] == ["buyer.id.", "Of the record."]

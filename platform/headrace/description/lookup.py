@@ -10,6 +10,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
+from headrace.description.meanings import meaning_of
 from headrace.description.node_output import written_by
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn, fields_of_struct
@@ -168,7 +169,7 @@ class Lookup(Emitting):
         own = [(name, shape.type_of(name)) for name in self.stream.columns]
         return (
             *(
-                ResultColumn(name, known.type if known else "computed", "Of the record.")
+                ResultColumn(name, known.type if known else "computed", meaning_of(self.stream, name))
                 for name, known in own
             ),
             *(column for column in self.right.result_columns if column.name not in key),

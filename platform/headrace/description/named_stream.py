@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
+from headrace.description.meanings import meaning_of
+from headrace.description.node_output import written_by
 from headrace.description.schema import ResultColumn
 from headrace.description.stream import Stream
+from headrace.description.unnamed import is_unnamed
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
@@ -74,13 +77,16 @@ class NamedStream(Emitting):
         assert self.rows.columns is not None
         known = [(name, self.rows.shape.type_of(name)) for name in self.rows.columns]
         return tuple(
-            ResultColumn(name, column.type if column else "computed", "Of the record.")
+            ResultColumn(name, column.type if column else "computed", meaning_of(self.rows, name))
             for name, column in known
         )
 
     @property
     def in_words(self) -> str:
         """One sentence for people."""
+        writer = written_by(self.topics[0]) if len(self.topics) == 1 else None
+        if writer is not None and is_unnamed(writer.required_name):
+            return f"{writer.in_words.removesuffix('.')}: those rows that the steps after it let pass."
         return f"One row per record of {listed([topic.in_words for topic in self.topics])} that its steps let pass."
 
     def rules(self) -> dict[str, Any]:
