@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 from headrace.description.batches import Batches
 from headrace.description.flat_mapped import FlatMapped
-from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.processed import Processed
-from headrace.description.refined import Refined
-from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
 from headrace.description.steps import reads_headers
@@ -100,12 +97,10 @@ def table_feed(name: str) -> str:
 
 def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
     """The folds of logs below a relation by their parts, in the order of the tree."""
-    match node:
-        case Join():
-            return leaves_of(node.left, below(part, LEFT)) | leaves_of(node.right, below(part, RIGHT))
-        case TableAggregate() | Refined():
-            return leaves_of(node.table, below(part, ROWS))
-    return {part: node}
+    found: dict[str, Relation] = {}
+    for side, table in node.parts.items():
+        found |= leaves_of(table, below(part, side))
+    return found or {part: node}
 
 
 def below(part: str, side: str) -> str:

@@ -19,6 +19,8 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.description.expressions import Expression
     from headrace.description.topic import Topic
 
@@ -65,6 +67,11 @@ class Join(Refinable):
         else:
             self._check_selection(self.selection)
         super().__post_init__()
+
+    @property
+    def parts(self) -> Mapping[str, Relation]:
+        """Both sides."""
+        return {"left": self.left, "right": self.right}
 
     @property
     def topics(self) -> tuple[Topic, ...]:

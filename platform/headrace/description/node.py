@@ -148,6 +148,16 @@ class Node(WaysOn, ABC):
         return None
 
     @property
+    def since(self) -> str | None:
+        """The UTC day from which on its rows are made; None: all are."""
+        return None
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether its rows are the changes of a table, so that some say that a key is gone."""
+        return False
+
+    @property
     def shows_open(self) -> bool:
         """Whether windows that are still open are rows of its table, too."""
         return self.has_windows and self.suppressed_by is None

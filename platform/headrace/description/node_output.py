@@ -66,9 +66,7 @@ class NodeOutput(Topic):
     @property
     def tells_changes(self) -> bool:
         """As its node does."""
-        from headrace.description.table_changes import TableChanges  # it is made of what topics give
-
-        return isinstance(self.written_by, TableChanges)
+        return self.written_by is not None and self.written_by.tells_changes
 
     @property
     def in_words(self) -> str:

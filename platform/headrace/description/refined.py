@@ -50,6 +50,11 @@ class Refined(Refinable):
         return reduce(self._after, self.steps, self.table.shape)
 
     @property
+    def parts(self) -> Mapping[str, Relation]:
+        """The table."""
+        return {"rows": self.table}
+
+    @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics that the table reads."""
         return self.table.topics

@@ -16,6 +16,8 @@ from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.description.topic import Topic
 
 OF_TABLES = (
@@ -79,6 +81,11 @@ class TableAggregate(Refinable):
                     hint=f"Of tables there are {listed(OF_TABLES)}.",
                 )
         super().__post_init__()
+
+    @property
+    def parts(self) -> Mapping[str, Relation]:
+        """The table."""
+        return {"rows": self.table}
 
     @property
     def topics(self) -> tuple[Topic, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -40,6 +40,11 @@ class Relation(Node, kind="table"):
     def values(self) -> tuple[str, ...]:
         """The columns that are not in the key."""
         return tuple(name for name in self.columns if name not in self.key)
+
+    @property
+    def parts(self) -> Mapping[str, Relation]:
+        """The tables that it is made of, by their sides (see `feeds`); none: it folds a log itself."""
+        return {}
 
     @property
     def no_side(self) -> tuple[str, str] | None:

@@ -55,6 +55,11 @@ class TableChanges(Emitting):
         return self.changed.topics
 
     @property
+    def tells_changes(self) -> bool:
+        """They are."""
+        return True
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The key of the table."""
         return self.changed.key

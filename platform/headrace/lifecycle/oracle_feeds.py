@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from headrace.description import Join, Refined, Relation, TableChanges, quote
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, feeds_of
-from headrace.description.regrouped import TableAggregate
 from headrace.engine.fold_increment import selections_of
 from headrace.engine.spark_fold import computed_columns
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
@@ -193,12 +192,8 @@ def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation
         yield from relations_in(node.changed, part)
     if isinstance(node, Relation):
         yield part, node
-    match node:
-        case Join():
-            yield from relations_in(node.left, below(part, LEFT))
-            yield from relations_in(node.right, below(part, RIGHT))
-        case TableAggregate() | Refined():
-            yield from relations_in(node.table, below(part, ROWS))
+        for side, table in node.parts.items():
+            yield from relations_in(table, below(part, side))
 
 
 def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:

@@ -36,9 +36,7 @@ MOMENT = pa.timestamp("us", "UTC")
 
 def since_of(node: Node) -> int | None:
     """From which moment on a node makes rows, in ms; None: it makes all."""
-    if isinstance(node, WindowedAggregate) and node.since is not None:
-        return since_ms(node.since)
-    return None
+    return None if node.since is None else since_ms(node.since)
 
 
 def why_not_since(lake: Lake, node: Node) -> str:
@@ -78,7 +76,7 @@ def made_of(node: Node, rows: pa.Table) -> pa.Table:
 def mark_since(node: Node, writer: TableWriter) -> None:
     """Let the property of a node's table say the day; nothing, once the description has none."""
     before = lakes.open_table(writer.uri).with_handle(lambda handle: dict(handle.metadata().configuration))
-    now = (node.since if isinstance(node, WindowedAggregate) else None) or ""
+    now = node.since or ""
     if now != before.get(PROPERTY, ""):
         set_property(writer, PROPERTY, now, {"writer": "since"})
 

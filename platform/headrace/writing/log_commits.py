@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.description import Suppressed
 from headrace.description.clocks import WALL
+from headrace.description.suppression import UntilTimeLimit
 from headrace.fold.time_limits.limits_in_force import in_force
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ def longest_waits(
     In: before_ms  the longest limit that was set before; at_ms: commit times; limits: control rows that set limits
     """
     longest_ms = np.full(len(at_ms), max(before_ms, node.longest_wait_ms), np.int64)
-    if limits and isinstance(node, Suppressed) and node.clock != WALL:
-        number, policies = in_force(node.policy, node.required_name, limits).at(np.array(at_ms, np.int64))
-        set_ms = np.array([policy.limit_ms for policy in policies], np.int64)[number]
+    policy = node.suppressed_by
+    if limits and isinstance(policy, UntilTimeLimit) and node.clock != WALL:
+        number, policies = in_force(policy, node.required_name, limits).at(np.array(at_ms, np.int64))
+        set_ms = np.array([each.limit_ms for each in policies], np.int64)[number]
         longest_ms = np.maximum.accumulate(np.maximum(longest_ms, set_ms))
     found: list[int] = longest_ms.tolist()
     return found

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import Batches, NodeOutput, TableChanges, output_name
+from headrace.description import Batches, NodeOutput, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.description.table_changes import KEY_DELETED
@@ -266,7 +266,7 @@ class NodeLog:
 
     def _tombstones(self, rows: pa.Table) -> pa.Array:
         """Which rows say that a key is gone: of the changes of a table alone."""
-        if isinstance(self._node, TableChanges):
+        if self._node.tells_changes:
             return whole(rows[KEY_DELETED])
         return pa.repeat(pa.scalar(False), rows.num_rows)
 
