@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import RANKED, Aggregate
+from headrace.description.aggregates import Aggregate
 from headrace.description.grouped import GroupedStream
 from headrace.description.regrouped import OF_TABLES, GroupedTable
 from headrace.description.windowed import WindowedAggregate
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from headrace.description.regrouped import TableAggregate
     from headrace.description.running import RunningAggregate
 
-BY_ORDER = (
-    "collect",
-    *RANKED,
-)  # kinds for which the order of the windows matters, as a stream and as a table
+BY_ORDER = ("collect",)  # kinds of which the order of the windows makes the value
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,8 @@ class GroupedWindows(GroupedTable, kind="grouped table"):
     Windows that are not suppressed are a table alone.
 
     Law: `window`, `batch`, `process` and `with_previous` are of streams. An aggregate that both readings have gives the same
-    rows in both, because each final window is in the table once and for good; where the order of the windows decides, the
-    description has to say which order it is.
+    rows in both, because each final window is in the table once and for good: of equal ranks the lowest key is the first.
+    Where the order of the windows makes the value, the description has to say which order it is.
     """
 
     table: WindowedAggregate

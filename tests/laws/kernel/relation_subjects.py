@@ -129,12 +129,12 @@ def join_subjects() -> list[Subject]:
         "after_outer": HELD.join(KNOWN, on="id", how="outer").join(PLACES, on="exchange", how="left"),
     }  # fmt: skip
     windows = POSITIONS.group_by("ticker").window(hr.tumbling("8 seconds"), grace="4 seconds")
-    others = TICKERS.group_by("ticker").window(hr.tumbling("8 seconds"), grace="4 seconds")
+    others = TICKERS.group_by("symbol").window(hr.tumbling("8 seconds"), grace="4 seconds")
     held, known = windows.aggregate(held=hr.sum("amount")), others.aggregate(known=hr.count())
     nodes |= {
         "same_windows": held.join(known, on=("ticker", "window_start")),
         "same_final_windows": held.suppress(hr.until_window_closes()).join(
-            known, on={"window_start": "window_start", "ticker": "ticker"}, how="left"
+            known, on={"window_start": "window_start", "ticker": "symbol"}, how="left"
         ),
     }
     computed = HELD.join(KNOWN, on="id", how="outer", select=(MARKET, BOTH, "parent"))
