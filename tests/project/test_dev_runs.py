@@ -38,10 +38,10 @@ class Dev:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process, self._log, self._read = process, log, 0
 
-    def wait_for(self, words: str) -> str:
-        """What it printed since the last call, as soon as that has these words."""
+    def wait_for(self, *words: str) -> str:
+        """What it printed since the last call, as soon as that has one of these texts."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while words not in (text := self._log.read_text()[self._read :]):
+        while not any(each in (text := self._log.read_text()[self._read :]) for each in words):
             assert self.process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline, self._log.read_text()
             time.sleep(0.2)
@@ -105,7 +105,7 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         assert f"{payments}:9: " in shown
         totals = 'totals = payments.group_by("shop").aggregate(n=hr.count()).named("totals")\n'
         payments.write_text(code.replace("declined >= 3", "declined >= 1") + totals)
-        shown = running.wait_for("stream/totals_stream: running")
+        shown = running.wait_for("stream/totals_stream: running", "of 4 logs and queries: running")
         assert "step removed: where declined >= 3" in shown
         assert "node totals: new" in shown
         assert "applied in " in shown
