@@ -34,7 +34,6 @@ def show_dead_letters(
     from headrace.description import Topic
     from headrace.fold.fates import DEAD_LETTER
     from headrace.lake.paths import Lake
-    from headrace.nodes.topics import nodes_below
     from headrace.observe.log_dead_letters import log_dead_letters
 
     described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
@@ -42,8 +41,7 @@ def show_dead_letters(
     if not isinstance(described, Topic):
         groups = _fated(lake, examples).of_node(described, DEAD_LETTER)
     elif nodes:
-        readers = nodes_below(described, load_pipeline(pipeline))
-        groups, again = _fated(lake, examples).of_topic(described, readers)
+        groups, again = _fated(lake, examples).of_topic(described, load_pipeline(pipeline))
     else:
         groups, again = log_dead_letters(tables, load_pipeline(pipeline), described, examples)
     for each in groups:
@@ -64,8 +62,8 @@ def _fated(lake: str, examples: int) -> FatedRecords:
     from headrace.spark.on_demand import SparkOnDemand
 
     def start() -> SparkSession:
-        typer.echo("Starts Spark: it alone computes a step of a node, or the logs are large.", err=True)
-        return commands._session(lake)
+        with long_work("Starts Spark: it alone computes a step of a node, or the logs are large."):
+            return commands._session(lake)
 
     return FatedRecords(SparkOnDemand.session(start), Lake(lake), examples)
 

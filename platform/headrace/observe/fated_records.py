@@ -24,10 +24,13 @@ from headrace.nodes.node_tables import progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.reader_rows import reader_rows
 from headrace.nodes.references import resolve_references
+from headrace.nodes.topics import nodes_below
 from headrace.observe.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
 from headrace.observe.log_dead_letters import log_dead_letters
+from headrace.observe.records_by_fate import below_topic, records_by_fate
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import DEAD_LETTER
+from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,18 +83,25 @@ class FatedRecords:
             return by_reason(Views(self._spark, self._lake).records(node, fate), self._examples)
         return self._grouped(records, [node])
 
-    def of_topic(self, topic: Topic, readers: Sequence[Node]) -> tuple[list[DeadLetters], int]:
-        """The dead letters of a topic, and those of the nodes below it, by reason; and how many stand in the log again."""
-        groups, again = log_dead_letters(self._lake, readers, topic, self._examples)
-        nodes = [resolve_references(self._lake, node) for node in readers]
-        records = self._records(with_unnamed(nodes), DEAD_LETTER)
-        if records is None:
-            return by_reason(
-                Views(self._spark, self._lake).dead_letters(topic, readers), self._examples
-            ), again
-        of_topic = pc.or_(pc.equal(records["topic"], topic.name), pc.match_substring(records["topic"], "@"))
-        own = self._grouped(records.filter(pc.and_(of_topic, records["node"].is_valid())), nodes)
-        return _most_first([*groups, *own]), again
+    def of_topic(self, topic: Topic, nodes: Sequence[Node]) -> tuple[list[DeadLetters], int]:
+        """The dead letters of a topic, and those of the nodes below it, by reason; and how many stand in the log again.
+
+        In: nodes  of the pipeline
+        """
+        groups, again = log_dead_letters(self._lake, nodes, topic, self._examples)
+        for node in with_unnamed(
+            [resolve_references(self._lake, each) for each in nodes_below(topic, nodes)]
+        ):
+            records = self._records([node], DEAD_LETTER)
+            if records is None:
+                frame = records_by_fate(pinned(self._spark), self._lake, node, DEAD_LETTER)
+                groups += by_reason(below_topic(frame, topic), self._examples)
+                continue
+            from_here = pc.or_(
+                pc.equal(records["topic"], topic.name), pc.match_substring(records["topic"], "@")
+            )
+            groups += self._grouped(records.filter(pc.and_(from_here, records["node"].is_valid())), [node])
+        return _most_first(groups), again
 
     def _records(self, nodes: Sequence[Node], fate: str) -> pa.Table | None:
         """The records of some nodes, each once for a node; those that are dead for every node once. None: ask Spark."""
