@@ -19,7 +19,7 @@ from headrace.local.object_store import BUCKET, ObjectStore
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, spark_conf
 from headrace.testing import TestDriver
-from tests.expressions.both_ways import write_chains
+from tests.expressions.both_ways import write_both
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
 
 if folder := os.environ.get("HEADRACE_BOTH_WAYS"):
-    write_chains(Path(folder))
+    write_both(Path(folder))
 
 # `CI` decides the profile; HEADRACE_EXAMPLES says how many random worlds each law is tried in.
 COMMON: dict[str, Any] = {

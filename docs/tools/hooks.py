@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "platform")]
 
-from docs.tools import reference  # noqa: E402
+from docs.tools import expressions, reference  # noqa: E402
 
 # Pages of the site whose file is not in docs/.
 OUTSIDE = {
@@ -37,7 +37,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are generated, and those that lie outside of docs/."""
     for origin, page in OUTSIDE.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / origin)))
-    for page, text in reference.pages().items():
+    made = reference.pages() | {"reference/expressions.md": reference.MADE + expressions.page()}
+    for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
 

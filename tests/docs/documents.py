@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
@@ -37,6 +38,11 @@ def python_blocks(path: Path) -> list[Block]:
         for match in FENCE.finditer(text)
         if match["info"].split()[:1] == ["python"]
     ]
+
+
+def compiled(block: Block, path: Path) -> Any:
+    """The block's code; errors in it name the document's own lines."""
+    return compile("\n" * (block.line - 1) + block.code, name(path), "exec", dont_inherit=True)
 
 
 def prose(path: Path) -> str:

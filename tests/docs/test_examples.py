@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 
-from tests.docs.documents import WITH_CODE, Block, name, python_blocks
+from tests.docs.documents import WITH_CODE, compiled, name, python_blocks
 
 
 @pytest.fixture
@@ -67,8 +67,3 @@ def test_the_examples_that_do_not_run_import_what_exists(path: Path) -> None:
                 module = importlib.import_module(node.module)
                 missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
                 assert not missing, f"{name(path)}:{block.line}: {node.module} has no {missing}"
-
-
-def compiled(block: Block, path: Path) -> Any:
-    """The block's code; errors in it name the document's own lines."""
-    return compile("\n" * (block.line - 1) + block.code, name(path), "exec", dont_inherit=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from docs.tools import pictures, reference
+from docs.tools import expressions, pictures, reference
 from docs.tools.readable import readable
 from headrace.cli.commands import EXIT_CODES
 from headrace.cli.configuring import SECTIONS
@@ -54,6 +54,16 @@ def test_the_api_page_has_every_public_name_once() -> None:
     assert not [
         name for name in hr.__all__ if len(re.findall(rf"^::: \S+\.{name}$", page, re.MULTILINE)) != 1
     ]
+
+
+def test_the_page_of_expressions_has_each_function_by_what_the_code_covers() -> None:
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", expressions.page(), re.MULTILINE))
+    first = "upper lower trim length substring concat concat_ws split_part startswith endswith contains greatest least abs"
+    evaluated = rows["evaluated"] + rows["evaluated for some types or arguments"]
+    assert not [name for name in first.split() if f"`{name}`" not in evaluated]
+    assert "`regexp_replace`" in rows["type known, computed by Spark"]
+    assert "`BIGINT`" in rows["`DIV`"]
+    assert "`TIMESTAMP`" in rows["DATE"]
 
 
 def test_the_page_of_commands_has_every_exit_code_and_command() -> None:

@@ -1,11 +1,13 @@
-"""Every chain of steps that the tests evaluate over Arrow columns, evaluated by Spark too.
+"""Every expression that the tests describe, and every chain of steps that they evaluate, evaluated by Spark too.
 
-`HEADRACE_BOTH_WAYS=folder pytest …` writes the chains and some of their rows into a folder. `python -m tests.expressions.both_ways
-folder` evaluates them by Spark, compares types, bits and nulls, and exits with 1 if something differs.
+`HEADRACE_BOTH_WAYS=folder pytest …` writes into a folder the expressions, and the chains with some of their rows. `python -m
+tests.expressions.both_ways folder` evaluates them by Spark, compares types, bits and nulls, and exits with 1 if something
+differs. Expressions have made rows (see `tests.expressions.described`), as those of tests that only describe have none.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import pickle
 import sys
@@ -28,6 +30,8 @@ from headrace.spark.one_task import arrow_schema
 from headrace.spark.row_steps import applied, expression_of
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from tests.expressions.compared import Difference, differing_row
+from tests.expressions.described import Described, recorded
+from tests.expressions.described import compare as compare_described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +40,24 @@ if TYPE_CHECKING:
 
 TOPIC = hr.Topic("any", key="k STRING", value="v STRING")  # chains do not read headers
 CALLS, ROWS = 6, 300  # that are kept of each chain, in each process
+DESCRIBED = ".described"
 
 
-def write_chains(folder: Path) -> None:
-    """Let this process write the chains that it evaluates."""
+def write_both(folder: Path) -> None:
+    """Let this process write the expressions that it describes, at its end, and the chains that it evaluates."""
     folder.mkdir(parents=True, exist_ok=True)
+    described = recorded()
+    known = described.__enter__()
+
+    def write() -> None:
+        document = pickle.dumps(sorted(known))
+        (folder / f"{hashlib.sha256(document).hexdigest()}{DESCRIBED}").write_bytes(document)
+
+    atexit.register(write)
+    _write_chains(folder)
+
+
+def _write_chains(folder: Path) -> None:
     evaluate, calls = ArrowSteps.applied, Counter[bytes]()
 
     def written(steps: ArrowSteps, rows: pa.Table) -> pa.Table:
@@ -85,7 +102,11 @@ def main(folders: Sequence[str]) -> int:
     """See the module. In: folders of processes, or of several runs."""
     spark = pipeline_session(build_session(spark_conf(spark_jars())))
     chains, rows, different = set[bytes](), 0, list[str]()
+    described = set[Described]()
     for path in sorted(each for folder in folders for each in Path(folder).iterdir()):
+        if path.suffix == DESCRIBED:
+            described |= {*pickle.loads(path.read_bytes())}
+            continue
         chain, table = pickle.loads(path.read_bytes())  # written by this module
         chains.add(chain)
         try:
@@ -94,6 +115,9 @@ def main(folders: Sequence[str]) -> int:
             different.append(difference.words)
     texts = {sql for chain in chains for step in pickle.loads(chain).steps for sql in step.texts}
     print(f"{len(chains):,} chains with {len(texts):,} expressions, {rows:,} rows: {len(different):,} differ")
+    outcomes = compare_described(spark, described)
+    print(f"{len(described):,} expressions over columns: {dict(outcomes.counts)}")
+    different += outcomes.differences
     print(*different, sep="\n")
     return 1 if different else 0
 

@@ -24,7 +24,8 @@ class Difference(Exception):
 
 def term_of(text: str) -> Term | None:
     """The term of a text over the columns of `boundary_rows`."""
-    return expressions.term_of(parse_one(f"SELECT {text}", dialect="spark").expressions[0], COLUMNS)
+    spelled = expressions.spelled_for_sqlglot(text)
+    return expressions.term_of(parse_one(f"SELECT {spelled}", dialect="spark").expressions[0], COLUMNS)
 
 
 def compared(text: str, rows: pa.Table, theirs: pa.Array) -> str:
@@ -82,4 +83,8 @@ def _plain(values: pa.Array) -> list[object]:
 def _same(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return repr(one) == repr(other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
     return type(one) is type(other) and one == other

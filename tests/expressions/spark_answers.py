@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ def answers(spark: SparkSession, rows: pa.Table, texts: Sequence[str]) -> Iterat
 
 def _is_accepted(frame: DataFrame, text: str) -> bool:
     try:
-        return bool(frame.selectExpr(f"{text} AS value").schema)
+        return bool(frame.select(F.expr(text).alias("value")).schema)
     except PySparkException:
         return False
 
@@ -41,7 +42,7 @@ def _is_accepted(frame: DataFrame, text: str) -> bool:
 def _computed(frame: DataFrame, texts: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     """The values of some expressions; one by one if a row raises."""
     try:
-        made = frame.selectExpr(*(f"{text} AS e{number}" for number, text in enumerate(texts))).toArrow()
+        made = frame.select(*(F.expr(text).alias(f"e{n}") for n, text in enumerate(texts))).toArrow()
     except (
         PySparkException,
         Py4JJavaError,

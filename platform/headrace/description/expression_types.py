@@ -12,7 +12,7 @@ from headrace.description.arrow_types import arrow_type
 from headrace.description.expressions import syntax_tree
 from headrace.description.record_metadata import PLAIN, runnable
 from headrace.description.schema import Column
-from headrace.expressions import Term, term_of
+from headrace.expressions import Term, spelled_for_sqlglot, term_of
 from headrace.expressions.types import NULL, ddl_of
 
 # What the functions of `record_metadata` stand for, where that is a column of the log.
@@ -29,7 +29,7 @@ def type_in(sql: str, columns: Iterable[Column]) -> str | None:
 
 def term_over(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
     """The term of a step's expression; None: only Spark knows its type. In: types  of the known columns, in lower case."""
-    tree = syntax_tree(runnable(sql).sql, "the expression")
+    tree = syntax_tree(spelled_for_sqlglot(runnable(sql).sql), "the expression")
     return term_of(tree.this if isinstance(tree, exp.Alias) else tree, types)
 
 

@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.description.function_arguments import refuse_numbers_of_arguments
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
+from headrace.description.pointing import marked, marked_name
 from headrace.description.record_metadata import TYPES, runnable
 from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
 from headrace.description.units_of_time import refuse_units
@@ -160,8 +161,10 @@ def _syntax_error(sql: str, what: str, error: ParseError) -> DescriptionError:
         (first.get("col") or len(_SELECT + sql)) - max(len(near), 1) + 1 - (len(_SELECT) if line == 1 else 0)
     )
     place = f"position {max(position, 1)}" if line == 1 else f"line {line}, position {max(position, 1)}"
+    begins = sum(len(each) + 1 for each in sql.split("\n")[: line - 1])
     return DescriptionError(
         f"{what}: cannot read the expression {sql!r} near '{near or sql}' at {place}.",
+        detail=marked(sql, begins + max(position, 1) - 1, len(near)),
         hint=f"If '{near}' is a column, put it in backquotes." if near.isidentifier() else None,
     )
 
@@ -216,6 +219,7 @@ def _refuse_other_dialects(tokens: list[Token], tree: exp.Expr, sql: str, what: 
             is_null = "IS NULL" if token.text.upper() == "ISNULL" else "IS NOT NULL"
             raise DescriptionError(
                 f"{what}: cannot read the expression {sql!r} near '{token.text}' at position {token.start + 1}.",
+                detail=marked(sql, token.start, len(token.text)),
                 hint=f"Write {before.text} {is_null}.",
             )
     for each in tree.find_all(exp.In):
@@ -241,7 +245,11 @@ def _refuse_functions(tokens: list[Token], sql: str, what: str) -> None:
         else:
             continue
         if refusal:
-            raise DescriptionError(f"{what}: {token.text} in {sql!r} {refusal[0]}.", hint=refusal[1])
+            raise DescriptionError(
+                f"{what}: {token.text} in {sql!r} {refusal[0]}.",
+                detail=marked(sql, token.start, len(token.text)),
+                hint=refusal[1],
+            )
 
 
 def _refuse_unknown_functions(tree: exp.Expr, sql: str, what: str) -> None:
@@ -252,6 +260,7 @@ def _refuse_unknown_functions(tree: exp.Expr, sql: str, what: str) -> None:
         if name.lower() not in known and not isinstance(call.parent, exp.Dot):
             raise DescriptionError(
                 f"{what}: there is no function {name} in {sql!r}.",
+                detail=marked_name(sql, name),
                 hint=did_you_mean(name, known) or "Functions are those of Spark SQL.",
             )
 
@@ -271,11 +280,13 @@ def _refuse_special_times(tree: exp.Expr, sql: str, what: str) -> None:
         if isinstance(parent, exp.Cast) and _is_time(parent) and _TIME_ALONE.match(str(literal.this)):
             raise DescriptionError(
                 f"{what}: '{literal.this}' in {sql!r} is a time without a date, so it would depend on the day.",
+                detail=marked_name(sql, str(literal.this)),
                 hint="Write the date, too.",
             )
         if literal.is_string and not is_text and _SPECIAL_TIMES.fullmatch(literal.this):
             raise DescriptionError(
                 f"{what}: '{literal.this}' in {sql!r} depends on the run where a date or time is expected.",
+                detail=marked_name(sql, str(literal.this)),
                 hint=f"If text is meant, write CAST('{literal.this}' AS STRING).",
             )
 

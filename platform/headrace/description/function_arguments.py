@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType
 
+from headrace.description.pointing import marked
 from headrace.errors import DescriptionError
 
 MANY = 1 << 16
@@ -113,6 +114,7 @@ def refuse_numbers_of_arguments(tokens: Sequence[Token], sql: str, what: str) ->
         if number is not None and (takes := _refused(name, number)):
             raise DescriptionError(
                 f"{what}: {token.text} in {sql!r} has {_counted(number)} at position {token.start + 1}.",
+                detail=marked(sql, token.start, len(token.text)),
                 hint=f"{name} takes {takes}.",
             )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import parse_expression
 from headrace.description.known_types import type_of_path
+from headrace.description.pointing import pointing
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
@@ -177,7 +178,8 @@ class Join(Refinable):
                     hint=f"Add a name: {expression.sql} AS name.",
                 )
             for path in sorted(expression.paths):
-                self._check_path(path, f"join: select({expression.sql!r})")
+                with pointing(expression.sql, path[path[0] in ("left", "right") and len(path) > 1]):
+                    self._check_path(path, expression.sql, f"join: select({expression.sql!r})")
             is_key = expression.repeats in ((expression.name,), ("left", expression.name))
             if expression.name in self.key and not is_key:
                 raise DescriptionError(
@@ -189,7 +191,7 @@ class Join(Refinable):
         refuse_repeats([*self.key, *values], "join: select")
         refuse_reserved(names, "join: select")
 
-    def _check_path(self, path: tuple[str, ...], what: str) -> None:
+    def _check_path(self, path: tuple[str, ...], sql: str, what: str) -> None:
         """A column by its side, or one that only one side has; the right key counts only where the left has none such.
 
         Fields after it have to be there, too.
@@ -197,7 +199,7 @@ class Join(Refinable):
         sides = {"left": self.left, "right": self.right}
         if path[0] in sides:
             sides[path[0]].shape.require(path[1:2], what)
-            type_of_path(path[1:], sides[path[0]].shape, what)
+            type_of_path(path[1:], sides[path[0]].shape, what, sql)
             return
         Shape((*self.left.columns, *self.right.columns)).require(path[:1], what)
         if path[0].lower() in self.ambiguous:
@@ -205,7 +207,7 @@ class Join(Refinable):
                 f"{what}: both tables have a column '{path[0]}'.", hint=_SETTLE.format(path[0])
             )
         for side in sides.values():
-            type_of_path(path, side.shape, what)
+            type_of_path(path, side.shape, what, sql)
 
     def _columns_of_sides(self) -> list[Column]:
         """The columns that a selection reads, as far as their types are known: by themselves, and as `left` and `right`."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 from headrace.description.binary_keys import refuse_binary_keys
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, path_of, syntax_tree
+from headrace.description.pointing import marked_name, pointing
 from headrace.description.schema import fields_of_struct
 from headrace.description.wording import did_you_mean, listed
 from headrace.errors import DescriptionError
@@ -26,16 +27,21 @@ _NESTED = ("STRUCT<", "ARRAY<", "MAP<")
 
 def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
     """Raise DescriptionError for a column or a nested field that does not exist, or a comparison that cannot be."""
-    shape.require(parsed.columns, what)
+    for name in sorted(parsed.columns):
+        with pointing(parsed.sql, name):
+            shape.resolve(name, what)
     for path in sorted(parsed.paths):
-        type_of_path(path, shape, what)
+        type_of_path(path, shape, what, parsed.sql)
     if parsed.compares:
         for each in syntax_tree(parsed.sql, what).find_all(*_COMPARED):
-            _require_comparable(each, shape, what)
+            with pointing(parsed.sql, _first_name(each)):
+                _require_comparable(each, shape, what)
     if parsed.connects:
         for connector in syntax_tree(parsed.sql, what).find_all(exp.Connector, exp.Not):
             if connector.find_ancestor(exp.Lambda) is None:  # there a name may be a parameter, and no column
-                _require_connectable(connector, shape, what)
+                for side in (connector.this, connector.args.get("expression")):
+                    with pointing(parsed.sql, _first_name(side)):
+                        _require_connectable(side, shape, what)
     refuse_binary_keys(parsed, shape, what)
 
 
@@ -51,15 +57,28 @@ def require_condition(parsed: Expression, shape: Shape, what: str) -> None:
     )
 
 
-def type_of_path(path: tuple[str, ...], shape: Shape, what: str) -> str | None:
+def type_of_path(path: tuple[str, ...], shape: Shape, what: str, sql: str = "") -> str | None:
     """The type of a column, or of a field within it; None: not known. Fields of an array's elements are an ARRAY.
 
+    In:     sql  the expression with it; an error marks the field there
     Raises: DescriptionError when there is no such field
     """
     known = shape.type_of(path[0]) if path else None
     if known is None:
         return None
-    return _type_of_field(known.type, path, 1, what)
+    try:
+        return _type_of_field(known.type, path, 1, what)
+    except _FieldError as error:
+        error.detail = marked_name(sql, error.field)
+        raise
+
+
+class _FieldError(DescriptionError):
+    """A field that a path names, and that does not exist."""
+
+    def __init__(self, message: str, field: str, hint: str | None) -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
 
 
 def _type_of_field(type: str, path: tuple[str, ...], at: int, what: str) -> str | None:
@@ -71,37 +90,45 @@ def _type_of_field(type: str, path: tuple[str, ...], at: int, what: str) -> str 
     if type.startswith("ARRAY<"):
         element = type.removeprefix("ARRAY<").removesuffix(">")
         if not element.startswith("STRUCT<"):
-            raise DescriptionError(
+            raise _FieldError(
                 f"{what}: '{above}' is {type}, and has no field '{path[at]}'.",
+                path[at],
                 hint=f"An element of it is {above}[0].",
             )
         found = _type_of_field(element, path, at, what)
         return None if found is None or at + 1 < len(path) else f"ARRAY<{found}>"
     fields = fields_of_struct(type, what)
     if not fields:
-        raise DescriptionError(
+        raise _FieldError(
             f"{what}: '{above}' is {type}, and has no field '{path[at]}'.",
+            path[at],
             hint=f"Leave .{path[at]} out, or describe '{above}' as STRUCT<{path[at]}: …>.",
         )
     for field in fields:
         if field.name.lower() == path[at].lower():
             return _type_of_field(field.type, path, at + 1, what)
-    raise DescriptionError(
+    raise _FieldError(
         f"{what}: '{above}' has no field '{path[at]}'; its fields are {listed(f.name for f in fields)}.",
+        path[at],
         hint=did_you_mean(path[at], [field.name for field in fields]),
     )
 
 
-def _require_connectable(connector: exp.Expr, shape: Shape, what: str) -> None:
+def _first_name(tree: exp.Expr | None) -> str:
+    """The last part of the first column in a part of an expression, as a mark's place; empty: there is none."""
+    column = None if tree is None else tree.find(exp.Column)
+    return "" if column is None else str(column.parts[-1].name)
+
+
+def _require_connectable(side: exp.Expr | None, shape: Shape, what: str) -> None:
     """Raise DescriptionError for a side of AND, OR or NOT that is known not to be BOOLEAN."""
-    for side in (connector.this, connector.args.get("expression")):
-        sql = "" if side is None else side.sql(dialect="spark")
-        found = type_in(sql, shape.types.values()) if sql else None
-        if found not in (None, "BOOLEAN"):
-            raise DescriptionError(
-                f"{what}: {sql} is {found}, and no condition.",
-                hint=f"Compare it, for example {sql} > 0, or {sql} IS NOT NULL.",
-            )
+    sql = "" if side is None else side.sql(dialect="spark")
+    known = type_in(sql, shape.types.values()) if sql else None
+    if known not in (None, "BOOLEAN"):
+        raise DescriptionError(
+            f"{what}: {sql} is {known}, and no condition.",
+            hint=f"Compare it, for example {sql} > 0, or {sql} IS NOT NULL.",
+        )
 
 
 def _require_comparable(compared: exp.Expr, shape: Shape, what: str) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType
 
+from headrace.description.pointing import marked
 from headrace.description.wording import did_you_mean
 from headrace.errors import DescriptionError
 
@@ -29,5 +30,6 @@ def refuse_units(tokens: Sequence[Token], sql: str, what: str) -> None:
         if place + 2 < len(tokens) and (unit := tokens[place + 2]).text.upper() not in units:
             raise DescriptionError(
                 f"{what}: '{unit.text}' in {sql!r} is no unit of time, at position {unit.start + 1}.",
+                detail=marked(sql, unit.start, len(unit.text)),
                 hint=did_you_mean(unit.text.upper(), units) or f"Units are {', '.join(units)}.",
             )

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from headrace.expressions import logic, moments, nested, texts
 from headrace.expressions.arguments import Arguments, Bind, Columns, UnknownError
-from headrace.expressions.term import Term
-from headrace.expressions.typed_functions import FIXED, TYPE_OF
+from headrace.expressions.casts import cast, rescaled, saturated
+from headrace.expressions.term import Term, on_arrays
+from headrace.expressions.typed_functions import FIXED, TYPE_OF, rounded_whole
 from headrace.expressions.types import (
     BIGINT,
     DATE,
+    DOUBLE,
     INT,
     STRING,
     TIMESTAMP,
     is_atomic,
+    is_decimal,
+    is_integral,
     is_temporal,
     widest,
 )
@@ -111,6 +116,25 @@ def _nvl2(of: Arguments) -> Term | None:
     return logic.case([(there, of["true"])], of["false"])
 
 
+def _whole(compute: pc.Function) -> Callable[[Arguments], Term | None]:
+    """`ceil` and `floor`."""
+
+    def made(of: Arguments) -> Term | None:
+        typed = rounded_whole(of)
+        if typed is None:
+            return None
+        to, value = typed.type, of["this"]
+        if is_decimal(value.type):
+            wide = pa.decimal256(value.type.precision + 1, value.type.scale)
+            return on_arrays(to, lambda each: rescaled(compute(pc.cast(each, wide)), to), value)
+        if is_integral(value.type):
+            return cast(value, to)
+        double = cast(value, DOUBLE)
+        return typed if double is None else on_arrays(to, lambda each: saturated(compute(each), to), double)
+
+    return made
+
+
 _CALLS: Mapping[str, Callable[[Arguments], Term | None]] = {
     "Substring": _substring,
     "Trim": _trim,
@@ -159,7 +183,10 @@ _CALLS: Mapping[str, Callable[[Arguments], Term | None]] = {
     "Struct": _struct,
     "Array": _array,
     "Bracket": _element,
-    "ArraySize": lambda _: Term(INT),  # sqlglot does not tell `size` from `array_size`, which is null of null
+    "Ceil": _whole(pc.ceil),
+    "Floor": _whole(pc.floor),
+    "ArrayContains": lambda of: nested.contains(of["this"], of["expression"]),
+    "ArraySize": lambda _: Term(INT),  # see `spelled_for_sqlglot`
     "cardinality": lambda of: nested.size(of[0]),
     **TYPE_OF,
 }

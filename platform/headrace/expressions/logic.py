@@ -74,11 +74,12 @@ def comparison(sign: str, left: Term, right: Term) -> Term | None:
         return comparison(_TURNED[sign], right, left)
     if not is_atomic(left.type) or left.type == BINARY:
         return Term(BOOLEAN)
-    compute = {EQUAL: _equal, LESS: _less, LESS_OR_EQUAL: _less_or_equal}[sign]
+    compute = {EQUAL: equal, LESS: _less, LESS_OR_EQUAL: _less_or_equal}[sign]
     return lifted(BOOLEAN, compute, left, right)
 
 
-def _equal(left: Datum, right: Datum) -> Datum:
+def equal(left: Datum, right: Datum) -> Datum:
+    """Whether values of one type are equal."""
     same = pc.equal(left, right)
     return pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right))) if is_floating(left.type) else same
 

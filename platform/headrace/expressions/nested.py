@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.expressions.casts import cast
+from headrace.expressions.logic import equal
 from headrace.expressions.term import Datum, Term, lifted, on_arrays
-from headrace.expressions.types import INT, NULL, STRING, is_integral
+from headrace.expressions.types import BINARY, BOOLEAN, INT, NULL, STRING, is_atomic, is_integral, widest
 
 
 def field_of(term: Term, name: str) -> Term | None:
@@ -39,12 +41,48 @@ def field_of(term: Term, name: str) -> Term | None:
 def struct_of(names: Sequence[str], terms: Sequence[Term]) -> Term | None:
     """`struct(…)` and `named_struct(…)`."""
     fields = [pa.field(name, term.type) for name, term in zip(names, terms, strict=True)]
-    return Term(pa.struct(fields))
+    return on_arrays(
+        pa.struct(fields), lambda *values: pa.StructArray.from_arrays(values, fields=fields), *terms
+    )
 
 
 def array_of_terms(terms: Sequence[Term], common: pa.DataType | None) -> Term | None:
     """`array(…)`."""
-    return None if common is None or common == NULL else Term(pa.list_(pa.field("element", common)))
+    if common is None or common == NULL:
+        return None
+    of, each = pa.list_(pa.field("element", common)), [cast(term, common) for term in terms]
+    elements = [term for term in each if term is not None]
+    if len(elements) < len(terms):
+        return Term(of)
+    return on_arrays(of, lambda *values: _row_by_row(values, of), *elements)
+
+
+def _row_by_row(columns: Sequence[pa.Array], of: pa.ListType) -> pa.Array:
+    rows, number = len(columns[0]), len(columns)
+    places = np.arange(number)[None, :] * rows + np.arange(rows)[:, None]
+    elements = pa.concat_arrays(columns).take(pa.array(places.ravel(), pa.int64()))
+    ends = pa.array(np.arange(0, rows * number + 1, number), pa.int32())
+    return pa.ListArray.from_arrays(ends, elements, type=of)
+
+
+def contains(array: Term, value: Term) -> Term:
+    """`array_contains(array, value)`: null if it is not there and an element is null."""
+    of = array.type
+    if not pa.types.is_list(of) or not is_atomic(of.value_type) or of.value_type == BINARY:
+        return Term(BOOLEAN)
+    common = widest([of.value_type, value.type], texts=False)
+    wanted = cast(value, of.value_type) if common == of.value_type else None
+    return Term(BOOLEAN) if wanted is None else on_arrays(BOOLEAN, _contains, array, wanted)
+
+
+def _contains(array: pa.Array, value: pa.Array) -> pa.Array:
+    rows = pc.list_parent_indices(array)
+    same = equal(pc.list_flatten(array), value.take(rows))
+    row_of, number = np.asarray(rows), len(array)
+    is_there = np.bincount(row_of[np.asarray(same.fill_null(False))], minlength=number) > 0
+    is_open = np.bincount(row_of[np.asarray(same.is_null())], minlength=number) > 0
+    unknown = np.asarray(pc.or_(array.is_null(), value.is_null())) | (is_open & ~is_there)
+    return pa.array(is_there, mask=unknown)
 
 
 def element(term: Term, index: Term, *, offset: int) -> Term | None:

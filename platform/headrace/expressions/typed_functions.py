@@ -64,7 +64,8 @@ def _round(of: Arguments) -> Term | None:
     return Term(pa.decimal128(min(value.type.precision - value.type.scale + kept + 1, 38), kept))
 
 
-def _rounded_whole(of: Arguments) -> Term | None:
+def rounded_whole(of: Arguments) -> Term | None:
+    """The type of `ceil` and `floor`."""
     value = of["this"].type
     if of.tree.args.get("decimals") is not None:
         return None
@@ -247,7 +248,6 @@ def _names(names: str, made: Made) -> dict[str, Made]:
 
 TYPE_OF: Mapping[str, Made] = {
     **_names("Round bround", _round),
-    **_names("Ceil Floor", _rounded_whole),
     **_names("BitwiseAnd BitwiseOr BitwiseXor", _bits),
     **_names("BitwiseLeftShift BitwiseRightShift", _shifted),
     **_names("BitwiseNot nullifzero", _same),
@@ -291,7 +291,7 @@ _BY_TYPE: Mapping[pa.DataType, str] = {
     STRING: """RegexpReplace RegexpExtract Initcap Repeat Translate MD5 SHA SHA2 TimeToStr JSONExtractScalar Hex Soundex
         Format Chr ToChar SubstringIndex ArrayToString JSONFormat UnixToStr ToBase64 RegexpSubstr btrim Space bin conv
         format_number printf Typeof ParseUrl url_encode mask Dayname Monthname Decode""",
-    BOOLEAN: "RegexpLike ILike Escape ArrayContains arrays_overlap Exists EqualNull MapContainsKey luhn_check",
+    BOOLEAN: "RegexpLike ILike Escape arrays_overlap Exists EqualNull MapContainsKey luhn_check",
     INT: """StrPosition Levenshtein Ascii Unicode hash BitLength octet_length RegexpCount RegexpInstr find_in_set
         json_array_length UnixDate BitwiseCount""",
     BIGINT: "xxhash64 crc32 StrToUnix TimeToUnix ArrayPosition TimestampDiff Factorial",
