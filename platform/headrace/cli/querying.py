@@ -13,7 +13,6 @@ from headrace.cli.lake_there import require_lake
 from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, json_line, report
-from headrace.description.windows import START
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def get_row(
     of = node_named(node, pipeline)
     require_lake(lake)
     reads = KeyedReads(Lake(lake))
-    has_one = of.day_column is None or (START in of.key and len(key) == len(of.key))
+    has_one = of.day_column is None or (of.has_windows and len(key) == len(of.key))
     if has_one and first is None and last is None:
         row = reads.get(of, key)
         rows = [] if row is None else [row]

@@ -5,6 +5,7 @@ Every command has the option `--json` (see `take_json`), and prints through `rep
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import sys
@@ -106,8 +107,12 @@ def _taking_json(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def json_line(facts: Any) -> str:
-    """The facts as one line of JSON; times and other values as text."""
-    return json.dumps(facts, default=str, ensure_ascii=False)
+    """The facts as one line of JSON; bytes in Base64, times and other values as text."""
+    return json.dumps(facts, default=_as_text, ensure_ascii=False)
+
+
+def _as_text(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 class _JsonLines:

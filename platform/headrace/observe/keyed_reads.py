@@ -11,8 +11,7 @@ a process and remembered.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +20,13 @@ import pyarrow.compute as pc
 
 from headrace.description.processor import EPOCH
 from headrace.description.windows import END, START
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import listed
 from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
-from headrace.fold.keys import with_keys
 from headrace.lake import open_table
 from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
@@ -36,6 +34,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
 from headrace.nodes.stored_columns import stored_operator
 from headrace.observe.rows_by_hash import HashesOfFile
+from headrace.observe.sought_keys import Moment, Sought, group_of, moment, typed, values_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -49,29 +48,8 @@ if TYPE_CHECKING:
 HASHES_BYTES_MAX = 256 << 20  # of all files whose hashes are remembered: some twenty million rows
 FINAL = "__final"
 LOWEST = -(1 << 63)
-Moment = dt.datetime | str
+LAST_TIME = dt.datetime.max.replace(tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-
-
-@dataclass(frozen=True)
-class _Sought:
-    """A key that is looked for: its columns, and their bytes and hash."""
-
-    columns: tuple[str, ...]
-    key: bytes
-    hash: int
-
-    @classmethod
-    def of(cls, node: Node, values: Mapping[str, Any], results: LakeTable) -> _Sought:
-        """Raises: DescriptionError for a value that its column cannot have."""
-        wanted = {name: _typed(node, name, value, results) for name, value in values.items()}
-        keyed = with_keys(pa.table(wanted), [*values])
-        return cls(tuple(values), keyed[KEY][0].as_py(), keyed[HASH][0].as_py())
-
-    def among(self, rows: pa.Table) -> pa.Table:
-        """The rows of this key."""
-        keyed = with_keys(rows, self.columns)
-        return keyed.filter(pc.equal(keyed[KEY], pa.scalar(self.key, keyed[KEY].type)))
 
 
 class KeyedReads:
@@ -95,19 +73,20 @@ class KeyedReads:
         """
         node = resolve_references(self._lake, node)
         if node.day_column is None:
-            return self._current(node, _values_of(node, key, node.key))
-        if START not in node.key:
+            return self._current(node, values_of(node, key, node.key))
+        if not node.has_windows:
             raise DescriptionError(
                 f"Node '{node.required_name}': its rows are final, and several may have one key.",
-                hint="Read them all: KeyedReads.fetch, or headrace get with --from and --to.",
+                hint=f"Read them all by {listed(group_of(node))}: KeyedReads.fetch, or headrace get with --from and --to.",
             )
         results, _ = self._tables(node)
-        values = _values_of(node, key, node.key)
-        begin = _typed(node, START, values[START], results)[0].as_py()
+        values = values_of(node, key, node.key)
+        begin = typed(node, START, values[START], results)[0].as_py()
+        if begin is None:  # each window has a start
+            return None
         group = {name: value for name, value in values.items() if name not in (START, END)}
-        shows_open = getattr(node, "suppression", None) is None
-        sought = _Sought.of(node, values, results)
-        for row in self._appended(node, group, (begin, begin + _MICROSECOND), with_open=shows_open):
+        sought = Sought.of(node, values, results)
+        for row in self._appended(node, group, (begin, _after(begin)), with_open=node.shows_open):
             if sought.among(row).num_rows:
                 return _shown(row, results)[0]
         return None
@@ -124,7 +103,7 @@ class KeyedReads:
         Raises: as `get`; DescriptionError when rows are revised and have no time, or have no key
         """
         node = resolve_references(self._lake, node)
-        columns = _group_of(node)
+        columns = group_of(node)
         if node.day_column is None or not columns:
             what = "are revised, and have no time" if node.day_column is None else "have no key"
             raise DescriptionError(
@@ -133,21 +112,21 @@ class KeyedReads:
                 else f'Ask by SQL: headrace sql "SELECT * FROM {node.required_name}".',
             )  # fmt: skip
         results, _ = self._tables(node)
-        within = _moment(first), _moment(last)
-        parts = [*self._appended(node, _values_of(node, key, columns), within, with_open=True)]
+        within = moment(first), moment(last)
+        parts = [*self._appended(node, values_of(node, key, columns), within, with_open=True)]
         rows = pa.concat_tables(parts, promote_options="default") if parts else None
         if rows is None or not rows.num_rows:
             return []
         rows = rows.sort_by([(_time_of(node), "ascending"), (SEQUENCE, "ascending")])
         shown = _shown(rows, results)
-        if START not in node.key:
+        if not node.has_windows:
             return shown
         return [row | {FINAL: final} for row, final in zip(shown, rows[FINAL].to_pylist(), strict=True)]
 
     def _current(self, node: Node, values: Mapping[str, Any]) -> dict[str, Any] | None:
         results, state = self._tables(node)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
-        sought = _Sought.of(node, values, results)
+        sought = Sought.of(node, values, results)
         # The base first: what is folded into it later is still in the state.
         base = current_base(results.uri, node)
         files = results.snapshot_at(base.version or 0) or results.snapshot()
@@ -175,19 +154,20 @@ class KeyedReads:
         results, state = self._tables(node)
         snapshot = state.snapshot()
         progress = progress_of(self._lake, node, through=snapshot.version)
-        sought = _Sought.of(node, group, results)
+        sought = Sought.of(node, group, results)
         upto_ms = operator_of(node).frontier_ms(progress)
         first_us, last_us = (None if at is None else (at - EPOCH) // _MICROSECOND for at in within)
         files = results.snapshot().within(_time_of(node), LOWEST if first_us is None else first_us, last_us)
         for rows in self._rows(results, files, sought, sought.columns):
             final = sought.among(rows).filter(pc.field(SEQUENCE) <= upto_ms)
             yield _between(node, final.append_column(FINAL, pa.repeat(True, final.num_rows)), within)
-        if with_open and START in node.key:
+        if with_open and node.has_windows:
             operator = stored_operator(self._lake, node)
             is_open = operator.kernel.open_state
             assert is_open is not None
             assert is_open.windows is not None
-            need = Needs(hashes=np.array([sought.hash]))
+            keeper = next(step for step in operator.kernel.steps if is_open.table in step.state)
+            need = sought.needs(keeper, progress.clock.stream_ms)
             source = StateSource(state.uri, snapshot.files)
             waiting = read_state(source, operator.layout, is_open.table, need).rows
             rows = sought.among(is_open.windows(waiting, progress.clock))
@@ -200,7 +180,7 @@ class KeyedReads:
         self,
         results: LakeTable,
         files: Mapping[str, DataFile],
-        sought: _Sought,
+        sought: Sought,
         columns: tuple[str, ...] | None,
     ) -> Iterable[pa.Table]:
         """Rows with the hash of a key, file by file. In: columns  see `HashesOfFile.read`."""
@@ -225,61 +205,15 @@ class KeyedReads:
         return results, state
 
 
-def _values_of(node: Node, key: Any, columns: Sequence[str]) -> dict[str, Any]:
-    """Give the values of a key by column.
-
-    Raises: DescriptionError
-    """
-    if isinstance(key, Mapping):
-        values = dict(key)
-    elif isinstance(key, Sequence) and not isinstance(key, str | bytes):
-        values = dict(zip(columns, key, strict=True)) if len(key) == len(columns) else {}
-    else:
-        values = {columns[0]: key} if len(columns) == 1 else {}
-    if set(values) != set(columns):
-        raise DescriptionError(
-            f"Node '{node.required_name}': {a_value(key)} is not a key of its rows.",
-            hint=f"Give a value for each of: {listed(columns)}.",
-        )
-    return {name: values[name] for name in columns}
-
-
-def _group_of(node: Node) -> tuple[str, ...]:
-    """The columns of a node's groups, if its rows have them; else those of its key without the bounds of windows."""
-    by: tuple[str, ...] = getattr(node, "by", ())
-    if by and {*by} <= {*node.columns}:
-        return by
-    return tuple(name for name in node.key if name not in (START, END))
-
-
-def _typed(node: Node, column: str, value: Any, results: LakeTable) -> pa.Array:
-    of = results.columns.field(column).type
-    try:
-        return pa.array([value]).cast(of) if isinstance(value, str) else pa.array([value], of)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise DescriptionError(
-            f"Node '{node.required_name}': {a_value(value)} is no value of its key column '{column}'.",
-            detail=str(error),
-            hint=f"The column's type is {of}.",
-        ) from error
+def _after(begin: dt.datetime) -> dt.datetime | None:
+    """The next time; None: it is the last."""
+    return None if begin >= LAST_TIME else begin + _MICROSECOND
 
 
 def _time_of(node: Node) -> str:
     """The time by which rows of a key are read."""
     day = node.day_column
     return TIMESTAMP if day is None or day.startswith("__") else day
-
-
-def _moment(at: Moment | None) -> dt.datetime | None:
-    """Raises: DescriptionError for a text that is no time."""
-    if isinstance(at, str):
-        try:
-            at = dt.datetime.fromisoformat(at)
-        except ValueError:
-            raise DescriptionError(
-                f"{a_value(at)} is no time.", hint="Write for example 2026-11-28T10:00:00Z."
-            ) from None
-    return at if at is None or at.tzinfo is not None else at.replace(tzinfo=dt.UTC)
 
 
 def _between(node: Node, rows: pa.Table, within: tuple[dt.datetime | None, dt.datetime | None]) -> pa.Table:
@@ -293,7 +227,7 @@ def _between(node: Node, rows: pa.Table, within: tuple[dt.datetime | None, dt.da
     return rows
 
 
-def _changed(state: LakeTable, sought: _Sought, folded: int) -> pa.Table | None:
+def _changed(state: LakeTable, sought: Sought, folded: int) -> pa.Table | None:
     """The newest row of a key that the state has gained since the base; None: none."""
     kept = state.columns.field(RESULTS).type
     schema = pa.schema([*kept, pa.field(HASH, pa.int64())])
