@@ -205,3 +205,28 @@ def test_final_windows_are_grouped_as_a_stream_or_as_a_table() -> None:
     sessions = POSITIONS.changes().group_by("id").window(hr.session("1 minute"), grace=0)
     visits = sessions.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("visits")
     assert visits.group_by("id").aggregate(n=hr.count()).columns == ("id", "n")
+
+
+def test_columns_by_name_with_a_topic_on_the_right_are_refused_as_with_one_name() -> None:
+    """Before, the error listed the letters of the topic's key as its columns."""
+    with refused("join: a stream ('sales') on the right is no table", "topic.table()"):
+        POSITIONS.join(SALES, on={"id": "id"})
+    with refused("lookup: a stream ('sales') is no table", "topic.table()"):
+        SALES.lookup(SALES, on={"id": "id"})
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_three_tables_of_windows_have_one_end(how: str) -> None:
+    """Before, the third one was refused: both tables have a column 'window_end'."""
+    windows = SALES.group_by("id").window(hr.tumbling("1 minute"), grace=0)
+    final = hr.until_window_closes()
+    one, two, three = (
+        windows.aggregate(**{name: hr.count()}).suppress(final) for name in ("one", "two", "three")
+    )
+    on = ("id", "window_start")
+    joined = one.join(two, on=on, how=how).join(three, on=on, how=how)
+    assert joined.columns == ("id", "window_start", "window_end", "one", "two", "three")
+    assert [column.type for column in joined.result_columns][1:3] == ["TIMESTAMP", "TIMESTAMP"]
+    halves = SALES.group_by("id").window(hr.tumbling("30 seconds"), grace=0).aggregate(half=hr.count())
+    with refused("join: both tables have a column 'window_end'", "select"):
+        joined.join(halves.suppress(final), on=on)

@@ -126,6 +126,8 @@ def test_names_that_do_not_fit_are_refused() -> None:
         ORDERS.join(PAYMENTS, on={"order_id": "payment_id"}, **TIMES)
     with refused("column 'payment' does not exist", "Did you mean 'payment_id'"):
         ORDERS.join(PAYMENTS, on={"amount": "payment"}, **TIMES)
+    with refused("names a column of the right stream twice", "where"):
+        ORDERS.join(PAYMENTS, on={"order_id": "order_id", "amount": "ORDER_ID"}, **TIMES)
     with refused("names no columns", "on={'left_id': 'right_id'}"):
         ORDERS.join(PAYMENTS, on={}, **TIMES)
     with refused("join: 'amount' is INT on the left and STRING on the right"):

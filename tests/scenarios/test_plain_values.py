@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headrace as hr
+from headrace.errors import TerminalError
 from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.fast
@@ -77,4 +78,28 @@ def test_a_driver_refuses_what_is_no_number() -> None:
     driver = TestDriver([METERS.group_by().aggregate(n=hr.count()).named("counts")])
     with pytest.raises(hr.TerminalError, match="Topic 'meters': the key 2147483648 is no int32"):
         driver.pipe("meters", key=2**31, value=1)
+    driver.close()
+
+
+@pytest.mark.parametrize("key", [b"123\n", b"\n12 ", b" 1\r\n", b"\n123456\n"])
+def test_a_number_with_a_newline_is_json_although_it_has_the_length_of_a_number(key: bytes) -> None:
+    """Before, `123` and a newline, which is four bytes, was a dead letter of an INT column."""
+    of = "BIGINT" if len(key) == 8 else "INT"
+    orders = hr.Topic("orders", key=f"customer {of}", value="price DOUBLE")
+    driver = TestDriver([orders.group_by("customer").aggregate(n=hr.count()).named("counts")])
+    driver.pipe("orders", key=key, value={"price": 1.0})
+    driver.cut()
+    assert driver.rows("counts") == [{"customer": int(key), "n": 1}]
+    driver.close()
+
+
+def test_a_number_is_no_value_of_a_topic_of_bytes() -> None:
+    """Before, the value 3 was sent as three zero bytes."""
+    pictures = hr.Topic("pictures", value="picture BINARY", format=hr.Bytes())
+    driver = TestDriver([pictures.named("rows")])
+    with pytest.raises(TerminalError, match="the value 3 is no bytes"):
+        driver.pipe("pictures", value=3)
+    driver.pipe("pictures", value=bytearray(b"\x00\xff"))  # type: ignore[arg-type]
+    driver.cut()
+    assert [row["picture"] for row in driver.rows("rows")] == [b"\x00\xff"]
     driver.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -119,4 +120,25 @@ def test_random_readings_in_random_cuts(seed: int) -> None:
     play(driver, readings, {random.randrange(60) for _ in range(12)})
     rows = told(driver, "used", "meter", "litres", "place", "before", "used")
     assert rows == sorted(expected(readings), key=repr)
+    driver.close()
+
+
+def test_columns_may_have_the_names_of_a_function_s_own_parameters() -> None:
+    names = hr.Topic("names", key="key STRING", value="self INT, record INT", idle_timeout=None)
+    driver = TestDriver([names.group_by("key").with_previous(name="self", row="record").named("before")])
+    for number in (1, 2):
+        driver.pipe("names", key="a", value={"self": number, "record": -number})
+        driver.cut()
+    assert told(driver, "before", "self", "name", "row") == [(1, None, None), (2, 1, -1)]
+    driver.close()
+
+
+def test_an_increase_of_a_decimal_has_all_of_its_digits() -> None:
+    digits = "9" * 36
+    meters = hr.Topic("exact", key="meter STRING", value="read DECIMAL(38,2)", idle_timeout=None)
+    driver = TestDriver([meters.group_by("meter").with_previous(used=hr.increase("read")).named("used")])
+    for read in ("0.01", f"{digits}.99"):
+        driver.pipe("exact", key="a", value={"read": read})
+        driver.cut()
+    assert told(driver, "used", "used") == [(Decimal(f"{digits}.98"),), (None,)]
     driver.close()

@@ -49,13 +49,14 @@ def columns_on(on: On, what: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return left, right
 
 
-def columns_for_key(on: On, key: Sequence[str], what: str) -> tuple[str, ...]:
+def columns_for_key(on: On, key: object, what: str) -> tuple[str, ...]:
     """The columns of the left side that hold the key of a table on the right, in the key's order.
 
+    In:     key  names of columns; anything else: the right side is no table, which the caller refuses
     Raises: DescriptionError when `on` names other columns of the right table than its key
     """
     left, right = columns_on(on, what)
-    if not isinstance(on, Mapping):
+    if not isinstance(on, Mapping) or not isinstance(key, tuple):
         return left
     holding = {theirs.lower(): mine for mine, theirs in zip(left, right, strict=True)}
     if len(holding) < len(right) or {*holding} != {name.lower() for name in key}:
@@ -76,7 +77,13 @@ def named_as_left(right: Stream, on: On, what: str) -> tuple[tuple[str, ...], St
     if mine == theirs:
         return mine, right
     require_known_columns(right, f"{what}: right")
-    names = dict(zip((right.shape.resolve(name, f"{what}: on, right") for name in theirs), mine, strict=True))
+    resolved = [right.shape.resolve(name, f"{what}: on, right") for name in theirs]
+    if len({*resolved}) < len(resolved):
+        raise DescriptionError(
+            f"{what}: on={a_value(on)} names a column of the right stream twice.",
+            hint="Name it once, and compare the columns of the left stream in a step before: .where('… = …').",
+        )
+    names = dict(zip(resolved, mine, strict=True))
     for name in right.columns or ():
         if name not in names and name.lower() in {new.lower() for new in names.values()}:
             raise DescriptionError(

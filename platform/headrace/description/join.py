@@ -85,6 +85,12 @@ class Join(Refinable):
         return max(self.left.longest_wait_ms, self.right.longest_wait_ms)
 
     @property
+    def window_ms(self) -> int | None:
+        """That of both tables, if they have windows of one length with one end (see `columns_of_windows`)."""
+        one_end = self.selection is not None and self.selection[0] == _end(self.how)
+        return self.left.window_ms if one_end and self.left.window_ms == self.right.window_ms else None
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The key of the left table."""
         return self.left.key
@@ -248,9 +254,13 @@ def columns_of_windows(
     starts = [mine for mine, theirs in zip(on, right.key, strict=False) if theirs == START]
     if [name.lower() for name in starts] != [START]:
         return None
-    ends = f"coalesce(left.{END}, right.{END})" if how == OUTER else f"left.{END}"
     others = [name for name in (*left.values, *right.values) if name != END]
-    return (f"{ends} AS {END}", *map(quote, others))
+    return (_end(how), *map(quote, others))
+
+
+def _end(how: str) -> str:
+    """The end of joined windows: those of the left table, and with "outer" also those that the right one has alone."""
+    return f"coalesce(left.{END}, right.{END}) AS {END}" if how == OUTER else f"left.{END} AS {END}"
 
 
 def _by_name(table: Relation) -> dict[str, ResultColumn]:

@@ -10,6 +10,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context as DecimalContext
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
 
 STORE = "previous"  # the name of its store
+_EXACT = DecimalContext(prec=38)  # digits of the widest DECIMAL; a difference of two readings has no more
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _WHAT = "with_previous"
 
@@ -139,7 +141,11 @@ def _grown(
         return None, reading
     if None not in (at_ms, last["at_ms"]) and at_ms < last["at_ms"]:
         return None, last
-    return value - last["reading"] if value >= last["reading"] else value, reading
+    return _difference(value, last["reading"]) if value >= last["reading"] else value, reading
+
+
+def _difference(value: Any, last: Any) -> Any:
+    return _EXACT.subtract(value, last) if isinstance(value, Decimal) else value - last
 
 
 def _is_reading(value: float | Decimal) -> bool:

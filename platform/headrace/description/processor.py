@@ -152,7 +152,7 @@ class Context(ABC):
         """Get a table that all groups read, by its name: see `hr.global_table`. Raises: as `store`."""
 
     @abstractmethod
-    def forward(self, **columns: Any) -> None:
+    def forward(self, /, **columns: Any) -> None:
         """Give a row of the output.
 
         In:     columns  all columns of the output by name; None is null

@@ -86,7 +86,7 @@ class _Context(Context):
     def _described(self, name: str) -> Store:
         return next(each for each in self.node.stores if each.name == name)
 
-    def forward(self, **columns: Any) -> None:
+    def forward(self, /, **columns: Any) -> None:
         if self.node.outputs:
             columns[OUTPUT] = columns.pop(TO)
             assert {*columns} == {OUTPUT, *(each.name for each in self.node.outputs[columns[OUTPUT]])}

@@ -33,12 +33,12 @@ def with_bare_keys(columns: Sequence[Column], read: Read) -> Read:
     begin, kind = f"{{{json.dumps(columns[0].name)}:", _number_type(columns[0])
 
     def read_keys(raw: pa.Array, reasons: Reasons) -> ReadPart:
-        if kind is not None:
-            _explain_numbers(raw, kind, reasons)
         texts, _ = texts_of(raw)
-        bare = pc.match_substring_regex(texts, _BARE)
+        bare = pc.match_substring_regex(texts, _BARE).fill_null(False)
+        if kind is not None:
+            _explain_numbers(raw, bare, kind, reasons)
         objects = pc.binary_join_element_wise(begin, texts, "}", "").cast(pa.binary())
-        return read(pc.if_else(bare.fill_null(False), objects, raw), reasons)
+        return read(pc.if_else(bare, objects, raw), reasons)
 
     return read_keys
 
@@ -47,8 +47,11 @@ def _number_type(column: Column) -> str | None:
     return next((kind for kind, of in NUMBER_TYPES.items() if of == column.type), None)
 
 
-def _explain_numbers(raw: pa.Array, kind: str, reasons: Reasons) -> None:
-    """Give keys a reason that look like numbers of Kafka's serializers: the length of one, with bytes that are no text."""
+def _explain_numbers(raw: pa.Array, bare: pa.Array, kind: str, reasons: Reasons) -> None:
+    """Give keys a reason that look like numbers of Kafka's serializers: the length of one, with bytes that are no text.
+
+    In: bare  keys that are JSON, perhaps with a newline
+    """
     ends, data = letters_of(raw)
     sizes, width = np.diff(ends), number_bytes(kind)
     fit = marks_of(raw.is_valid()) & (sizes == width)
@@ -56,5 +59,5 @@ def _explain_numbers(raw: pa.Array, kind: str, reasons: Reasons) -> None:
     odd_bytes = np.concatenate([[0], np.cumsum(odd)])
     has_odd = odd_bytes[ends[1:]] > odd_bytes[ends[:-1]]
     blanks = pc.match_substring_regex(raw, r"^[ \t\r\n]*\{")  # an object may begin with a newline
-    marks = fit & has_odd & ~marks_of(blanks)
+    marks = fit & has_odd & ~marks_of(blanks) & ~marks_of(bare)
     reasons.add(marks, f"malformed key: no JSON, but {width} bytes, as key_format=hr.Number('{kind}') reads")

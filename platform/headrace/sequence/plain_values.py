@@ -77,4 +77,4 @@ def written(kind: str, value: Any) -> bytes:
     """
     if kind == TEXT:
         return str(value).encode()
-    return bytes(value) if kind == BYTES else struct.pack(f">{_CODES[kind]}", value)
+    return bytes(memoryview(value)) if kind == BYTES else struct.pack(f">{_CODES[kind]}", value)

@@ -130,6 +130,8 @@ def test_a_number_has_a_column_of_its_type() -> None:
         hr.DescriptionError, match="Number: type 'int' does not exist; types are int32, int64"
     ):
         hr.Number("int")  # type: ignore[arg-type]
+    with pytest.raises(hr.DescriptionError, match=r"Number: type \['int32'\] \(list\) does not exist"):
+        hr.Number(["int32"])  # type: ignore[arg-type]
 
 
 SCALARS: dict[str, Any] = {

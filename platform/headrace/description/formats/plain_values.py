@@ -81,7 +81,7 @@ class Number(PlainValue):
     type: Literal["int32", "int64", "float32", "float64"]
 
     def __post_init__(self) -> None:
-        if self.type not in NUMBER_TYPES:
+        if self.type not in tuple(NUMBER_TYPES):
             raise DescriptionError(
                 f"Number: type {a_value(self.type)} does not exist; types are {listed(tuple(NUMBER_TYPES))}."
             )

@@ -198,7 +198,7 @@ class RunContext(Context):
         """See the base class."""
         return self._store(name, GroupSessionStore, "session_store")
 
-    def forward(self, **columns: Any) -> None:
+    def forward(self, /, **columns: Any) -> None:
         """See the base class."""
         self._here("forward")
         assert self.cause is not None
