@@ -210,9 +210,9 @@ def test_final_windows_are_grouped_as_a_stream_or_as_a_table() -> None:
 def test_columns_by_name_with_a_topic_on_the_right_are_refused_as_with_one_name() -> None:
     """Before, the error listed the letters of the topic's key as its columns."""
     with refused("join: a stream ('sales') on the right is no table", "topic.table()"):
-        POSITIONS.join(SALES, on={"id": "id"})
+        POSITIONS.join(SALES, on={"id": "id"})  # type: ignore[arg-type]
     with refused("lookup: a stream ('sales') is no table", "topic.table()"):
-        SALES.lookup(SALES, on={"id": "id"})
+        SALES.lookup(SALES, on={"id": "id"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])

@@ -25,6 +25,13 @@ TOPICS = {
     "types": hr.Topic("types", value="a DECIMAL(9,2), b BINARY, c TIMESTAMP_NTZ, d MAP<STRING, INT>, e TINYINT, f FLOAT"),
     "seconds": hr.Topic("seconds", value="s BIGINT, t STRING", timestamp="coalesce(timestamp_seconds(s), to_timestamp(t))"),
     "lines": hr.Topic("lines", key="host STRING", key_format=hr.Text(), value="line STRING", format=hr.Text()),
+    "numbers": hr.Topic(
+        "numbers", key="id INT", key_format=hr.Number("int32"), value="at BIGINT", format=hr.Number("int64"), timestamp="at"
+    ),
+    "doubles": hr.Topic(
+        "doubles", key="f FLOAT", key_format=hr.Number("float32"), value="d DOUBLE", format=hr.Number("float64")
+    ),
+    "bytes": hr.Topic("bytes", key="k BINARY", key_format=hr.Bytes(), value="v BINARY", format=hr.Bytes()),
     "csv": hr.Topic("csv", value="id STRING, ok BOOLEAN, at TIMESTAMP", format=hr.Csv(separator=";"), timestamp="at"),
     "wrapped": hr.Topic("wrapped", value="id STRING", format=hr.Json(value_path="data.order", unknown="rest")),
     "items": hr.Topic("items", value="items ARRAY<STRUCT<id: STRING>>", format=hr.Json(lines=True)),

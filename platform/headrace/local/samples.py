@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_of_kafka
 from headrace.description.event_time import Field
-from headrace.description.formats import Csv, Debezium, Json, Text
+from headrace.description.formats import Csv, Debezium, Json, PlainValue
+from headrace.description.formats.plain_values import BYTES
 from headrace.description.schema import fields_of_struct
 from headrace.nodes.topics import topics_of
 from headrace.settings import load_pipeline
@@ -32,7 +33,7 @@ Record = tuple[str, Any, Any, int]  # topic, key, value, timestamp in ms
 EACH_SECOND = 5
 WORDS = ("north", "south", "east", "west", "red", "green", "blue", "white")
 BOUNDS = {"TINYINT": 100, "SMALLINT": 1_000, "INT": 1_000, "BIGINT": 1_000}
-WRITTEN = (Csv, Json, Text)  # as values and as keys; Debezium in JSON, too
+WRITTEN = (Csv, Json, PlainValue)  # as values and as keys; Debezium in JSON, too
 
 
 def sample_traffic(pipeline: str, now_ms: int, number: int = EACH_SECOND) -> Iterator[Record]:
@@ -135,8 +136,9 @@ def _key(of: str | Format, columns: Mapping[str, Any]) -> Any:
 def _written(of: str | Format, row: Mapping[str, Any], now_ms: int) -> Any:
     """A row as a record has it. In: of  a format with samples."""
     match of:
-        case Text():
-            return next(iter(row.values()))
+        case PlainValue(kind=kind):
+            (value,) = row.values()
+            return base64.b64decode(value) if kind == BYTES else value
         case Csv():
             line = io.StringIO()
             fields = (str(each).lower() if isinstance(each, bool) else each for each in row.values())

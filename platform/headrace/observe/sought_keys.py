@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,10 +115,9 @@ def _read(text: str, of: pa.DataType) -> pa.Array:
 
 def moment(at: Moment | None) -> dt.datetime | None:
     """Raises: DescriptionError for a text that is no time."""
-    try:
+    read: object = at
+    with suppress(ValueError):
         read = dt.datetime.fromisoformat(at) if isinstance(at, str) else at
-    except ValueError:
-        read = at
     if read is None or isinstance(read, dt.datetime):
         return read if read is None or read.tzinfo is not None else read.replace(tzinfo=dt.UTC)
     raise DescriptionError(f"{a_value(at)} is no time.", hint="Write for example 2026-11-28T10:00:00Z.")
