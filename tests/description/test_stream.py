@@ -153,9 +153,20 @@ def test_merge_refuses_the_same_name_with_another_type() -> None:
     assert left.merge(right.with_column("a", "CAST(a AS INT)")).columns == ("a",)
 
 
-def test_merge_refuses_a_topic_twice(readings: hr.Topic) -> None:
-    with refused("merge", "topic 'readings' occurs on both sides", "OR"):
-        readings.where("value > 0").merge(readings.where("value < 0"))
+def test_branches_of_one_topic_are_merged_by_a_step_of_their_own(readings: hr.Topic) -> None:
+    low, high = (readings.where(f"value {sign} 0").select("sensor_id", "value") for sign in "<>")
+    merged = low.with_column("value", "-value").merge(high)
+    (topic,) = merged.topics
+    assert merged.columns == ("sensor_id", "value")
+    assert topic.has_one_partition
+    assert merged.group_by().by == ("sensor_id",)
+    step = topic.written_by  # type: ignore[attr-defined]
+    assert step.required_name.startswith("unnamed_")
+    assert step.in_words == "One row per record of readings and side that lets it pass."
+    again = low.with_column("value", "-value").merge(high)
+    assert again.topics == merged.topics
+    with refused("merge: a transform leaves the columns unknown"):
+        readings.transform(lambda rows: rows).merge(readings)
 
 
 def test_merge_refuses_what_is_no_stream(readings: hr.Topic) -> None:

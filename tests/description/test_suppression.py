@@ -141,7 +141,7 @@ def test_followed_by_changes_a_throttled_table_stays_throttled_and_types_have_to
 def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
     what = "suppress: until_time_limit: "
     with refused(
-        what, "grouped by site, but topic 'readings' is keyed by sensor_id", "group by the record key"
+        what, "grouped by site, but topic 'readings' is keyed by sensor_id", ".key_by('site') before"
     ):
         Suppressed(READINGS.group_by("site").aggregate(n=hr.count()), LIMIT)
     with refused("order_by='timestamp' has no updates in the log's order", "topic.table()"):

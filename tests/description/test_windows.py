@@ -92,7 +92,7 @@ def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> N
     topic = hr.Topic("readings", key="sensor STRING", value="site STRING, value DOUBLE")
     other = hr.Topic("others", key="sensor STRING", value="site STRING, value DOUBLE")
     keyless = hr.Topic("keyless", value="site STRING")
-    hint = "needs every record of a group in one: group by the record key of one topic"
+    hint = "needs every record of a group in one: write .key_by('"
 
     def sessions(stream: hr.Topic | Stream, *by: str) -> None:
         stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms")
@@ -108,6 +108,9 @@ def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> N
         sessions(topic.merge(other))
     with refused("key column 'sensor' is replaced on the way", hint):
         sessions(topic.with_column("sensor", "upper(sensor)"))
+    sessions(topic.key_by("site"))
+    sessions(topic.merge(other).key_by("site", "sensor"), "site")
+    sessions(keyless.key_by("site"), "site")
     with refused("key column 'sensor' is replaced on the way", hint):
         sessions(topic.select("site AS sensor", "value"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import headrace as hr
-from headrace.description import Node, WindowedAggregate
+from headrace.description import Merged, Node, WindowedAggregate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -61,9 +61,14 @@ def nodes(left_out: int = BEFORE, renamed: Collection[str] = ()) -> dict[str, No
     each = named(each, "FlatMapped")
     made = {
         "Batches": by_key.batch(max_records=3, max_wait="90 seconds", collect=["value"]),
+        "CalendarWindows": by_key.window(hr.calendar("day", zone="Europe/Athens"), grace="1 minute")
+        .aggregate(**counts)
+        .suppress(final),
+        "Distinct": events.distinct("key", "value", within="5 minutes"),
         "FlatMapped": each,
         "Join": rows.join(PLACES.table(), on="place", how="left"),
         "Lookup": events.lookup(PLACES.table(), on="place"),
+        "Merged": Merged(events.select("key", "value"), events.select("key", "value * 10 AS value")),
         "NamedStream": windows.as_stream().where("n > 0"),
         "Processed": by_key.process(
             Numbers,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Tables = dict[str, list[str]]
 STEP_MS = 120_000
-BEGIN_MS = 1_700_000_040_000  # a whole minute
+BEGIN_MS = 1_699_998_960_000  # a whole minute, four before midnight in Athens
 UNREADABLE = json.dumps({"value": "much", "place": "south"})
 STORES: tuple[type[Store] | None, ...] = (None, Store, KeyedStore)
 

@@ -35,7 +35,7 @@ def test_each_kind_of_node_has_an_operator() -> None:
         for name, found in vars(description).items()
         if inspect.isclass(found) and issubclass(found, Node) and not inspect.isabstract(found)
     }
-    windows = {"TimeWindows", "SessionWindows", "SlidingWindows"}
+    windows = {"TimeWindows", "CalendarWindows", "SessionWindows", "SlidingWindows"}
     assert KINDS.keys() == kinds - {"WindowedAggregate"} | windows
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import headrace as hr
+from headrace.description import Merged
 
 if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.testing import TestDriver
 
-BEGIN_MS = 1_714_564_800_000  # 2024-05-01 12:00
+BEGIN_MS = 1_714_564_780_000  # 2024-05-01 11:59:40, just before midnight in Auckland
 SECOND = 1_000
 SENSORS = ("anna-17", "bert-42")
 READINGS = hr.Topic(
@@ -41,9 +42,14 @@ def _windows(window: Any) -> Any:
 
 KINDS: Mapping[str, Any] = {
     "Batches": BY_SENSOR.batch(max_records=2, collect=["value"]),
+    "CalendarWindows": _windows(hr.calendar("day", zone="Pacific/Auckland")).suppress(
+        hr.until_window_closes()
+    ),
+    "Distinct": READINGS.select("sensor", "value").distinct("value", within="2 seconds"),
     "FlatMapped": READINGS.select("sensor", "value", "words").flat_map("words AS word"),
     "Join": JOINED,
     "Lookup": READINGS.select("sensor", "value").lookup(SITES.table(), on="sensor", complete_first=False),
+    "Merged": Merged(READINGS.select("sensor", "value"), READINGS.select("sensor", "value + 1 AS value")),
     "NamedStream": READINGS.select("sensor", "value"),
     "Processed": BY_SENSOR.process(Repeat, output="sensor STRING, number INT"),
     "Refined": JOINED.where("value > 1"),

@@ -199,7 +199,8 @@ def test_rows_that_are_only_appended_are_told_apart_by_their_place() -> None:
         if operator_for(node.named(every_kind.name_of(kind))).identity == OF_PLACE
     }
     assert appended == {
-        "FlatMapped", "Lookup", "NamedStream", "Processed", "StreamJoin", "Suppressed", "TableChanges"
+        "Distinct", "FlatMapped", "Lookup", "Merged", "NamedStream", "Processed", "StreamJoin", "Suppressed",
+        "TableChanges",
     }  # fmt: skip
     sessions = every_kind.KINDS["SessionWindows"].named("s")
     assert operator_for(sessions).identity == ("sensor", "window_start", "window_end", "__partition")

@@ -23,6 +23,8 @@ BY_NAME = "by_name"  # the rule of a node that is read by its name
 # By which rule an operator is told from the others; the first that is there counts.
 OPERATORS = {
     "stream": "the rows of a stream",
+    "distinct": "distinct records",
+    "merged": "merged branches",
     "flat_map": "a flat map",
     "process": "a processor",
     "stream_join": "a join of streams",

@@ -71,7 +71,7 @@ def _fated(lake: str, examples: int) -> FatedRecords:
 def show_records(
     node: Annotated[str, typer.Argument(help="The node whose ledger counts the records.")],
     fate: Annotated[
-        str, typer.Argument(help="late, filtered, replay, tombstone, dead_letter, erased, used.")
+        str, typer.Argument(help="late, filtered, replay, duplicate, tombstone, dead_letter, erased, used.")
     ],
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
     pipeline: Pipeline = DEFAULTS.pipeline,

@@ -21,6 +21,7 @@ from headrace.description.aggregates import (
 )
 from headrace.description.batch_processor import BatchContext, BatchProcessor, BatchStore
 from headrace.description.batches import Batches
+from headrace.description.distinct import Distinct
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.flat_map import FlatMap
@@ -29,6 +30,7 @@ from headrace.description.global_table import GlobalTable, global_table
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
+from headrace.description.merged import Merged
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import NodeOutput, output_name, written_by
@@ -86,9 +88,11 @@ from headrace.description.topology import Topology, describe
 from headrace.description.unnamed import is_unnamed, refuse_clashes, with_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
+    CalendarWindows,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
+    calendar,
     hopping,
     session,
     sliding,
@@ -103,8 +107,10 @@ __all__ = [
     "Batches",
     "Bound",
     "Branch",
+    "CalendarWindows",
     "Column",
     "Context",
+    "Distinct",
     "Duration",
     "Expression",
     "FlatMap",
@@ -115,6 +121,7 @@ __all__ = [
     "Join",
     "KeyValueStore",
     "Lookup",
+    "Merged",
     "NamedStream",
     "Node",
     "NodeOutput",
@@ -157,6 +164,7 @@ __all__ = [
     "WithColumn",
     "approx_count_distinct",
     "avg",
+    "calendar",
     "collect",
     "count",
     "count_distinct",

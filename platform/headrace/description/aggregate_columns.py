@@ -29,7 +29,14 @@ def _meaning(aggregate: Aggregate) -> str:
             best = "highest" if aggregate.kind == "max_by" else "lowest"
             return f"`{aggregate.column}` of the record with the {best} `{aggregate.by}`."
         case "top":
-            return f"`{aggregate.column}` of the {aggregate.max_items} records with the highest `{aggregate.by}`."
+            first = (
+                f"first {aggregate.max_items} records by {', '.join(aggregate.order)}"
+                if aggregate.order
+                else ""
+            )
+            highest = f"{aggregate.max_items} records with the highest `{aggregate.by}`"
+            ties = ", and of those that rank as high as the last" if aggregate.ties else ""
+            return f"`{aggregate.column}` of the {first or highest}{ties}."
         case "count_distinct":
             return f"Number of different values of `{aggregate.column}`."
         case "approx_count_distinct":

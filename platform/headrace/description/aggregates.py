@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.code_identity import code_of_workers
+from headrace.description.several_columns import Columns, direction_of, of_columns, order_of
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -44,6 +45,8 @@ class Aggregate:
     scale      the decimals that are kept of a float
     max_items  how many values `collect` and `top` keep
     by         the column by which `max_by`, `min_by` and `top` rank records
+    order      of `top` by several columns: each with its direction, as "price DESC"; `by` is a STRUCT of them
+    ties       of `top` whether records that rank as high as the last one are kept, too
     error      the relative error of kinds that are approximate
     at         the quantiles that are asked for
     own        what somebody wrote; inputs: the columns that it reads
@@ -60,6 +63,8 @@ class Aggregate:
     own: OwnAggregate | None = None
     inputs: tuple[str, ...] = ()
     where: str | None = None
+    order: tuple[str, ...] | None = None
+    ties: bool | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -91,7 +96,8 @@ class Aggregate:
         if self.own is not None:
             return f"{self.own.named}({', '.join(self.inputs)})"
         where = None if self.where is None else repr(self.where)
-        options = {"by": self.by, "at": None if self.at is None else [*self.at], "where": where}
+        by = self.by if self.order is None else f"({', '.join(self.order)})"
+        options = {"by": by, "ties": self.ties, "at": None if self.at is None else [*self.at], "where": where}
         given = [str(self.max_items)] if self.kind == "top" else []
         given += [] if self.column is None else [self.column]
         given += [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -103,6 +109,11 @@ class Aggregate:
         if self.own is not None:
             return self.inputs
         return tuple(name for name in (self.column, self.by) if name is not None)
+
+    @property
+    def ascending(self) -> tuple[bool, ...]:
+        """Whether the lowest value of each column of `order` is first; empty: there is no `order`."""
+        return tuple(direction_of(each)[1] for each in self.order or ())
 
     def rules(self) -> dict[str, Any]:
         """Its rules, on which its result depends, as JSON."""
@@ -223,50 +234,59 @@ def stddev(column: str, scale: int = SCALE_DEFAULT, *, where: str | None = None)
     return Aggregate("stddev", column, scale, where=where)
 
 
-def first(column: str, *, where: str | None = None) -> Aggregate:
-    """Keep the value of `column` in the first record, in the log's order; null counts as a value, so there is no `where`."""
-    return Aggregate("first", column, 0, where=where)
+def first(column: Columns, *, where: str | None = None) -> Aggregate:
+    """Keep the value of `column` in the first record, in the log's order; null counts as a value, so there is no `where`.
+
+    In:     column  or several, as a list: then the value is a STRUCT of them
+    """
+    return Aggregate("first", of_columns(column), 0, where=where)
 
 
-def last(column: str, *, where: str | None = None) -> Aggregate:
-    """Keep the value of `column` in the last record, in the log's order: see `first`."""
-    return Aggregate("last", column, 0, where=where)
+def last(column: Columns, *, where: str | None = None) -> Aggregate:
+    """Keep the value of `column`, or of several, in the last record, in the log's order: see `first`."""
+    return Aggregate("last", of_columns(column), 0, where=where)
 
 
-def collect(column: str, max_items: int, *, where: str | None = None) -> Aggregate:
+def collect(column: Columns, max_items: int, *, where: str | None = None) -> Aggregate:
     """Collect the first `max_items` values of `column` that are not null.
 
+    In:     column  or several, as a list: then each value is a STRUCT of them, and none is null
     Out:    an array in the log's order
     Raises: DescriptionError for a column that is no name, or a `max_items` that is no positive number
     """
-    return Aggregate("collect", column, 0, max_items, where=where)
+    return Aggregate("collect", of_columns(column), 0, max_items, where=where)
 
 
-def max_by(value: str, by: str, *, where: str | None = None) -> Aggregate:
+def max_by(value: str, by: Columns, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the highest `by`; null counts as a value.
 
     The first in the log's order counts, if several records have the same `by`. A record whose `by` is null does not
     count. NaN is the highest number.
 
+    In:     by  of several columns, as a list, the first that differs decides; null is the lowest value of each
     Out:    of the type of `value`; null if no record counts
     """
-    return Aggregate("max_by", value, 0, by=by, where=where)
+    return Aggregate("max_by", value, 0, by=of_columns(by), where=where)
 
 
-def min_by(value: str, by: str, *, where: str | None = None) -> Aggregate:
+def min_by(value: str, by: Columns, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the lowest `by`: see `max_by`."""
-    return Aggregate("min_by", value, 0, by=by, where=where)
+    return Aggregate("min_by", value, 0, by=of_columns(by), where=where)
 
 
-def top(n: int, value: str, by: str, *, where: str | None = None) -> Aggregate:
+def top(n: int, value: str, by: Columns, *, ties: bool = False, where: str | None = None) -> Aggregate:
     """Collect `value` of the `n` records with the highest `by`; null counts as a value.
 
     Records with the same `by` stand in the log's order. A record whose `by` is null does not count.
 
-    Out:    an array, the highest first; empty if no record counts
+    In:     by    a column; or several as ORDER BY has them, as ("price DESC", "ts"): the first `n` in this order. There
+                  null is the lowest value, and each record counts
+            ties  whether records are kept, too, that rank as high as the last of the `n`
+    Out:    an array, the first in the order first; empty if no record counts
     Raises: DescriptionError for a column that is no name, or an `n` that is no positive number
     """
-    return Aggregate("top", value, 0, n, by, where=where)
+    order, column = order_of(by)
+    return Aggregate("top", value, 0, n, column, where=where, order=order, ties=ties or None)
 
 
 def count_distinct(column: str, *, where: str | None = None) -> Aggregate:

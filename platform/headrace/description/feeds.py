@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.description.batches import Batches
-from headrace.description.flat_mapped import FlatMapped
 from headrace.description.lookup import Lookup
-from headrace.description.named_stream import NamedStream
 from headrace.description.node_reference import is_of_kafka
 from headrace.description.processed import Processed
 from headrace.description.relation import Relation
-from headrace.description.running import RunningAggregate
 from headrace.description.steps import reads_headers
-from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
-from headrace.description.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
     from headrace.description.node import Node
@@ -79,15 +73,14 @@ def _feeds_of(node: Node) -> dict[str, Feed]:
             }
         case Processed():
             return {RESULT: _feed(node)} | {table_feed(each.name): _feed(each.table) for each in node.tables}
-        case StreamJoin():
-            return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
         case Suppressed():
             return {RESULT: _feed(node.updated)}
         case Relation():
             return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
         case TableChanges():
             return _feeds_of(node.changed)
-    return {RESULT: _feed(node)}
+    sides = {name: Feed(side, chained=node.passes_chains) for name, side in node.sides.items()}
+    return sides or {RESULT: _feed(node)}
 
 
 def table_feed(name: str) -> str:
@@ -109,14 +102,6 @@ def below(part: str, side: str) -> str:
 
 
 def _feed(leaf: Node) -> Feed:
-    assert isinstance(
-        leaf, Batches | FlatMapped | NamedStream | Processed | RunningAggregate | Table | WindowedAggregate
-    )
     if isinstance(leaf, Table):
-        return Feed(leaf.stream, leaf.conditions, deletes=True)
-    return Feed(leaf.stream, chained=is_stateless(leaf))
-
-
-def is_stateless(node: Node) -> bool:
-    """True if each row follows from one record, so that the source chain goes on."""
-    return isinstance(node, NamedStream | FlatMapped)
+        return Feed(leaf.stream, leaf.conditions, deletes=leaf.tombstones_delete)
+    return Feed(leaf.stream, chained=leaf.passes_chains)  # type: ignore[attr-defined]

@@ -37,7 +37,8 @@ def rules_of(stream: Stream, needed: Iterable[str]) -> dict[str, Any]:
 
     In: needed  the columns of the stream that its node reads
     """
-    return {"branches": [_branch(branch, needed) for branch in stream.branches]}
+    branches = [_branch(branch, needed) for branch in stream.branches]
+    return {"branches": branches, **({"key_by": stream.new_key} if stream.new_key else {})}
 
 
 def differences(stored: Any, described: Any, where: str = "") -> list[str]:

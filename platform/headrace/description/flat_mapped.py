@@ -52,6 +52,11 @@ class FlatMapped(Emitting):
         return self.rows.topics
 
     @property
+    def passes_chains(self) -> bool:
+        """Yes: a row follows from one record."""
+        return True
+
+    @property
     def goes_by_clocks(self) -> bool:
         """It passes them on."""
         return True

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregate_inputs import columns_read
 from headrace.description.batches import Batches
 from headrace.description.clocks import STREAM, WALL, check_clock
 from headrace.description.durations import Duration, duration_ms
-from headrace.description.grouping import grouping_columns
-from headrace.description.row_operators import process_groups
+from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.process_groups import process_groups
 from headrace.description.running import RunningAggregate
+from headrace.description.stream import Stream, in_one_partition, rekeyed
 from headrace.description.ways_on import WaysOn
 from headrace.description.windowed import (
     WindowedAggregate,
@@ -20,6 +21,7 @@ from headrace.description.windowed import (
     check_window,
     check_window_clock,
 )
+from headrace.description.windows import SessionWindows
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from headrace.description.previous_values import Increase
     from headrace.description.processed import Makes, Processed
     from headrace.description.stores import Store
-    from headrace.description.stream import Stream
     from headrace.description.windows import WindowKind
+
+WHOLE = "stream"  # the group column of a whole stream
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,10 @@ class GroupedStream(WaysOn, kind="grouped stream"):
             raise DescriptionError(
                 "window: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
             )
-        return WindowedStream(self, window, duration_ms(grace, "grace"), clock)
+        grouped = self
+        if isinstance(window, SessionWindows):
+            grouped = replace(self, stream=in_one_partition(self.stream, self.by))
+        return WindowedStream(grouped, window, duration_ms(grace, "grace"), clock)
 
     def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
         """Keep one row for each group, with a column for each aggregate over all its records so far.
@@ -168,6 +174,20 @@ class WindowedStream(WaysOn, kind="windowed stream"):
         grouped = self.grouped
         stream, made = _with_inputs(grouped.stream, aggregates)
         return WindowedAggregate(stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock)
+
+
+def whole_stream(stream: Stream) -> GroupedStream:
+    """All records of a stream as one group: of a column WHOLE, which is 'all'.
+
+    Raises: DescriptionError when the stream has such a column
+    """
+    columns = require_known_columns(stream, "a whole stream as one group")
+    if WHOLE in (name.lower() for name in columns):
+        raise DescriptionError(
+            f"A whole stream as one group has the column '{WHOLE}', and so has this stream.",
+            hint=f"Rename it before: .select('{WHOLE} AS its_{WHOLE}', …).",
+        )
+    return GroupedStream(rekeyed(stream.with_column(WHOLE, "'all'"), (WHOLE,)), (WHOLE,))
 
 
 def _with_inputs(

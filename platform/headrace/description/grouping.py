@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _FIXES = {
     "group_by": "Name the columns: .group_by('…').",
-    "table": "A table has the record key: give each topic the same, hr.Topic(…, key='id STRING').",
+    "key_by": "Name the columns of the key: .key_by('…').",
+    "distinct": "Name the columns of the id: .distinct('…', within='1 day').",
+    "table": "A table has the record key: give each topic the same, hr.Topic(…, key='id STRING'), or the stream another: "
+    ".key_by('…').table().",
 }
 
 
@@ -96,6 +99,8 @@ def named_as_left(right: Stream, on: On, what: str) -> tuple[tuple[str, ...], St
 
 def common_key(stream: Stream) -> tuple[str, ...]:
     """The columns of the record key; none if the stream's topics have different ones, or a step has dropped some."""
+    if stream.new_key:
+        return stream.new_key if {*stream.new_key} <= {*(stream.columns or ())} else ()
     first, *others = (tuple(column.name for column in topic.key_columns) for topic in stream.topics)
     kept = stream.columns is None or set(first) <= set(stream.columns)
     return first if kept and all(key == first for key in others) else ()
@@ -106,6 +111,9 @@ def key_of(stream: Stream, what: str = "group_by") -> tuple[str, ...]:
 
     Raises: DescriptionError when a topic has no key, keys differ, or a key column was selected away.
     """
+    if stream.new_key:
+        _refuse_lost_key(stream, stream.new_key, what)
+        return stream.new_key
     keys = {topic.name: tuple(column.name for column in topic.key_columns) for topic in stream.topics}
     for name, key in keys.items():
         if not key:
@@ -146,10 +154,11 @@ def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "
     if isinstance(by, str) or any(not isinstance(name, str) for name in by):
         wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
         raise DescriptionError(
-            f"group_by: {a_value(wrong)} is not a column name.", hint="Write .group_by('sensor_id', 'site')."
+            f"{what}: {a_value(wrong)} is not a column name.",
+            hint="Write for example .group_by('sensor_id', 'site').",
         )
     if not by:
-        raise DescriptionError("group_by: no columns.", hint=_FIXES["group_by"])
+        raise DescriptionError(f"{what}: no columns.", hint=_FIXES.get(what, _FIXES["group_by"]))
     shape = stream.shape
     names = tuple(shape.resolve(name, what) for name in by)
     refuse_repeats(names, what)
@@ -196,7 +205,8 @@ def why_regrouped(stream: Stream, by: Sequence[str]) -> tuple[str, str] | None:
     That is so for a stream of several topics; of a topic of several partitions for columns that are not the record key, and
     for key columns that a step replaces. A change of the key within a transform cannot be seen: it must leave it as it is.
     """
-    hint = "What is final per partition needs every record of a group in one: group by the record key of one topic."
+    key_by = f".key_by({', '.join(map(repr, by))})"
+    hint = f"What is final per partition needs every record of a group in one: write {key_by} before .group_by(…)."
     if len(stream.topics) > 1:
         names = listed([topic.name for topic in stream.topics])
         return f"the stream has several topics, {names}.", hint
@@ -207,7 +217,7 @@ def why_regrouped(stream: Stream, by: Sequence[str]) -> tuple[str, str] | None:
     if set(by) != set(key):
         found = f"is keyed by {listed(key)}" if key else "has no key"
         why = f"grouped by {listed(by)}, but topic '{topic.name}' {found}."
-        return why, f"{hint} Or write the records to a topic with this key, and read that topic."
+        return why, hint
     for step in stream.branches[0].steps:
         for name in key:
             if step.replaces(name):

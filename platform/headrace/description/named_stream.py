@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import common_key, require_known_columns
-from headrace.description.meanings import meaning_of
+from headrace.description.grouping import require_known_columns
 from headrace.description.node_output import written_by
-from headrace.description.schema import ResultColumn
+from headrace.description.record_rows import RecordRows
 from headrace.description.stream import Stream
 from headrace.description.unnamed import is_unnamed
 from headrace.description.wording import listed
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NamedStream(Emitting):
+class NamedStream(RecordRows):
     """The records of a stream after its row-wise steps: appended to a table, and sent to sinks, once.
 
     In:  rows  the stream. Nodes made of it are made of this stream: a name changes no result
@@ -54,32 +52,6 @@ class NamedStream(Emitting):
     def goes_by_clocks(self) -> bool:
         """It passes them on."""
         return True
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The record key, if all topics have it and the steps keep it."""
-        return common_key(self.rows)
-
-    @property
-    def comparable_columns(self) -> tuple[str, ...]:
-        """Those columns that are not known to hold a MAP."""
-        known = [(name, self.rows.shape.type_of(name)) for name in self.columns]
-        return tuple(name for name, column in known if column is None or "MAP<" not in column.type)
-
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of its record's commit."""
-        return "__ingested_at"
-
-    @property
-    def result_columns(self) -> tuple[ResultColumn, ...]:
-        """The columns of the stream."""
-        assert self.rows.columns is not None
-        known = [(name, self.rows.shape.type_of(name)) for name in self.rows.columns]
-        return tuple(
-            ResultColumn(name, column.type if column else "computed", meaning_of(self.rows, name))
-            for name, column in known
-        )
 
     @property
     def in_words(self) -> str:

@@ -18,12 +18,14 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.description.schema import ResultColumn
     from headrace.description.sink import Sink
+    from headrace.description.stream import Stream
     from headrace.description.suppression import Policy
     from headrace.description.topic import Topic
+    from headrace.description.windows import CalendarWindows
 
 NAME_MAX = 80
 REFUSE, REBUILD = "refuse", "rebuild"
@@ -187,6 +189,21 @@ class Node(WaysOn, ABC):
     def passes_causes(self) -> bool:
         """Whether the place of a row's cause follows from records, so that those of nodes' rows go on (L32)."""
         return self.goes_by_clocks
+
+    @property
+    def calendar(self) -> CalendarWindows | None:
+        """The calendar of whose zone its days are; None: its days are those of UTC."""
+        return None
+
+    @property
+    def sides(self) -> Mapping[str, Stream]:
+        """Its streams by the names of their feeds, if it takes several, each in its own way."""
+        return {}
+
+    @property
+    def passes_chains(self) -> bool:
+        """Whether each row follows from one record, so that the source chain goes on."""
+        return False
 
     @property
     def longest_wall_wait_ms(self) -> int:

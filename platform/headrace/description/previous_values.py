@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.grouping import require_known_columns
+from headrace.description.process_groups import process_groups
 from headrace.description.processor import EPOCH, Context, Processor, Record
 from headrace.description.processor_order import TIME
-from headrace.description.row_operators import process_groups
 from headrace.description.schema import Column, is_numeric, quote, refuse_repeats, to_ddl
 from headrace.description.stores import value_store
 from headrace.description.wording import a_value, listed

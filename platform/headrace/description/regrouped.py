@@ -80,6 +80,11 @@ class TableAggregate(Refinable):
                     f"aggregate: {name}={said} of a table: {_why(aggregate.kind)}",
                     hint=f"Of tables there are {listed(OF_TABLES)}.",
                 )
+            if aggregate.ties:
+                raise DescriptionError(
+                    f"aggregate: {name}=hr.top(…, ties=True) of a table: a group picks so many rows and no more.",
+                    hint="Leave ties out; of a stream there are ties.",
+                )
         super().__post_init__()
 
     @property

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.clocks import STREAM
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.expectations import FAILED, split_conditions
 from headrace.description.grouping import On, columns_for_key, key_of, named_as_left
 from headrace.description.known_types import require_condition
+from headrace.description.process_groups import process_groups
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
 from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
@@ -18,18 +20,22 @@ from headrace.description.ways_on import WaysOn, what_is
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.aggregates import Aggregate
+    from headrace.description.distinct import Distinct
     from headrace.description.emitting import Emitting
     from headrace.description.flat_mapped import FlatMapped
     from headrace.description.global_table import GlobalTable
-    from headrace.description.grouped import GroupedStream
+    from headrace.description.grouped import GroupedStream, WindowedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
     from headrace.description.processed import Makes, Processed
+    from headrace.description.running import RunningAggregate
     from headrace.description.sink import Sink
     from headrace.description.stores import Store
     from headrace.description.stream import Stream
     from headrace.description.stream_join import StreamJoin
     from headrace.description.topic import Topic
+    from headrace.description.windows import WindowKind
 
 
 class RowOperators(WaysOn, ABC, kind="stream"):
@@ -64,6 +70,16 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         declared = None if columns is None else parse_ddl(columns, "transform: columns")
         return self._flow._with_step(Transform(function, declared))
 
+    def key_by(self, *columns: str) -> Stream:
+        """Give the records another key, by which tables, groups without names, sessions, joins and sinks go from here on.
+
+        Law:    they keep their places and chains. A tombstone deletes only if the new key is made of the record key
+        Raises: DescriptionError for a column that does not exist, or when a transform left the columns unknown
+        """
+        from headrace.description.stream import rekeyed  # a stream has these operators itself
+
+        return rekeyed(self._flow, columns)
+
     def flat_map(self, array: str, ordinal: str | None = None) -> FlatMapped:
         """Make one row for each element of an array that SQL makes of the record; the other columns stay.
 
@@ -77,8 +93,24 @@ class RowOperators(WaysOn, ABC, kind="stream"):
 
         return FlatMapped(self._flow, FlatMap.of(array, self._flow.shape), ordinal)
 
+    def distinct(self, *columns: str, within: Duration, grace: Duration | None = None) -> Distinct:
+        """Let the first record of each id pass; later ones are duplicates.
+
+        In:     columns  those of the id; without names those of the record key. Null is an id like others
+                within   a record is a duplicate if a record that passed has its id, and their event times differ by less
+                grace    a record that is so far behind stream time is late. None: as long as `within`
+        Raises: DescriptionError for a column that does not exist, or a time of 0
+        """
+        from headrace.description.distinct import Distinct  # it holds a stream
+
+        within_ms = duration_ms(within, "within")
+        grace_ms = within_ms if grace is None else duration_ms(grace, "grace")
+        return Distinct(self._flow, columns or key_of(self._flow, "distinct"), within_ms, grace_ms)
+
     def merge(self, other: Stream | Topic) -> Stream:
         """Put the records of two streams into one, in the order of their logs.
+
+        A record of a topic on both sides is there once for each side that lets it pass, first as of this one.
 
         Raises: DescriptionError when the names of their columns differ; their order does not matter
         """
@@ -122,6 +154,20 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         from headrace.description.grouped import GroupedStream  # a grouped stream holds a stream
 
         return GroupedStream(self._flow, columns or key_of(self._flow))
+
+    def window(
+        self, window: WindowKind, grace: Duration | None = None, clock: str = STREAM
+    ) -> WindowedStream:
+        """Make windows of the whole stream, which is one group: `stream` is 'all'. See `GroupedStream.window`."""
+        from headrace.description.grouped import whole_stream  # a grouped stream holds a stream
+
+        return whole_stream(self._flow).window(window, grace, clock)
+
+    def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
+        """Keep one row for the whole stream, which is one group: `stream` is 'all'. See `GroupedStream.aggregate`."""
+        from headrace.description.grouped import whole_stream  # a grouped stream holds a stream
+
+        return whole_stream(self._flow).aggregate(**aggregates)
 
     def lookup(
         self,
@@ -302,37 +348,3 @@ def _first_true(predicates: tuple[str, ...], index: int) -> str:
     """The predicate at `index` where none before it is true; a line end closes a comment at its end."""
     ended = [f"({condition}\n)" if "--" in condition else f"({condition})" for condition in predicates]
     return " AND ".join([f"NOT coalesce({earlier}, false)" for earlier in ended[:index]] + [ended[index]])
-
-
-def process_groups(
-    stream: Stream,
-    by: tuple[str, ...],
-    processor: Makes,
-    output: str | Mapping[str, str],
-    stores: Sequence[Store | GlobalTable],
-    waits: tuple[Duration | None, Duration | None],
-    rest: tuple[str, int, str | None, int],
-) -> Processed:
-    """See `GroupedStream.process`.
-
-    In: by     none: groups are partitions
-        waits  by stream and wall clock
-        rest   on_error, attempts, order and grace in ms
-    """
-    from headrace.description.global_table import GlobalTable  # its table may be made of such a node
-    from headrace.description.processed import Processed  # it is such a node itself
-
-    tables = (
-        tuple(each for each in stores if isinstance(each, GlobalTable))
-        if isinstance(stores, Sequence)
-        else ()
-    )
-    own: Any = [each for each in stores if not isinstance(each, GlobalTable)] if tables else stores
-    stream_ms, wall_ms = (
-        None if wait is None else duration_ms(wait, name)
-        for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
-    )
-    on_error, attempts, order, grace_ms = rest
-    return Processed(
-        stream, by, processor, output, own, stream_ms, wall_ms, on_error, attempts, order, tables, grace_ms
-    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.description.grouping import common_key, grouping_columns, require_known_columns, why_regrouped
 from headrace.description.row_operators import StreamOperators
 from headrace.description.shape import Shape
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
@@ -34,10 +36,14 @@ class Branch:
 
 @dataclass(frozen=True)
 class Stream(StreamOperators):
-    """Branches whose records flow together; `columns` is None where a transform has left them unknown."""
+    """Branches whose records flow together; `columns` is None where a transform has left them unknown.
+
+    In: new_key  the columns of the key that `key_by` gives the records; empty: they have the keys of their topics
+    """
 
     branches: tuple[Branch, ...]
     columns: tuple[str, ...] | None
+    new_key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.branches:
@@ -75,21 +81,52 @@ class Stream(StreamOperators):
 
     def _with_step(self, step: Step) -> Stream:
         branches = tuple(Branch(branch.topic, (*branch.steps, step)) for branch in self.branches)
-        return Stream(branches, step.applied_to(self.shape).columns)
+        return Stream(branches, step.applied_to(self.shape).columns, self.new_key)
+
+
+def rekeyed(stream: Stream, columns: Sequence[str]) -> Stream:
+    """See `RowOperators.key_by`."""
+    require_known_columns(stream, "key_by")
+    return replace(stream, new_key=grouping_columns(stream, columns, "key_by"))
+
+
+def in_one_partition(stream: Stream, by: Sequence[str]) -> Stream:
+    """The stream itself; if `key_by` moves groups over partitions, its rows by way of a log, which has one partition."""
+    if not stream.new_key or why_regrouped(stream, by) is None:
+        return stream
+    from headrace.description.emitting import stream_of  # nodes hold streams
+    from headrace.description.named_stream import NamedStream
+
+    return stream_of(NamedStream(stream))
 
 
 def merged(left: Stream, right: Stream) -> Stream:
-    for topic in right.topics:
-        if topic.name in [known.name for known in left.topics]:
-            raise DescriptionError(
-                f"merge: topic '{topic.name}' occurs on both sides, so that its records would count twice.",
-                hint="Write one stream with its conditions joined by OR.",
-            )
-    if left.columns is None or right.columns is None:
-        return Stream(left.branches + right.branches, None)
-    _refuse_other_columns(left.columns, right.columns)
-    _refuse_other_types(left, right)
-    return Stream(left.branches + right.branches, left.columns)
+    """See `RowOperators.merge`."""
+    new_key = _key_of_both(left, right)
+    if left.columns is not None and right.columns is not None:
+        _refuse_other_columns(left.columns, right.columns)
+        _refuse_other_types(left, right)
+    if {topic.name for topic in left.topics} & {topic.name for topic in right.topics}:
+        from headrace.description.emitting import stream_of  # nodes hold streams
+        from headrace.description.merged import Merged
+
+        return stream_of(Merged(left, right))
+    columns = None if right.columns is None else left.columns
+    return Stream(left.branches + right.branches, columns, new_key if columns is not None else ())
+
+
+def _key_of_both(left: Stream, right: Stream) -> tuple[str, ...]:
+    """The key that `key_by` gave one side, or both; raises DescriptionError if they are keyed differently then."""
+    if not left.new_key and not right.new_key:
+        return ()
+    keys = common_key(left), common_key(right)
+    if keys[0] != keys[1]:
+        words = [listed(key) if key else "no one key" for key in keys]
+        raise DescriptionError(
+            f"merge: the left stream is keyed by {words[0]}, the right one by {words[1]}.",
+            hint="Give them the key once they are one: .merge(…).key_by('…').",
+        )
+    return keys[0]
 
 
 def _refuse_other_columns(left: tuple[str, ...], right: tuple[str, ...]) -> None:

@@ -15,6 +15,8 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -63,6 +65,11 @@ class StreamJoin(Emitting):
     def topics(self) -> tuple[Topic, ...]:
         """The topics of both streams."""
         return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
+
+    @property
+    def sides(self) -> Mapping[str, Stream]:
+        """Both streams."""
+        return {"left": self.left, "right": self.right}
 
     @property
     def shares_topics(self) -> bool:

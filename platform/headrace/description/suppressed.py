@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.clocks import WALL, WallWait
@@ -11,6 +11,7 @@ from headrace.description.grouping import refuse_regrouping, why_regrouped
 from headrace.description.relation import apart
 from headrace.description.running import RunningAggregate
 from headrace.description.schema import ResultColumn
+from headrace.description.stream import in_one_partition
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.table_changes import KEY_DELETED, refuse_mark, table_of_changes
@@ -148,7 +149,8 @@ def _followed(table: Relation, policy: object) -> Updated:
         case WindowedAggregate(window=SessionWindows() | SlidingWindows()):
             is_whole = False
         case WindowedAggregate() if table.clock == WALL:
-            return table  # which is refused, unless it is whole
+            by_log = replace(table, stream=in_one_partition(table.stream, table.by))
+            return by_log  # refused, unless it is whole
         case RunningAggregate() | WindowedAggregate():
             is_whole = why_regrouped(table.stream, table.by) is None
         case Table():

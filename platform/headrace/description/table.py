@@ -68,6 +68,12 @@ class Table(Refinable):
         return replace(self, conditions=(*self.conditions, expression))
 
     @property
+    def tombstones_delete(self) -> bool:
+        """Whether a record without a value has the key: not if `key_by` has made it of columns of the value."""
+        keys = ({column.name for column in topic.key_columns} for topic in self.topics)
+        return not self.stream.new_key or all({*self.key} <= key for key in keys)
+
+    @property
     def shape(self) -> Shape:
         """The columns, key first, and those of their types that are known."""
         return Shape((*self.key, *self.values), self.stream.shape.types)

@@ -238,8 +238,10 @@ def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
 
 
 def _of_stream(stream: Stream) -> tuple[Part, ...]:
-    branches = tuple(map(_of_branch, stream.branches))
-    return branches if len(branches) == 1 else (Part(OPERATOR, "merge", branches),)
+    parts = tuple(map(_of_branch, stream.branches))
+    if len(parts) > 1:
+        parts = (Part(OPERATOR, "merge", parts),)
+    return (Part(OPERATOR, f"key by {listed(stream.new_key)}", parts),) if stream.new_key else parts
 
 
 def _of_branch(branch: Branch) -> Part:

@@ -28,10 +28,18 @@ _CALLED_HERE = {
     "with_columns": "with_column",
     "flatMap": "flat_map",
     "explode": "flat_map",
+    "dedup": "distinct",
+    "deduplicate": "distinct",
+    "drop_duplicates": "distinct",
+    "dropDuplicates": "distinct",
+    "unique": "distinct",
     "groupBy": "group_by",
     "groupby": "group_by",
     "group": "group_by",
-    "key_by": "group_by",
+    "keyBy": "key_by",
+    "select_key": "key_by",
+    "selectKey": "key_by",
+    "rekey": "key_by",
     "agg": "aggregate",
     "reduce": "aggregate",
     "union": "merge",
@@ -50,8 +58,6 @@ _CALLED_HERE = {
 }
 
 _STREAM = {
-    "aggregate": f"Group first: {_GROUP}{_AGGREGATE}.",
-    "window": f"Group first: {_GROUP}{_WINDOW}{_AGGREGATE}.",
     "batch": f"Group first: {_GROUP}.batch(collect=['…'], max_records=100).",
     "with_previous": f"Group first: {_GROUP}.with_previous(before='…').",
     "suppress": f"A policy is for aggregates and tables: {_GROUP}{_WINDOW}{_AGGREGATE}.suppress(hr.until_window_closes()), "
@@ -70,7 +76,9 @@ _TABLE = {
     "merge": "Streams are merged: .changes().merge(stream).",
     "branch": "Streams are split: .changes().branch('…'); or write .where('…') for each part.",
     "quarantine": "Streams are split: .changes().quarantine(…).",
+    "key_by": "The key of a table tells its rows apart. Of its changes: .changes().key_by('…').table().",
     "flat_map": "It is for streams: .changes().flat_map('…').",
+    "distinct": "It holds one row for each value of its key already: leave .distinct(…) out.",
     "process": "A processor reads a stream: .changes().group_by('…').process(…).",
     "batch": "Batches are of streams: .changes().group_by('…').batch(collect=['…'], max_records=100).",
     "with_previous": "Its changes have the row before: .changes(). Of a stream: .group_by('…').with_previous(before='…').",
@@ -81,7 +89,18 @@ _BEFORE_GROUPS = "Write .{name}(…) before .group_by(…)."
 _AFTER_AGGREGATES = "Aggregate first: .aggregate(n=hr.count()).{name}(…)."
 _GROUPED = {
     **dict.fromkeys(
-        ("where", "select", "with_column", "transform", "flat_map", "merge", "branch", "quarantine"),
+        (
+            "where",
+            "select",
+            "with_column",
+            "transform",
+            "key_by",
+            "flat_map",
+            "distinct",
+            "merge",
+            "branch",
+            "quarantine",
+        ),
         _BEFORE_GROUPS,
     ),
     **dict.fromkeys(("lookup", "join", "join_prior"), _BEFORE_GROUPS),
@@ -116,6 +135,7 @@ WAYS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 _CALLS = {
     "aggregate": "Name the column of each aggregate: .aggregate(n=hr.count(), total=hr.sum('…')).",
     "window": f"Write {_WINDOW}.",
+    "distinct": "Write .distinct('id', within='1 day').",
     "lookup": "Write .lookup(table, on='…').",
     "join": "Write .join(other, on='…').",
     "join_prior": "Write .join_prior(stream, on='…', grace='1 minute').",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from headrace.description.aggregate_columns import aggregate_column
 from headrace.description.aggregates import Aggregate
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
+    from headrace.description.windows import CalendarWindows
 
 BOUND_NAMES = (START, END)
 
@@ -201,6 +202,11 @@ class WindowedAggregate(Relation):
         return "window_start"
 
     @property
+    def calendar(self) -> CalendarWindows | None:
+        """Its windows, if they are those of a calendar."""
+        return cast("CalendarWindows", self.window) if self.window.unit else None
+
+    @property
     def longest_wait_ms(self) -> int:
         """How long after a record the last window that it is in can still be open: size (of a session, gap) plus grace."""
         return 0 if self.by_clock == WALL else self.window.wait_ms + self.grace_ms
@@ -260,7 +266,7 @@ def check_window(window: object, grace_ms: int) -> None:
         raise DescriptionError(
             f"window: {a_value(window)} is no window.",
             hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
-            "hr.sliding('2 minutes') or hr.session('5 minutes').",
+            "hr.calendar('day', zone='Europe/Berlin'), hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
     if exact_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
@@ -269,7 +275,7 @@ def check_window(window: object, grace_ms: int) -> None:
 def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None:
     """Raise DescriptionError when windows cannot go by this clock."""
     check_clock(clock, "window")
-    if clock == WALL and window.by_records:
+    if clock == WALL and (window.by_records or window.unit):
         raise DescriptionError(
             f"window: clock='wall' is for tumbling and hopping windows, and this is a {window.in_words}.",
             hint="Write hr.tumbling(…) or hr.hopping(…), or leave clock out.",

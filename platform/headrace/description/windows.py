@@ -1,17 +1,20 @@
-"""Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; sliding windows and sessions, by records.
+"""Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; calendar windows; others by records.
 
-Each kind says whether records make its windows (`by_records`), whether a window's bounds change as it grows (`moves`), and
-how long after its end a window takes records without grace (`open_after_end_ms`).
+Each kind says whether records make its windows (`by_records`), whether a window's bounds change as it grows (`moves`), how
+long after its end a window takes records without grace (`open_after_end_ms`), and the calendar's `unit`, if it has one.
 
-Law: a tumbling or hopping window holds its start and not its end, and which windows a timestamp is in depends on the
-timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
+Law: a tumbling, hopping or calendar window holds its start and not its end, and which windows a timestamp is in depends on
+the timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
 Source: Kafka Streams, TimeWindows.java, SlidingWindows.java and SessionWindows.java.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
+from headrace.description.calendars import check_unit, starts_of
+from headrace.description.code_text import digest
 from headrace.description.durations import Duration, duration_ms, exact_ms, format_duration
 from headrace.errors import DescriptionError
 
@@ -43,7 +46,7 @@ class TimeWindows:
     key = (START,)
     bounds = ("First moment of the window.", "End of the window, itself outside.")
     by_records = moves = False
-    open_after_end_ms = 0
+    open_after_end_ms, unit = 0, ""
 
     @property
     def wait_ms(self) -> int:
@@ -56,6 +59,37 @@ class TimeWindows:
         advance = f"hopping (every {format_duration(self.advance_ms)})"
         kind = "tumbling" if self.size_ms == self.advance_ms else advance
         return f"{kind} window of {format_duration(self.size_ms)}"
+
+
+@dataclass(frozen=True)
+class CalendarWindows:
+    """The days, weeks or months of a time zone, one after another.
+
+    rules_digest  of the moments at which they begin: another version of the zone's rules may give other rows
+    """
+
+    unit: str
+    zone: str = "UTC"
+    rules_digest: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_unit(self.unit)
+        object.__setattr__(self, "rules_digest", digest(repr(starts_of(self.unit, self.zone))))
+
+    key = (START,)
+    bounds = TimeWindows.bounds
+    by_records = moves = False
+    open_after_end_ms = 0
+
+    @property
+    def wait_ms(self) -> int:
+        """The length of the longest one."""
+        return max(end - start for start, end in pairwise(starts_of(self.unit, self.zone)))
+
+    @property
+    def in_words(self) -> str:
+        """The kind of window and its zone."""
+        return f"calendar {self.unit} ({self.zone})"
 
 
 @dataclass(frozen=True)
@@ -77,6 +111,7 @@ class SessionWindows:
     key = (START, END)
     bounds = ("First event of the session.", "Last event of the session, itself inside.")
     by_records = moves = True
+    unit = ""
 
     @property
     def open_after_end_ms(self) -> int:
@@ -114,7 +149,7 @@ class SlidingWindows:
     key = (START,)
     bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
     by_records, moves = True, False
-    open_after_end_ms = 0
+    open_after_end_ms, unit = 0, ""
 
     @property
     def wait_ms(self) -> int:
@@ -127,7 +162,7 @@ class SlidingWindows:
         return f"sliding window of {format_duration(self.difference_ms)}"
 
 
-WindowKind = TimeWindows | SessionWindows | SlidingWindows
+WindowKind = TimeWindows | CalendarWindows | SessionWindows | SlidingWindows
 
 
 def tumbling(size: Duration) -> TimeWindows:
@@ -148,6 +183,16 @@ def hopping(size: Duration, advance: Duration) -> TimeWindows:
     Raises: DescriptionError for a size or an advance that is no positive duration, or an advance beyond the size
     """
     return TimeWindows(duration_ms(size, "window size"), duration_ms(advance, "window advance"))
+
+
+def calendar(unit: str, zone: str = "UTC") -> CalendarWindows:
+    """Describe windows that are the days, weeks (from Monday) or months of a time zone.
+
+    In:     unit  "day", "week" or "month"
+            zone  a name of the IANA time zone database, such as "Europe/Berlin"; its rules are those of the package tzdata
+    Raises: DescriptionError for another unit, or a zone that does not exist
+    """
+    return CalendarWindows(unit, zone)
 
 
 def session(gap: Duration) -> SessionWindows:

@@ -19,19 +19,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 
 from headrace.description import (
     Batches,
-    FlatMapped,
     Lookup,
-    NamedStream,
     Processed,
     Relation,
-    StreamJoin,
     Suppressed,
     Table,
     TableChanges,
     quote,
 )
 from headrace.description.expressions import parse_expression
-from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of, table_feed
+from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of, table_feed
 from headrace.description.record_metadata import HEADERS
 from headrace.engine.arrow_steps import ArrowSteps
 from headrace.engine.feed_rows import FEED, FeedRows, PackedFeeds, packed_name
@@ -292,29 +289,23 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
         case Lookup():
             assert node.stream.columns is not None
             return node.stream.columns if feed == RECORDS else node.right.columns
-        case StreamJoin():
-            return (node.left if feed == LEFT else node.right).columns or ()
         case Suppressed():
             return _columns_read(node.updated, feed)
         case TableChanges():
             return _columns_read(node.changed, feed)
         case Batches():
             return (*node.by, *node.collect)
-        case NamedStream():
-            return node.columns
         case Processed():
             tables = {table_feed(each.name): each.table.columns for each in node.tables}
             return tables.get(feed, node.stream.columns or ())
-        case FlatMapped():
-            assert node.stream.columns is not None
-            return node.stream.columns
         case Relation():
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):
                 return leaf.columns
             read = [name for _, aggregate in leaf.aggregates for name in aggregate.columns]  # type: ignore[attr-defined]
             return (*leaf.by, *read)  # type: ignore[attr-defined]
-    raise AssertionError(f"a node of another kind: {type(node)}")
+    columns: Sequence[str] | None = (node.sides[feed] if node.sides else node.stream).columns  # type: ignore[attr-defined]
+    return columns or ()
 
 
 def _spelled(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:

@@ -17,9 +17,9 @@ from headrace.fold.contract import FATE, PARTITION, REASON, TOPIC
 from headrace.fold.keys import combined, group
 
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
-DEAD_LETTER, ERASED = "dead_letter", "erased"
+DUPLICATE, DEAD_LETTER, ERASED = "duplicate", "dead_letter", "erased"
 BARE_TOMBSTONE = "bare tombstone"  # REASON of a record without a value among Debezium's changes
-FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
+FATES = (USED, OPEN, LATE, DUPLICATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
 TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE = "tick", "control", "drain", "set_limits", "complete"
 IDLE, BUSY = (

@@ -68,6 +68,11 @@ class Kernel(ABC):
         return feeds[RESULT]
 
     @property
+    def decided_with(self) -> tuple[str, ...]:
+        """The columns by whose values `decided` needs all records at once; none: it looks at each by itself."""
+        return ()
+
+    @property
     def late_scope(self) -> Scope | None:
         """By what rows are brought together to say which of them are late; None: none is, or the ledger alone says so."""
         return None

@@ -32,6 +32,7 @@ from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.current_results import pending
+from headrace.nodes.days import day_of_row, first_ms_of
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
@@ -246,8 +247,10 @@ class Backfill:
             return rows
         if not self._chosen:
             return rows.limit(0)
-        until = _ms(self._chosen[-1]) + DAY_MS + self.node.longest_wait_ms + self.node.longest_wall_wait_ms
-        return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
+        after_ms = first_ms_of(self.node, self._chosen[-1] + dt.timedelta(days=1))
+        until_ms = after_ms + self.node.longest_wait_ms + self.node.longest_wall_wait_ms
+        first_ms = first_ms_of(self.node, self._chosen[0])
+        return rows.where(F.unix_millis("timestamp").between(first_ms, until_ms))
 
     def _stored(self) -> DataFrame:
         """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
@@ -262,7 +265,7 @@ class Backfill:
 
     def _day(self) -> Expr:
         column = self.node.day_column
-        return F.lit(None).cast("date") if column is None else F.to_date(column)
+        return F.lit(None).cast("date") if column is None else day_of_row(self.node)
 
     def _in_days(self) -> Expr:
         if self._chosen is None or not self._operator.appended:

@@ -19,11 +19,9 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace import oracle
 from headrace.description import (
-    Batches,
     FlatMapped,
     Join,
     Lookup,
-    NamedStream,
     Processed,
     Refined,
     Relation,
@@ -142,8 +140,6 @@ class _Check:
         match self.node:
             case Lookup():
                 return RECORDS
-            case StreamJoin():
-                return LEFT
             case FlatMapped():
                 return RESULT if self.node.distinguishing_columns else None
             case Relation() | TableChanges():
@@ -154,23 +150,20 @@ class _Check:
                 return None if needs_all or isinstance(leaf, TableAggregate) else part
             case Processed():  # a row says nothing certain of its group
                 return None
-        return RESULT
+        return next(iter(self.node.sides), RESULT)
 
     @cached_property
     def by(self) -> tuple[str, ...]:
         """The columns of a key."""
         match self.node:
-            case Batches():
-                return self.node.by
             case FlatMapped():
                 return self.node.distinguishing_columns or self.node.comparable_columns
-            case NamedStream() | Processed():
+            case Processed():
                 return self.node.key or self.node.comparable_columns
-            case Suppressed():
-                return self.node.by
             case Relation() | TableChanges():
                 return _group_of(leftmost(_relation(self.node))[1])
-        return self.node.key
+        by: tuple[str, ...] = getattr(self.node, "by", self.node.key)
+        return by or getattr(self.node, "comparable_columns", ())
 
     @cached_property
     def table(self) -> DataFrame:
@@ -231,7 +224,7 @@ class _Check:
             case Processed():
                 plain = {name: feeds.of_keys(name, None) for name in feeds.frames}
             case _:
-                plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
+                plain |= {name: feeds.of_keys(name, keys, controls=True) for name in feeds.frames}
         through_ms = operator_of(node).frontier_ms(self.progress)
         schemas = {RESULT: feeds.columns(RESULT)} if isinstance(node, Processed) else None
         log = oracle.Log(plain, self._history, through_ms, feeds.values_of_joins, feeds.refined_rows, schemas)

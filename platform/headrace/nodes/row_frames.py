@@ -26,6 +26,7 @@ def decided(bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Seque
     """The rows of logs with FATE and REASON completed, one for each row of the logs.
 
     In:  unusable  the records among them for which steps raise
+    Law: an operator that decides records together (`decided_with`) knows no records that were cut off the logs
     Out: ROW_COLUMNS; where the node has one feed, the columns that its operator reads before them
     """
     kernel = bound.operator.kernel
@@ -35,7 +36,10 @@ def decided(bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Seque
     rows = bound.rows.frame(logs, unusable)
     if twice:  # a row that several feeds have is decided in one place
         rows = _by_partition(bound, rows)
-    return _made(bound, rows, kernel.decided, whole=twice)
+    if kernel.decided_with:
+        by = [F.col(quote(name)) for name in kernel.decided_with]
+        rows = rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, *by)
+    return _made(bound, rows, kernel.decided, whole=bool(twice or kernel.decided_with))
 
 
 def late(

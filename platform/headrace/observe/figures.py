@@ -18,6 +18,7 @@ V = TypeVar("V")
 # Of the fates, those that are shown, by the name that they are shown under.
 FATES: Mapping[str, str] = {
     "late": "late",
+    "duplicate": "duplicates",
     "replay": "replays",
     "dead_letter": "dead_letters",
     "filtered": "filtered",

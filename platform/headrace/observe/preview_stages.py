@@ -21,7 +21,6 @@ from headrace.description import (
     Node,
     Processed,
     Refined,
-    StreamJoin,
     Suppressed,
     TableAggregate,
     TableChanges,
@@ -31,7 +30,6 @@ from headrace.description import (
     quote,
     written_by,
 )
-from headrace.description.feeds import is_stateless
 from headrace.description.stream import Branch, Stream
 from headrace.description.topology import words_of, words_of_branch
 from headrace.errors import DescriptionError
@@ -131,15 +129,13 @@ class _Stages:
             case Lookup():
                 yield from self._of_stream(node.stream)
                 yield from self.of(node.right)
-            case StreamJoin():
-                yield from self._of_stream(node.left)
-                yield from self._of_stream(node.right)
             case Processed():
                 yield from self._of_stream(node.stream)
                 for each in node.tables:
                     yield from self.of(each.table)
             case _:
-                yield from self._of_stream(node.stream)  # type: ignore[attr-defined]
+                for stream in node.sides.values() or (node.stream,):  # type: ignore[attr-defined]
+                    yield from self._of_stream(stream)
         yield from self._result(node, words_of(node))
 
     def _of_stream(self, stream: Stream) -> Iterator[Stage]:
@@ -205,7 +201,7 @@ class _Stages:
 def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows of a node as people look at them, in their order; and the names of the columns."""
     shown: dict[str, str] = {}
-    if is_stateless(node):
+    if node.passes_chains:
         order, shown = (SEQUENCE, *operator_for(node).order), POSITION
     elif operator_of(node).appended and not node.has_windows:  # of which some may be open
         order = (SEQUENCE, *operator_for(node).order)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
-from headrace.fold.fates import FATES, KEPT, OPEN, USED
+from headrace.fold.fates import DUPLICATE, FATES, KEPT, OPEN, USED
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import base_of, read_progress, snapshot
@@ -130,8 +130,8 @@ class Views:
     def ledger(self, node: Node) -> DataFrame:
         """Read the fate of every record that Kafka delivered.
 
-        Out: topic, partition, fate, records; one row for each fate and partition. `erased` has a row only if records were
-             erased
+        Out: topic, partition, fate, records; one row for each fate and partition. `erased` and `duplicate` have a row
+             only if there are such records
         Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table. `used` counts
              the records that were kept and are no longer open; the checks compare it with the results
         """
@@ -142,7 +142,7 @@ class Views:
             (topic, partition, fate, counts[fate])
             for (topic, partition), counts in fates.items()
             for fate in FATES
-            if counts[fate] or fate != ERASED
+            if counts[fate] or fate not in (DUPLICATE, ERASED)
         ]
         return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.description import WindowedAggregate
 
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 # The class of a node, or of a windowed aggregate's windows -> folder, and class of the operator.
 KINDS = {
     "Batches": ("batches", "Batches"),
+    "CalendarWindows": ("windows", "Windows"),
+    "Distinct": ("distinct", "DistinctRecords"),
     "FlatMapped": ("flat_maps", "FlatMaps"),
     "Join": ("relations", "Relations"),
     "Lookup": ("lookups", "Lookups"),
+    "Merged": ("merges", "Merges"),
     "NamedStream": ("records", "Records"),
     "Processed": ("processors", "Processors"),
     "Refined": ("relations", "Relations"),
@@ -34,11 +37,17 @@ KINDS = {
 
 def operator_for(node: Node) -> Operator:
     """The operator of a node."""
-    kind = type(node.window if isinstance(node, WindowedAggregate) else node).__name__
-    folder, name = KINDS[kind]
-    module = import_module(f"headrace.operators.{folder}.operator")
-    made: Operator = getattr(module, name)(node)
+    made: Operator = getattr(part_of(node, "operator"), KINDS[_kind(node)][1])(node)
     return made
+
+
+def part_of(node: Node, part: str) -> Any:
+    """The module of a node's operator. In: part  "operator"; or "oracle", with `results`."""
+    return import_module(f"headrace.operators.{KINDS[_kind(node)][0]}.{part}")
+
+
+def _kind(node: Node) -> str:
+    return type(node.window if isinstance(node, WindowedAggregate) else node).__name__
 
 
 def reference_topics(node: Node) -> tuple[str, ...]:

@@ -130,15 +130,29 @@ class Total:
         """Insert a value behind those that rank as high."""
         if by is None:
             return
-        lowest_first = self.aggregate.kind == "min_by"
         place = 0
         for _, other in self.ranked:
-            ahead = ordered(by) < ordered(other) if lowest_first else ordered(by) > ordered(other)
-            if ahead:
+            if self._is_ahead(by, other):
                 break
             place += 1
         self.ranked.insert(place, (value, by))
-        del self.ranked[self.aggregate.max_items or 1 :]
+        most = self.aggregate.max_items or 1
+        while len(self.ranked) > most:
+            if self.aggregate.ties and not self._is_ahead(self.ranked[most - 1][1], self.ranked[-1][1]):
+                break
+            del self.ranked[-1]
+
+    def _is_ahead(self, by: Any, other: Any) -> bool:
+        """Whether a record that is ranked by one value stands before one ranked by another."""
+        if self.aggregate.kind == "min_by":
+            return bool(ordered(by) < ordered(other))
+        for name, lowest_first in zip(
+            by if self.aggregate.order else (), self.aggregate.ascending, strict=True
+        ):
+            one, two = ordered(by[name]), ordered(other[name])
+            if one != two:
+                return bool(one < two if lowest_first else one > two)
+        return not self.aggregate.order and bool(ordered(by) > ordered(other))
 
     def value(self) -> Any:
         """The value as of now."""

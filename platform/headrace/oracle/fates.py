@@ -45,6 +45,6 @@ def refused_by_table(
     if by_timestamp and row.fate == TOMBSTONE and row.reason == BARE_TOMBSTONE:
         return TOMBSTONE
     if any(row.values[name] is None for name in key):
-        return DEAD_LETTER
+        return row.fate or DEAD_LETTER  # a tombstone without a key says nothing of the table
     too_old = forget_ms is not None and row.stream_ms is not None and row.time_ms + forget_ms <= row.stream_ms
     return LATE if too_old else None

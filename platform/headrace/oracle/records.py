@@ -23,7 +23,7 @@ def records(node: NamedStream, log: Log) -> Results:
     for row in log.rows:
         found.met(row, row.fate or USED)
         if row.fate is None:
-            found.rows.append({name: row.values[name] for name in node.columns} | _of_record(row))
+            found.rows.append({name: row.values[name] for name in node.columns} | of_record(row))
     return found
 
 
@@ -37,13 +37,11 @@ def elements(node: FlatMapped, log: Log) -> Results:
         found.met(row, row.fate or (USED if made else FILTERED))
         for place, element in enumerate(made):
             numbered = {} if node.ordinal is None else {node.ordinal: place}
-            found.rows.append(
-                {**row.values, array: element, **numbered, "__element": place} | _of_record(row)
-            )
+            found.rows.append({**row.values, array: element, **numbered, "__element": place} | of_record(row))
     return found
 
 
-def _of_record(row: Row) -> dict[str, Any]:
+def of_record(row: Row) -> dict[str, Any]:
     """Where a row comes from."""
     place = {"__topic": row.topic, "__partition": row.partition, "__offset": row.offset}
     return place | {"__ingested_at": moment(row.at_ms), "__timestamp": row.event_ms, "__sequence": row.at_ms}

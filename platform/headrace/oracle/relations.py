@@ -242,7 +242,7 @@ def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: in
     lowest = max((ms for at_ms, ms in log.lowest if at_ms <= upto_ms), default=-1)
     found: Rows = {}
     for (key, start), of in groups.items():
-        closed = start + windows.size_ms(node) + node.grace_ms <= lowest
+        closed = windows.end_of(node, start) + node.grace_ms <= lowest
         if closed or node.suppression is None:
             made_of = tuple(of.places) if node.suppression is None else "closed"
             value = windows.shown(node, of.group, start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace.description import (
@@ -78,7 +79,9 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return windows(node, log)
         case Relation():
             return relations.relation(node, log)
-    raise AssertionError(f"a node of another kind: {type(node)}")
+    at_home = import_module("headrace.operators.registry").part_of(node, "oracle")
+    of_home: Results = at_home.results(node, log)
+    return of_home
 
 
 def changes(node: Relation, log: Log) -> dict[tuple[Any, int], relations.Change]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.nodes.days import day_at, day_of_row, first_ms_of
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read
 
@@ -22,14 +23,14 @@ DAY_MS = 86_400_000
 
 
 def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = None) -> dt.date | None:
-    """Find the latest UTC day with all its windows or batches closed.
+    """Find the latest day with all its windows or batches closed.
 
     In:  closed_ms  every window with end + grace at or before it is closed; None: none is
          read_ms    commit time through which the log is folded; None: nothing is
     Out: None too for batches without a longest wait and for sessions: one of them may stay open for ever
     """
     from_ms = operator_for(node).open_from_ms(closed_ms, read_ms)
-    return None if from_ms is None else _date(from_ms) - dt.timedelta(days=1)
+    return None if from_ms is None else day_at(node, from_ms) - dt.timedelta(days=1)
 
 
 def rows_by_day(
@@ -37,10 +38,11 @@ def rows_by_day(
 ) -> dict[dt.date, int]:
     """Count the rows of results of each day, from the first that has any; days without rows in between count 0."""
     assert node.day_column is not None
-    day = F.to_date(node.day_column)
+    day = day_of_row(node)
     stored = read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
     if after is not None:
-        stored = stored.where(F.col(node.day_column) >= F.lit(after + dt.timedelta(days=1)).cast("timestamp"))
+        first_ms = first_ms_of(node, after + dt.timedelta(days=1))
+        stored = stored.where(F.col(node.day_column) >= F.timestamp_millis(F.lit(first_ms)))
     counts = {row["day"]: row["count"] for row in stored.groupBy(day.alias("day")).count().collect()}
     first = after + dt.timedelta(days=1) if after is not None else min(counts, default=None)
     return {} if first is None else {each: counts.get(each, 0) for each in _days(first, through)}
@@ -48,7 +50,3 @@ def rows_by_day(
 
 def _days(first: dt.date, last: dt.date) -> Iterator[dt.date]:
     return (first + dt.timedelta(days=n) for n in range((last - first).days + 1))
-
-
-def _date(ms: int) -> dt.date:
-    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date()

@@ -13,6 +13,7 @@ from dagster import AssetKey, TableColumnDep, TableColumnLineage
 
 from headrace.description import (
     Batches,
+    Distinct,
     NamedStream,
     NodeReference,
     RunningAggregate,
@@ -48,7 +49,7 @@ def column_lineage(node: Node) -> TableColumnLineage | None:
 
 def _of_node(node: Node) -> Mapping[str, Sources]:
     match node:
-        case NamedStream() | Table():
+        case Distinct() | NamedStream() | Table():
             return _of_stream(node.stream)
         case WindowedAggregate() | RunningAggregate():
             read = _of_stream(node.stream)

@@ -25,6 +25,7 @@ NAME = "every_offset_accounted_for"
 COLUMNS = "account STRING, entered BIGINT, accounted BIGINT"
 # One of them, and several.
 FATE_WORDS = {fate: (fate, fate) for fate in FATES} | {
+    "duplicate": ("duplicate", "duplicates"),
     "replay": ("replay", "replays"),
     "tombstone": ("tombstone", "tombstones"),
     "dead_letter": ("dead letter", "dead letters"),

@@ -18,6 +18,7 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
+from headrace.nodes.days import day_of_row
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
@@ -175,7 +176,7 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
     table = read(spark, lake.table(name))
     if days is None:
         return operator.emitted(table)
-    in_days = F.to_date(node.day_column).isin(list(days))
+    in_days = day_of_row(node).isin(list(days))
     commit = F.col(SEQUENCE)
     bounds = table.where(in_days).agg(F.min(commit).alias("first"), F.max(commit).alias("last"))
     together = table.join(F.broadcast(bounds), commit.between(F.col("first"), F.col("last"))).drop(

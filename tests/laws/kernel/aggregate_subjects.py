@@ -21,6 +21,9 @@ RANKED: dict[str, Any] = {
     "worst": hr.min_by("rank", by="item"),
     "three": hr.top(3, "item", by="rank"),
     "two": hr.top(2, "rank", by="item"),
+    "tied": hr.top(2, "item", by="rank", ties=True),
+    "ordered": hr.top(2, "item", by=("rank DESC", "item")),
+    "ordered_ties": hr.top(1, "rank", by=("item", "rank ASC"), ties=True),
 }
 DISTINCT: dict[str, Any] = {
     "items": hr.count_distinct("item"),

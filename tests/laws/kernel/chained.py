@@ -21,6 +21,7 @@ from headrace.description import (
     Select,
     TableChanges,
     Topic,
+    WithColumn,
     is_of_kafka,
     parse_expression,
 )
@@ -157,6 +158,10 @@ class ChainedReading(Reading):
         for step in steps:
             if isinstance(step, FlatMap):  # an array that is there
                 columns[step.name] = columns[parse_expression(step.expression, "flat_map").repeats[0]]
+                continue
+            if isinstance(step, WithColumn):
+                assert step.expression == "'all'"  # of a whole stream as one group
+                columns[step.name] = pa.array(["all"] * rows.num_rows, pa.string())
                 continue
             assert isinstance(step, Select)
             read = [parse_expression(sql, "select") for sql in step.expressions]

@@ -29,6 +29,7 @@ from tests.laws.kernel.relation_subjects import (
     stream_join_subjects,
     table_subjects,
 )
+from tests.laws.kernel.shape_subjects import distinct_subjects, merged_subjects
 from tests.laws.kernel.side_subjects import side_subjects
 from tests.laws.kernel.store_subjects import store_subjects
 from tests.laws.kernel.subjects import (
@@ -47,6 +48,7 @@ from tests.laws.kernel.subjects import (
     session_subjects,
     sliding_change_subjects,
     sliding_subjects,
+    small,
     stream_subjects,
     topic,
     total_subjects,
@@ -94,6 +96,8 @@ def families() -> list[Family]:
         Family("ranked values", subjects_with(RANKED), worlds(item_and_rank, VALUE), 2),
         Family("distinct values", subjects_with(DISTINCT), worlds(item_and_rank, VALUE), 2),
         Family("streams", stream_subjects(), two_topics, 1),
+        Family("merged branches", merged_subjects(), two_topics, 1),
+        Family("distinct records", distinct_subjects(), worlds(small, pa.int64(), ("t", "u"), log_commits=(2, 4))),
         Family("flat maps", flat_map_subjects(), worlds(array, pa.list_(pa.int64()), ("t", "u"), log_commits=(2, 3)), 1),
         Family("tables", table_subjects(), referring("one", "two")),
         Family("processors", processor_subjects(), processed_worlds),

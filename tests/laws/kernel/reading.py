@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import oracle
-from headrace.description import FlatMap, Join, Node, Refined, Select, parse_expression
+from headrace.description import FlatMap, Join, Node, Refined, Select, WithColumn, parse_expression
 from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.fold.changes.station import MADE, Computing, Refinement
@@ -176,10 +176,21 @@ class Reading:
             if isinstance(step, FlatMap):
                 assert step.expression == step.name  # an array that is there
                 continue
+            if isinstance(step, WithColumn):
+                columns[step.name] = structs(step.expression, columns)
+                continue
             assert isinstance(step, Select)
             read = (parse_expression(sql, "select") for sql in step.expressions)
             columns = {each.name: columns[each.repeats[0]] for each in read}
         return pa.table(columns | {name: rows[name] for name in ROW_COLUMNS.names})
+
+
+def structs(expression: str, columns: Mapping[str, Any]) -> pa.Array:
+    """Several columns as one, as `hr.top` by several of them reads it."""
+    names = expression.removeprefix("struct(").removesuffix(")").split(", ")
+    parts = [columns[name] for name in names]
+    whole = [part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in parts]
+    return pa.StructArray.from_arrays(whole, names)
 
 
 _KNOWN: dict[Any, NodeOperator] = {}

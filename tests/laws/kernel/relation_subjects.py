@@ -67,6 +67,8 @@ def table_subjects() -> list[Subject]:
         "of_two": ONE.merge(TWO).table(),
         "kept": ONE.merge(TWO).table("timestamp").where("amount > 0"),
         "forgetful": ONE.table("timestamp", forget_deletes_after=4 * SECOND),
+        "by_another_key": ONE.key_by("amount").table(),
+        "by_another_key_of_two": ONE.merge(TWO).key_by("amount").table("timestamp", "9 seconds"),
         "forgetful_of_two": ONE.merge(TWO).table("timestamp", "9 seconds").where("amount > 0"),
     }
     return [

@@ -57,6 +57,28 @@ def sessions(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return closed(draw, stream, draw(st.sampled_from([hr.session(2 * SECOND), hr.sliding(3 * SECOND)])))
 
 
+def sessions_by_value(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    """By another key, whose records lie in several partitions."""
+    made = stream.key_by("value").group_by().window(hr.session(2 * SECOND), grace=3 * SECOND)
+    totals = made.aggregate(key=hr.max("key"), n=hr.count())
+    return totals.suppress(hr.until_window_closes())
+
+
+def whole(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    """Of the whole stream, which is one group."""
+    window = draw(st.sampled_from([hr.tumbling(6 * SECOND), hr.hopping(10 * SECOND, 5 * SECOND)]))
+    made = stream.window(window, grace=draw(st.sampled_from([0, 3 * SECOND])))
+    return made.aggregate(key=hr.max("key"), n=hr.count()).suppress(hr.until_window_closes())
+
+
+def whole_totals(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return stream.aggregate(n=hr.count(), newest=hr.last("value"))
+
+
+def rekeyed_table(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return stream.key_by("value").table()
+
+
 def closed(draw: st.DrawFn, stream: Stream, window: Any) -> Any:
     made = stream.group_by("key").window(window, grace=draw(st.sampled_from([0, 3 * SECOND])))
     return made.aggregate(n=hr.count(), total=hr.sum("value")).suppress(hr.until_window_closes())
@@ -87,6 +109,16 @@ def joined(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
 
 def merged(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return stream.merge(other).group_by("key").batch(collect=["value"], max_records=3)
+
+
+def branches(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    """Two branches of one stream."""
+    return stream.select("key", "value").merge(stream.select("key", "value"))
+
+
+def distinct(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    within, grace = draw(st.sampled_from([(3, None), (9, 1), (1, 6)]))
+    return stream.distinct("key", within=within * SECOND, grace=None if grace is None else grace * SECOND)
 
 
 def flattened(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
@@ -153,12 +185,16 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "windows": (windows, "n"),
     "windows of totals": (windows, "total"),
     "sessions": (sessions, "n"),
+    "sessions by another key": (sessions_by_value, "n"),
+    "windows of a whole stream": (whole, "n"),
     "batches": (batches, "records"),
     "lookup": (lookup, "other"),
     "time limit": (waits, "newest"),
     "join of streams": (joined, "other"),
     "merged batches": (merged, "records"),
     "flat map": (flattened, "found"),
+    "distinct": (distinct, "value"),
+    "merged branches": (branches, "value"),
     "processor": (processed, "n"),
     "previous values": (with_previous, "before"),
     "increases": (with_previous, "value"),
@@ -169,6 +205,8 @@ ENDS: dict[str, Step] = {
     "processor with timers": summed,
     "join of tables": tables,
     "grouped table": regrouped,
+    "table by another key": rekeyed_table,
+    "totals of a whole stream": whole_totals,
 }
 ON_RECORD_KEYS = {
     "lookup",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,15 +55,40 @@ def comparable(values: pa.Array) -> np.ndarray:
     return sortable(values) if is_sortable(values.type) else ranks(values)
 
 
+def ordered_by(values: pa.Array, ascending: Sequence[bool]) -> np.ndarray:
+    """Numbers (int64) that are the higher, the earlier values stand in an order; of STRUCTs each field has a direction.
+
+    In: ascending  of each field whether its lowest value is first; null is the lowest. Empty: the highest value is first
+    """
+    if not ascending:
+        return comparable(values)
+    numbers = [_encoded_ranks(field) for field in values.flatten()]
+    columns = [-number if lowest else number for number, lowest in zip(numbers, ascending, strict=True)]
+    order = np.lexsort(columns[::-1])
+    changes = np.zeros(len(order), bool)
+    for column in columns:
+        changes[1:] |= column[order][1:] != column[order][:-1]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.cumsum(changes)
+    return found
+
+
+def _encoded_ranks(values: pa.Array) -> np.ndarray:
+    """Numbers that compare as values do, nulls too."""
+    encoded = encode(values).dictionary_encode()
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    rank[pc.array_sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
+    found: np.ndarray = rank[encoded.indices.to_numpy()]
+    return found
+
+
 def ranks(values: pa.Array) -> np.ndarray:
     """Numbers (int64) that compare as values without nulls do; of any type."""
-    if not pa.types.is_nested(values.type):
-        encoded = values.dictionary_encode()
-        distinct, codes = encode(encoded.dictionary), encoded.indices.to_numpy()
-    else:
-        encoded = encode(values).dictionary_encode()
-        distinct, codes = encoded.dictionary, encoded.indices.to_numpy()
+    if pa.types.is_nested(values.type):
+        return _encoded_ranks(values)
+    encoded = values.dictionary_encode()
+    distinct = encode(encoded.dictionary)
     rank = np.empty(len(distinct), np.int64)
     rank[pc.array_sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
-    found: np.ndarray = rank[codes]
+    found: np.ndarray = rank[encoded.indices.to_numpy()]
     return found

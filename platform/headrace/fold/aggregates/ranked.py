@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.aggregates.extremes import comparable
+from headrace.fold.aggregates.extremes import comparable, ordered_by
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts, highest_by, lowest_by, row_with
 from headrace.fold.aggregates.nested import fields_of, first_of_each, items_of, lists_of, structs_of
 from headrace.fold.positions import FIELDS, order_of
@@ -22,8 +22,9 @@ class _Ranked(Kind):
 
     by_position = True
 
-    def __init__(self, value: pa.Field, by: pa.Field) -> None:
+    def __init__(self, value: pa.Field, by: pa.Field, ascending: tuple[bool, ...] = ()) -> None:
         self.columns = (value.name, by.name)
+        self.ascending = ascending
         self.placed = pa.struct([*FIELDS, pa.field(BY, by.type), pa.field(VALUE, value.type)])
 
     def _ranked(self, rows: Inputs) -> tuple[np.ndarray, np.ndarray]:
@@ -32,9 +33,9 @@ class _Ranked(Kind):
 
         def ranked() -> tuple[np.ndarray, np.ndarray]:
             kept = np.flatnonzero(rows.there(by))
-            return kept, comparable(rows.column(by).take(pa.array(kept)))
+            return kept, ordered_by(rows.column(by).take(pa.array(kept)), self.ascending)
 
-        return rows.once(("ranked", by), ranked)
+        return rows.once(("ranked", by, self.ascending), ranked)
 
     def _placed(self, rows: Inputs, at: pa.Array) -> pa.Array:
         """Rows with what ranks them and their position; null where `at` is null."""
@@ -78,11 +79,16 @@ class BestBy(_Ranked):
 
 
 class Top(_Ranked):
-    """The values of the `n` records that rank highest, the highest first; an empty array if none counts."""
+    """The values of the `n` records that rank highest, the highest first; an empty array if none counts.
 
-    def __init__(self, value: pa.Field, by: pa.Field, n: int) -> None:
-        super().__init__(value, by)
-        self.n = n
+    Law: with ties a record stays if fewer than `n` rank above it. The `n`-th of a union is among the parts' own.
+    """
+
+    def __init__(
+        self, value: pa.Field, by: pa.Field, n: int, ascending: tuple[bool, ...] = (), *, ties: bool = False
+    ) -> None:
+        super().__init__(value, by, ascending)
+        self.n, self.ties = n, ties
         self.result = pa.list_(value.type)
         self.fields = {ITEMS: pa.list_(self.placed)}
 
@@ -96,7 +102,7 @@ class Top(_Ranked):
         """See `Kind.merge`."""
         items, which = items_of(parts[ITEMS], codes)
         fields = fields_of(items)
-        picked, which = self._highest(comparable(fields[BY]), order_of(fields), which)
+        picked, which = self._highest(ordered_by(fields[BY], self.ascending), order_of(fields), which)
         return {ITEMS: lists_of(items.take(pa.array(picked)), which, groups)}
 
     def finish(self, parts: Parts) -> pa.Array:
@@ -108,4 +114,11 @@ class Top(_Ranked):
         self, numbers: np.ndarray, order: np.ndarray, codes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The rows that stay, by group and rank, and the group of each."""
-        return first_of_each(np.lexsort((order, ~numbers, codes)), codes, self.n)
+        rows = np.lexsort((order, ~numbers, codes))
+        if not self.ties:
+            return first_of_each(rows, codes, self.n)
+        ordered = codes[rows]
+        last = np.searchsorted(ordered, ordered) + self.n - 1  # of each group the place of the n-th
+        last = np.minimum(last, np.searchsorted(ordered, ordered, "right") - 1)
+        stay = numbers[rows] >= numbers[rows][last]
+        return rows[stay], ordered[stay]

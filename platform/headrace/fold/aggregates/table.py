@@ -41,7 +41,9 @@ KINDS: dict[str, Callable[..., Kind]] = {
     "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
     "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
     "own": lambda aggregate, *of: Own(aggregate.own, of),
-    "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
+    "top": lambda aggregate, value, by: Top(
+        value, by, aggregate.max_items, aggregate.ascending, ties=bool(aggregate.ties)
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from headrace.fold.fates import with_column
 from headrace.fold.grouped.contributions import ROWS, merged
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
+from headrace.fold.windows.panes import AnyPanes
 from headrace.fold.windows.shape import END, START
 
 ROWS_N = f"__{ROWS}_n"
@@ -35,7 +36,7 @@ class GroupedRows(Station):
     by            group columns
     aggregates    of the node, and ROWS
     route         how the partials come
-    size_ms       of windows, of which a group column is `window_start`; None: there are none
+    panes         of windows, of which a group column is `window_start`; None: there are none
     """
 
     part: str
@@ -44,11 +45,11 @@ class GroupedRows(Station):
     aggregates: Aggregates
     route: Route
     per_commit: bool = True
-    size_ms: int | None = None
+    panes: AnyPanes | None = None
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.source: self.route}
-        self.columns = group_schema(self.by, self.aggregates, windowed=self.size_ms is not None)
+        self.columns = group_schema(self.by, self.aggregates, windowed=self.panes is not None)
         kept = pa.schema([*self.by, *self.aggregates.fields, *STATE_COLUMNS])
         self.state: Mapping[str, StateTable] = {
             self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted)
@@ -92,7 +93,7 @@ class GroupedRows(Station):
 
     def _values(self, groups: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
         """The columns of groups that are not in their key."""
-        return shown_groups(groups, self.aggregates, self.size_ms)
+        return shown_groups(groups, self.aggregates, self.panes)
 
     def _deltas(self, rows: pa.Table, new: np.ndarray, first: np.ndarray) -> pa.Table:
         """For each new row the group before it and after it. In: first  marks the first row of each group."""
@@ -130,13 +131,13 @@ def group_schema(by: pa.Schema, aggregates: Aggregates, *, windowed: bool) -> pa
 
 
 def shown_groups(
-    partials: pa.Table, aggregates: Aggregates, size_ms: int | None
+    partials: pa.Table, aggregates: Aggregates, panes: AnyPanes | None
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
     """The columns of groups that are not in their key."""
     results = {name: column for name, column in aggregates.finish(partials).items() if name != ROWS}
-    if size_ms is None:
+    if panes is None:
         return results
-    return {END: moments(int64(partials[START].cast(pa.int64())) // 1000 + size_ms), **results}
+    return {END: moments(panes.end(int64(partials[START].cast(pa.int64())) // 1000)), **results}
 
 
 def _lives(added: np.ndarray, first: np.ndarray) -> np.ndarray:

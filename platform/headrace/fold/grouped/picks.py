@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.description.aggregates import BOUNDED, RANKED, Aggregate
-from headrace.fold.aggregates.extremes import comparable, ranks
+from headrace.fold.aggregates.extremes import ordered_by, ranks
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, items_of, lists_of, structs_of
 from headrace.fold.aggregates.table import spelling
@@ -48,6 +48,7 @@ class Pick:
     by     the column that ranks rows. A row with null in it is not picked. If several rows rank the same, the row with the
            lowest key is first. None: keys rank the rows, and a row whose value is null is not picked
     most   how many rows are picked
+    ascending  of a rank of several columns their directions (see `extremes.ordered_by`)
     """
 
     name: str
@@ -55,6 +56,7 @@ class Pick:
     value: pa.Field
     by: pa.Field | None
     most: int
+    ascending: tuple[bool, ...] = ()
     needs_rows = False  # True if a group that only gains rows cannot be told from what was found of it before
 
     @classmethod
@@ -62,7 +64,8 @@ class Pick:
         """An aggregate of a description. In: rows  the columns of the table."""
         value, *by = (plain_field(rows.field(spelling(rows, column))) for column in aggregate.columns)
         by = [value] if aggregate.kind in EXTREMES else by
-        return cls(name, aggregate.kind, value, by[0] if by else None, aggregate.max_items or 1)
+        most, ascending = aggregate.max_items or 1, aggregate.ascending
+        return cls(name, aggregate.kind, value, by[0] if by else None, most, ascending)
 
     @property
     def read(self) -> tuple[pa.Field, ...]:
@@ -121,7 +124,7 @@ class Pick:
         """The place of each row in the order, from 0."""
         columns = [] if self.kind in EXTREMES else [ranks(members)]
         if self.by is not None:
-            numbers = comparable(ranking)
+            numbers = ordered_by(ranking, self.ascending)
             # Of int64, ~n is in the opposite order, and never overflows.
             columns.append(numbers if self.kind in LOWEST_FIRST else ~numbers)
         found = np.empty(len(ranking), np.int64)

@@ -14,8 +14,7 @@ from headrace.fold.fates import decide_inputs
 from headrace.fold.grouped.contributions import partials_of
 from headrace.fold.keys import with_keys
 from headrace.fold.relations.leaf import Leaf
-from headrace.fold.segments import ranges
-from headrace.fold.windows.assign_windows import Entered, assign_windows
+from headrace.fold.windows.assign_windows import Entered, assign_windows, panes_from
 from headrace.fold.windows.shape import START, Shape
 
 
@@ -90,10 +89,10 @@ class WindowsLeaf(Leaf):
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """The partials of each window and commit."""
-        entered, advance_ms = Entered.of(rows, self.shape), self.shape.panes.advance_ms
-        count = np.maximum((entered.last - entered.start) // advance_ms + 1, 0)
+        entered, panes = Entered.of(rows, self.shape), self.shape.panes
+        count = panes.count(entered.start, entered.last)
         row = np.repeat(np.arange(len(count)), count)
-        start_ms = entered.start[row] + ranges(np.zeros(len(count), np.int64), count) * advance_ms
+        start_ms = panes_from(entered.start, count, panes)
         windows = with_keys(rows.take(pa.array(row)).append_column(START, moments(start_ms)), self.key)
         found = partials_of(windows, self.key, self.shape.aggregates, per_commit=self.per_commit)
         return found.select([*self.columns.names, *SHARED])

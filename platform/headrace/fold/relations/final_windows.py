@@ -91,7 +91,7 @@ class FinalWindows(Station):
     def _deltas(self, closed: pa.Table, times: Times) -> pa.Table:
         count = closed.num_rows
         columns = {name: closed[name] for name in (*self.by.names, *KEYS.names, EVENT)}
-        columns |= shown_groups(closed, self.shape.aggregates, self.shape.panes.size_ms)
+        columns |= shown_groups(closed, self.shape.aggregates, self.shape.panes)
         columns[INGESTED] = pa.array(closing_commits(pa.table(columns), self.shape, times), pa.int64())
         columns |= {n: pa.repeat(pa.scalar(value, of), count) for n, (value, of) in CLOSED_BY_TIME.items()}
         columns[SIGN] = pa.array(np.full(count, AFTER, np.int8))

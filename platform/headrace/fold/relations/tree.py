@@ -168,8 +168,8 @@ class Grower:
         leaf = WindowsLeaf(part, inputs, shape, self.per_commit)
         station: Station = FinalWindows(part, shape, self.per_commit)
         if node.suppression is None:
-            by, size_ms = pa.schema([*shape.by, (START, MOMENT)]), shape.panes.size_ms
-            station = GroupedRows(part, part, by, shape.aggregates, ByOwnKey(), self.per_commit, size_ms)
+            by = pa.schema([*shape.by, (START, MOMENT)])
+            station = GroupedRows(part, part, by, shape.aggregates, ByOwnKey(), self.per_commit, shape.panes)
         return Branch(part, station.columns, (leaf,), ((1, station),), 1)
 
     def _check_types(self, node: Join, left: Branch, right: Branch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +23,7 @@ UNDATED = -1  # EVENT of a tombstone that comes before any event time of its par
 def decide_records(
     rows: pa.Table, key: Sequence[str], forget_ms: int | None = None, *, by_timestamp: bool = False
 ) -> pa.Table:
-    """Keep every record that has a key, tombstones too.
+    """Keep every record that has a key, tombstones too. A tombstone without one says nothing of the table.
 
     In:  rows          the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
          forget_ms     how long the table remembers deletes; a record further behind the stream time of its partition, or
@@ -32,6 +33,9 @@ def decide_records(
     Law: row by row.
     """
     tombstone = has_fate(rows, TOMBSTONE)
+    without = [rows[name].is_null().to_numpy() for name in key if rows[name].null_count]
+    if without and tombstone.any():
+        tombstone &= ~np.logical_or.reduce(without)
     if by_timestamp and tombstone.any():
         tombstone &= ~pc.equal(rows[REASON], BARE_TOMBSTONE).fill_null(False).to_numpy()
     if tombstone.any():

@@ -30,10 +30,9 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import TOMBSTONE, decide_inputs, is_kept, with_column
 from headrace.fold.merge_along import merge_along
-from headrace.fold.segments import ranges
 from headrace.fold.tables.decide_records import UNDATED, decide_records
 from headrace.fold.time_limits.names import FROM, START, SUB
-from headrace.fold.windows.assign_windows import assign_windows
+from headrace.fold.windows.assign_windows import assign_windows, panes_from
 from headrace.fold.windows.shape import Shape
 
 Columns = dict[str, pa.Array]
@@ -158,10 +157,10 @@ class Windows(Totals):
 
     def exploded(self, kept: pa.Table) -> pa.Table:
         """One row for each window entered."""
-        from_ms, advance_ms = int64(kept[FROM]), self.shape.panes.advance_ms
+        from_ms, panes = int64(kept[FROM]), self.shape.panes
         time_ms, _ = self.shape.times(kept)
-        count = (self.shape.panes.last_start(time_ms) - from_ms) // advance_ms + 1
-        start = np.repeat(from_ms, count) + ranges(np.zeros(len(count), np.int64), count) * advance_ms
+        count = panes.count(from_ms, panes.last_start(time_ms))
+        start = panes_from(from_ms, count, panes)
         rows = kept.take(pa.array(np.repeat(np.arange(len(count)), count))) if self.several else kept
         return rows.append_column(START, pa.array(start)).append_column(SUB, pa.array(start))
 
@@ -171,7 +170,7 @@ class Windows(Totals):
 
     def _bounds(self, entries: pa.Table) -> Columns:
         start_ms = int64(entries[START])
-        return {"window_start": moments(start_ms), "window_end": moments(start_ms + self.shape.panes.size_ms)}
+        return {"window_start": moments(start_ms), "window_end": moments(self.shape.panes.end(start_ms))}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from headrace.fold.contract import FATE, KEY
 from headrace.fold.fates import KEPT, LATE, decide_inputs, has_fate, is_kept, with_column
 from headrace.fold.late_view import late_view
 from headrace.fold.segments import ranges
+from headrace.fold.windows.panes import AnyPanes, Panes
 from headrace.fold.windows.shape import Shape
 
 
@@ -41,8 +42,9 @@ class Entered:
         last = panes.last_start(event_ms)
         if panes.tumbling:  # each event is in one window
             # A node that is read may give rows of a moment before 1970, where no window starts.
-            late = (last < 0) | (last + panes.wait_ms <= stream_ms)
-            return cls(last, np.maximum(last, 0), last + late * panes.advance_ms, last)
+            late = (last < panes.lowest_ms) | (panes.closes(last) <= stream_ms)
+            return cls(last, np.maximum(last, panes.lowest_ms), np.where(late, panes.end(last), last), last)
+        assert isinstance(panes, Panes)
         first = panes.first_start(event_ms)
         start = np.maximum(first, panes.first_open_start(stream_ms))
         return cls(panes.pane(event_ms), first, start, last)
@@ -70,11 +72,19 @@ def late_records(rows: pa.Table, shape: Shape) -> pa.Table:
     Out: as `late_view`; one row per record and closed window
     """
     decided, entered = assign_windows(rows, shape)
-    advance_ms, size_ms = shape.panes.advance_ms, shape.panes.size_ms
-    through = np.minimum(entered.start - advance_ms, entered.last)
-    missed = np.maximum((through - entered.first) // advance_ms + 1, 0)
+    panes = shape.panes
+    missed = panes.count(entered.first, entered.last) - panes.count(entered.start, entered.last)
     missed[~has_fate(decided, KEPT, LATE)] = 0
     row = np.repeat(np.arange(len(missed)), missed)
-    start_ms = entered.first[row] + ranges(np.zeros(len(missed), np.int64), missed) * advance_ms
+    start_ms = panes_from(entered.first, missed, panes)
     late = decided.drop_columns([KEY] if KEY in decided.column_names else []).take(pa.array(row))
-    return late_view(late, shape.by.names, start_ms, start_ms + size_ms, final_ms=shape.panes.grace_ms)
+    return late_view(late, shape.by.names, start_ms, panes.end(start_ms), final_ms=panes.grace_ms)
+
+
+def panes_from(first_ms: np.ndarray, counts: np.ndarray, panes: AnyPanes) -> np.ndarray:
+    """The starts of so many windows each, from a first one on; of windows that do not overlap there is one at most."""
+    if panes.tumbling:
+        return np.repeat(first_ms, counts)
+    assert isinstance(panes, Panes)
+    steps = ranges(np.zeros(len(counts), np.int64), counts) * panes.advance_ms
+    return np.asarray(np.repeat(first_ms, counts) + steps)

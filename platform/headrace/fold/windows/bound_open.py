@@ -33,7 +33,7 @@ class Bounded:
         kept = is_kept(decided)
         if not kept.any():
             return closing
-        through_ms = int(entered.last[kept].max()) + self.shape.panes.size_ms - 1
+        through_ms = self.shape.panes.end_ms(int(entered.last[kept].max())) - 1
         hashes = distinct_hashes(decided.filter(pa.array(kept)).select([HASH]))
         return Needs(hashes, (int(entered.start[kept].min()), through_ms), closing)
 
@@ -58,7 +58,7 @@ class Bounded:
             self.shape.aggregates, merged.take(pa.array(order)), begins(window.codes[at])
         )
         closes_ms = closing_commits(
-            int64(rows[START]) + self.shape.panes.wait_ms,
+            self.shape.panes.closes(int64(rows[START])),
             [ms for ms, _ in times.commits],
             [self.shape.closed_ms(clock) for _, clock in times.commits],
         )
@@ -71,12 +71,16 @@ class Bounded:
         marks = pa.array(np.full(known.num_rows, BEFORE))
         earlier = known.select(self.shape.state.names).append_column(INGESTED, marks)
         partials = partials_of(arrived, entered, self.shape, by_commit=True)
-        windows = [*explode(partials, self.shape, 0, None), *explode(earlier, self.shape, open_ms, None)]
+        lowest_ms = self.shape.panes.lowest_ms
+        windows = [
+            *explode(partials, self.shape, lowest_ms, None),
+            *explode(earlier, self.shape, open_ms, None),
+        ]
         return pa.concat_tables(windows)
 
     def _bytes(self, rows: pa.Table, partials: Mapping[str, pa.Array]) -> np.ndarray:
         """The bytes of windows as rows of the node's table."""
         start = int64(rows[START])
         columns = {name: whole(rows[name]) for name in self.shape.keys}
-        columns |= {START: moments(start), END: moments(start + self.shape.panes.size_ms)}
+        columns |= {START: moments(start), END: moments(self.shape.panes.end(start))}
         return json_size(columns | self.shape.aggregates.finish(partials))

@@ -131,7 +131,7 @@ class FoldWindows(Step):
         closing = self._closing(times)
         need = None
         if closing is not None:
-            need = Needs(times=(closing[0], closing[1] + self.shape.panes.size_ms - 1))
+            need = Needs(times=(closing[0], self.shape.panes.end_ms(closing[1]) - 1))
         if self.bounded is not None:
             decided, entered = assign_windows(rows, self.shape)
             need = self.bounded.needs(decided, entered, need)
@@ -173,7 +173,7 @@ class FoldWindows(Step):
         self, first_ms: int, last_ms: int, partials: pa.Table, known: pa.Table, times: Times
     ) -> pa.Table:
         """The windows that start within these times. In: known  with BATCH."""
-        through_ms = last_ms + self.shape.panes.size_ms - 1
+        through_ms = self.shape.panes.end_ms(last_ms) - 1
         near = []
         for table in (partials, known.select(partials.column_names)):
             pane = int64(table[PANE])

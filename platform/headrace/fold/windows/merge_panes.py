@@ -15,6 +15,7 @@ from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, PARTITION,
 from headrace.fold.keys import Groups, combined, group, group_columns
 from headrace.fold.segments import begins, numbered, ranges, running_max
 from headrace.fold.windows.assign_windows import Entered
+from headrace.fold.windows.panes import Panes
 from headrace.fold.windows.shape import END, FROM, PANE, RECORDS, START, TIMESTAMP, Shape
 
 PIECES_MAX = (
@@ -34,7 +35,7 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bo
         schema = shape.state.append(pa.field(INGESTED, pa.int64())) if by_commit else shape.state
         return schema.empty_table()
     # In a tumbling window a record that is kept enters the one window that contains it.
-    windows = [] if shape.panes.tumbling else [(entered.last - entered.start) // shape.panes.advance_ms]
+    windows = [] if shape.panes.tumbling else [shape.panes.count(entered.start, entered.last)]
     # By pane first: rows come about in the order of time, so equal ones stay near in memory.
     groups = combined(
         shape.panes.number(entered.pane),
@@ -101,7 +102,7 @@ def still_open(partials: pa.Table, shape: Shape, clock: Clock) -> np.ndarray:
     closed_ms, pane = shape.closed_ms(clock), int64(partials[PANE])
     if closed_ms is None:
         return np.ones(len(pane), bool)
-    return np.asarray(shape.panes.last_start(pane) + shape.panes.wait_ms > closed_ms)
+    return np.asarray(shape.panes.closes(shape.panes.last_start(pane)) > closed_ms)
 
 
 def merge_windows(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None) -> pa.Table:
@@ -133,6 +134,7 @@ def explode(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None
         windows = partials.append_column(START, pa.array(last))
         yield windows if inside.all() else windows.filter(pa.array(inside))
         return
+    assert isinstance(panes, Panes)
     windows_of_each = np.maximum((ends - begins) // panes.advance_ms + 1, 0)
     if windows_of_each.sum() > PIECES_MAX:
         there = windows_of_each > 0
@@ -155,7 +157,7 @@ def shown(windows: pa.Table, groups: Groups, merged: dict[str, pa.Array], shape:
     first = pa.array(groups.first)
     start = int64(windows[START])[groups.first]
     columns = {name: whole(windows[name]).take(first) for name in shape.keys}
-    columns |= {START: moments(start), END: moments(start + shape.panes.size_ms)}
+    columns |= {START: moments(start), END: moments(shape.panes.end(start))}
     columns |= shape.aggregates.finish(merged)
     columns |= {TIMESTAMP: merged[EVENT], RECORDS: merged[RECORDS]}
     columns |= {name: whole(windows[name]).take(first) for name in (KEY, HASH)}
@@ -176,7 +178,7 @@ def running_windows(state: pa.Table, shape: Shape) -> pa.Table:
     Out: as `merge_windows`, and BATCH; one row per group, window and micro-batch
     """
     tables = []
-    for windows in explode(state, shape, 0, None):
+    for windows in explode(state, shape, shape.panes.lowest_ms, None):
         batch = int64(windows[BATCH])
         window = combined(group(windows[KEY]).codes, int64(windows[START])).codes
         groups = combined(window, batch)

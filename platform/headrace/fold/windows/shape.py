@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.description import TimeWindows
+from headrace.description import CalendarWindows, TimeWindows
 from headrace.description.clocks import WALL
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, PARTITION, STREAM, TOPIC, Clock
 from headrace.fold.segments import NO_TIME
-from headrace.fold.windows.panes import Panes
+from headrace.fold.windows.panes import AnyPanes, panes_of
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -26,7 +26,7 @@ TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
 
 @dataclass(frozen=True)
 class Shape:
-    """Tumbling or hopping windows of one node.
+    """Tumbling, hopping or calendar windows of one node.
 
     by      the group columns, with their types
     topics  that the node reads
@@ -34,7 +34,7 @@ class Shape:
     """
 
     by: pa.Schema
-    panes: Panes
+    panes: AnyPanes
     topics: tuple[str, ...]
     aggregates: Aggregates
     wall: bool = False
@@ -43,10 +43,10 @@ class Shape:
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Shape:
         """The shape of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
         window = node.window
-        assert isinstance(window, TimeWindows)
+        assert isinstance(window, TimeWindows | CalendarWindows)
         return cls(
             pa.schema([inputs.field(name) for name in node.by]),
-            Panes(window.size_ms, window.advance_ms, node.grace_ms),
+            panes_of(window, node.grace_ms),
             tuple(topic.name for topic in node.topics),
             Aggregates.of(node.aggregates, inputs),
             node.clock == WALL,

@@ -1,12 +1,13 @@
-"""Tumbling, hopping and sliding windows; sessions have more columns (see `operators.sessions`)."""
+"""Tumbling, hopping, calendar and sliding windows; sessions have more columns (see `operators.sessions`)."""
 
 from __future__ import annotations
 
-from headrace.description import SessionWindows, SlidingWindows, TimeWindows
+from headrace.description import CalendarWindows, SessionWindows, SlidingWindows, TimeWindows
 from headrace.fold import sliding, windows
 from headrace.fold.contract import KEY
 from headrace.fold.kernel import Kernel
 from headrace.fold.relations import Relations
+from headrace.fold.windows.panes import panes_of
 from headrace.operators.contract import Bindings, OfWindows
 
 
@@ -29,6 +30,8 @@ class Windows(OfWindows):
             return None
         window = self.node.window
         assert not isinstance(window, SessionWindows)
+        if isinstance(window, CalendarWindows):
+            return panes_of(window, self.node.grace_ms).first_open_ms(closed_ms)
         advance_ms = window.advance_ms if isinstance(window, TimeWindows) else 1
         return ((closed_ms - window.wait_ms - self.node.grace_ms) // advance_ms + 1) * advance_ms
 

@@ -1,0 +1,48 @@
+"""From the arguments of `process` to the node of a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.durations import Duration, duration_ms
+
+if TYPE_CHECKING:
+    from headrace.description.global_table import GlobalTable
+    from headrace.description.processed import Makes, Processed
+    from headrace.description.stores import Store
+    from headrace.description.stream import Stream
+
+
+def process_groups(
+    stream: Stream,
+    by: tuple[str, ...],
+    processor: Makes,
+    output: str | Mapping[str, str],
+    stores: Sequence[Store | GlobalTable],
+    waits: tuple[Duration | None, Duration | None],
+    rest: tuple[str, int, str | None, int],
+) -> Processed:
+    """See `GroupedStream.process`.
+
+    In: by     none: groups are partitions
+        waits  by stream and wall clock
+        rest   on_error, attempts, order and grace in ms
+    """
+    from headrace.description.global_table import GlobalTable  # its table may be made of such a node
+    from headrace.description.processed import Processed  # it is such a node itself
+
+    tables = (
+        tuple(each for each in stores if isinstance(each, GlobalTable))
+        if isinstance(stores, Sequence)
+        else ()
+    )
+    own: Any = [each for each in stores if not isinstance(each, GlobalTable)] if tables else stores
+    stream_ms, wall_ms = (
+        None if wait is None else duration_ms(wait, name)
+        for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
+    )
+    on_error, attempts, order, grace_ms = rest
+    return Processed(
+        stream, by, processor, output, own, stream_ms, wall_ms, on_error, attempts, order, tables, grace_ms
+    )

@@ -1,0 +1,1 @@
+"""Distinct records: the first of each id."""

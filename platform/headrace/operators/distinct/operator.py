@@ -1,0 +1,25 @@
+"""Distinct records: the first record of each id."""
+
+from __future__ import annotations
+
+from headrace.description.distinct import Distinct
+from headrace.fold.kernel import Kernel
+from headrace.operators.contract import Appended, Bindings
+from headrace.operators.distinct.fold import FirstRecords
+
+
+class DistinctRecords(Appended[Distinct]):
+    """One row for each record whose id has not passed before.
+
+    Law (L41): a record r is late if e(r) + grace <= s(r). Else it is a duplicate if a record before it in the log's order
+    passed, has its id, and lies less than `within` from it in event time. Else it passes.
+    """
+
+    @property
+    def can_be_late(self) -> bool:
+        """The record of its id that passed may be forgotten."""
+        return True
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `operators.distinct.fold`."""
+        return FirstRecords.of(self.node)

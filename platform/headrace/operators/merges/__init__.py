@@ -1,0 +1,1 @@
+"""Merged branches of one topic: each record on each side."""

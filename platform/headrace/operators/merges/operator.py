@@ -1,0 +1,22 @@
+"""Merged branches of one topic: each record on each side that lets it pass."""
+
+from __future__ import annotations
+
+from headrace.description.merged import Merged
+from headrace.fold.kernel import Kernel
+from headrace.fold.records.flatten import ELEMENT
+from headrace.operators.contract import POSITION, Appended, Bindings
+from headrace.operators.merges.fold import MergedRecords
+
+
+class Merges(Appended[Merged]):
+    """One row for each record and side: a record on both sides has two, told apart by the number of the side."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """By the record, then by the side."""
+        return (*POSITION, ELEMENT)
+
+    def kernel(self, of: Bindings) -> Kernel:
+        """See `operators.merges.fold`."""
+        return MergedRecords.of(self.node, of.inputs)
