@@ -60,17 +60,19 @@ def run_once(
     equal = True
     for node in nodes:
         console.print(_rows(node, Views(spark, lake)))
-        facts = LakeFacts(lake)
-        if not facts.has_rows(node):
-            console.print(
-                f"{node.required_name} has no rows: {why_empty(node, facts)}", soft_wrap=True, markup=False
-            )
+        if (sentence := sentence_if_empty(node, LakeFacts(lake))) is not None:
+            console.print(sentence, soft_wrap=True, markup=False)
         verdicts = verify(spark, lake, node, None)
         equal = equal and all(verdict.equal for verdict in verdicts)
     console.print(
         "Recomputed from the log: the same tables." if equal else "Recomputed from the log: rows differ."
     )
     return equal
+
+
+def sentence_if_empty(node: Node, facts: LakeFacts) -> str | None:
+    """Why a node's table has no row; None: it has rows."""
+    return None if facts.has_rows(node) else f"{node.required_name} has no rows: {why_empty(node, facts)}"
 
 
 def _send(bootstrap: str, records: Iterable[tuple[str, str, dict[str, Any], int]]) -> int:
