@@ -18,6 +18,7 @@ from headrace.quality.results import (
     LOG_CHECKS,
     WINDOW_CHECKS,
 )
+from headrace.testing import TestDriver
 from tests.docs.documents import DOCUMENTS, ROOT, anchors, links, name, prose
 
 pytestmark = pytest.mark.fast
@@ -104,3 +105,9 @@ def test_each_check_has_its_claim_and_what_to_do_when_it_fails(check: str) -> No
 def test_the_glossary_names_every_fate() -> None:
     glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     assert not [fate for fate in FATES if f"`{fate}`" not in glossary]
+
+
+def test_each_call_of_a_test_driver_is_in_its_guide() -> None:
+    guide = (ROOT / "docs" / "guides" / "testing.md").read_text("utf-8")
+    calls = {name for name in dir(TestDriver) if not name.startswith("_")}
+    assert {name for name in calls if f"`{name}(" not in guide and f"`{name}`" not in guide} == set()

@@ -106,6 +106,16 @@ class KeyValueStore(ReadOnlyStore):
     def delete(self, *key: Any) -> None:
         """Remove a key; nothing happens if it is not there."""
 
+    def put_if_absent(self, *key_and_value: Any) -> Any:
+        """Set the value of a key that has none. Out: the value that the key had before; None: it had none.
+
+        Source: Kafka Streams, KeyValueStore.putIfAbsent.
+        """
+        before = self.get(*key_and_value[:-1])
+        if before is None:
+            self.put(*key_and_value)
+        return before
+
 
 class Context(ABC):
     """Gives a processor its stores, its clocks and its output.
