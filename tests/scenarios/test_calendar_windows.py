@@ -40,7 +40,7 @@ def test_days_of_berlin_are_final_partitions_over_a_change_of_the_clocks(
     driver = drive(days)
     local = dt.datetime.fromisoformat(first).date()
     begin = dt.datetime.fromisoformat(f"{first}T00:00+0{1 if first < '2026-04' else 2}:00")
-    for hour in range(sum(hours) + 1):
+    for hour in range(sum(hours) + 2):
         at_ms = round((begin + hour * HOUR).timestamp() * 1000)
         driver.pipe("sales", key="s1", value={"amount": 1}, timestamp_ms=at_ms, partition=0)
         if hour % 20 == 19:
