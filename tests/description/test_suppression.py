@@ -172,7 +172,7 @@ def test_windows_that_records_make_wait_by_their_changes(window: WindowKind) -> 
     assert limited.updated.key == counts.key
     with refused("is made by its records, and waits by its changes", ".suppress(hr.until_time_limit(…))"):
         Suppressed(counts, LIMIT)
-    with refused("changes: ", "windows that records make are no table to be joined or grouped"):
+    with refused("changes: ", "windows that records make are no table to be joined"):
         counts.suppress(hr.until_window_closes()).changes()
 
 

@@ -32,5 +32,6 @@ def test_whatever_bytes_a_record_holds_it_is_in_the_log_once_as_the_oracle_reads
 def test_many_records_of_each_format_can_be_read_and_many_cannot(form: str) -> None:
     made = [record.value for record in records(Random(34), 1_000, form) if record.value is not None]
     dead = sum(isinstance(FORMATS[form].read(value), str) for value in made)
-    assert 100 < dead < len(made) - 300
+    # Every value is bytes.
+    assert dead == 0 if form == "bytes" else 100 < dead < len(made) - 300
     assert {format_of(seed) for seed in range(len(FORMATS))} == {*FORMATS}

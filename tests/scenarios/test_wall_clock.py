@@ -94,8 +94,8 @@ def test_windows_end_and_waits_are_over_by_the_clock_that_the_log_records(
             "'emit_early' goes by stream time",
         ),
         (
-            lambda: COUNTS.group_by("n").aggregate(m=hr.count()),
-            "windows by the wall clock are no table to be joined or grouped",
+            lambda: EVENTS.table().join(COUNTS, on="amount"),
+            "windows by the wall clock are no table to be joined",
         ),
     ],
 )

@@ -156,14 +156,14 @@ class WindowedAggregate(Relation):
     def no_side(self) -> tuple[str, str] | None:
         """Several records decide which sliding windows and sessions there are."""
         if self.by_clock == WALL:
-            what = "windows by the wall clock are no table to be joined or grouped."
+            what = "windows by the wall clock are no table to be joined."
             return (
                 what,
                 "Name the node and go on from its final rows: .suppress(hr.until_window_closes()).named('…').",
             )
         if not self.window.by_records:
             return None
-        what = f"{self.window.in_words}: windows that records make are no table to be joined or grouped."
+        what = f"{self.window.in_words}: windows that records make are no table to be joined."
         return what, "Join hr.tumbling(…) or hr.hopping(…)."
 
     @property
