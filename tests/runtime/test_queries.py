@@ -94,7 +94,7 @@ def test_sql_and_keyed_reads_give_what_views_read_gives(spark: SparkSession, wri
     assert views.get(LATEST, "s1") is None
     with pytest.raises(hr.DescriptionError, match="sensor_id"):
         views.get(TOTALS, {"sensor": "s0"})
-    with pytest.raises(hr.DescriptionError, match="final"):
+    with pytest.raises(hr.DescriptionError, match="'s0' is not a key of its rows"):
         views.get(COUNTS, "s0")
 
 
