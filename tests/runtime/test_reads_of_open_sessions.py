@@ -5,15 +5,21 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
 from headrace.cli.telling import json_line
+from headrace.fold.contract import KEY
+from headrace.fold.hashing import xxh64
 from headrace.observe.keyed_reads import KeyedReads
+from headrace.observe.rows_by_hash import HashesOfFile
 from headrace.testing import TestDriver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from headrace.description import Node
 
@@ -102,3 +108,19 @@ def test_a_start_that_no_window_has_gives_nothing(driver: TestDriver, start: obj
 def test_a_bound_that_is_no_time_is_refused(driver: TestDriver, time: Any) -> None:
     with pytest.raises(hr.DescriptionError, match="is no time"):
         KeyedReads(driver.lake).fetch(NODES["minutes"], b"", time)
+
+
+def test_rows_of_a_file_with_views_of_texts_and_bytes_are_read_by_their_hash(tmp_path: Path) -> None:
+    """Merges of delta-rs write such files, and Arrow takes no rows of views by their place."""
+    keys = [b"a", b"b", b"a", b"a", b""]
+    rows = pa.table(
+        {KEY: pa.array(keys, pa.binary_view()), "name": pa.array(["1", None, "3", "4", ""], pa.string_view())}
+    )
+    path = tmp_path / "part.parquet"
+    pq.write_table(rows, path, row_group_size=3)
+    uri, size = f"file:{path}", path.stat().st_size
+    hashes = HashesOfFile.read(uri, size, None)
+    for key, names in ((b"a", ["1", "3", "4"]), (b"b", [None]), (b"", [""])):
+        part = hashes.rows(uri, size, int(xxh64(pa.array([key]))[0]))
+        assert part is not None
+        assert part["name"].to_pylist() == names

@@ -192,7 +192,7 @@ class KeyedReads:
                 self._hashes.put((uri, columns), hashes, hashes.bytes)
             rows = hashes.rows(uri, file.size, sought.hash)
             if rows is not None:
-                yield rows
+                yield rows.cast(pa.schema([_field_of(results, field) for field in rows.schema]))
 
     def _tables(self, node: Node) -> tuple[LakeTable, LakeTable]:
         name = node.required_name
@@ -203,6 +203,12 @@ class KeyedReads:
                 hint="Start its stream, or correct the lake's root (HEADRACE_LAKE).",
             )
         return results, state
+
+
+def _field_of(results: LakeTable, stored: pa.Field) -> pa.Field:
+    """A column of a file as the table has it; files that a merge wrote have views of texts and bytes."""
+    at = results.columns.get_field_index(stored.name)
+    return stored if at < 0 else results.columns.field(at).with_nullable(stored.nullable)
 
 
 def _after(begin: dt.datetime) -> dt.datetime | None:

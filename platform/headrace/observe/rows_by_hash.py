@@ -5,7 +5,7 @@ Law: files never change, so what is known of one is true for good. Keys may shar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,10 @@ class HashesOfFile:
         return int(self.hashes.nbytes + self.places.nbytes)
 
     def rows(self, uri: str, size: int, sought: int) -> pa.Table | None:
-        """Read the rows of a hash, in the order of the file; None: it has none."""
+        """Read the rows of a hash, in the order of the file; None: it has none.
+
+        Rows are cut out as slices: files that a merge wrote have views of texts and bytes, which Arrow cannot take by place.
+        """
         first, last = (int(np.searchsorted(self.hashes, sought, side)) for side in ("left", "right"))
         if first == last:
             return None
@@ -59,7 +62,16 @@ class HashesOfFile:
         begins = np.concatenate([[0], self.ends[:-1]])
         with open_parquet(uri, size, self.parquet) as file:
             parts = [
-                file.read_row_group(group).take(pa.array(places[groups == group] - begins[group]))
+                rows.slice(first, count)
                 for group in np.unique(groups).tolist()
+                for rows in [file.read_row_group(group)]
+                for first, count in _runs(places[groups == group] - begins[group])
             ]
         return pa.concat_tables(parts)
+
+
+def _runs(places: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The runs of places that follow one another, each by its first place and its length."""
+    firsts = np.concatenate([[0], np.flatnonzero(np.diff(places) != 1) + 1])
+    counts = np.diff([*firsts, len(places)])
+    return zip(places[firsts].tolist(), counts.tolist(), strict=True)
