@@ -80,9 +80,10 @@ def run_spark(options: str) -> None:
         driver.pipe("events", key="b", value=None if number % 2 else b"{", timestamp_ms=number * 3000)
         driver.cut()
     for node in ("windows", "totals", "joined"):
-        for look in (driver.read, driver.updates, driver.ledger, driver.backfill):
-            look(node).collect()
-    driver.dead_letters("events").collect()
+        views, described = driver.views, driver._nodes[node]
+        for look in (views.read, views.updates, views.ledger, views.recompute):
+            look(described).collect()
+    driver.views.dead_letters(driver._topics["events"]).collect()
     driver.close()
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
         run_stream(spark, Lake(f"file:{folder}/lake"), broker.wait_ready())

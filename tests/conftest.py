@@ -125,14 +125,26 @@ Drive = Callable[..., TestDriver]
 
 
 @pytest.fixture
-def drive(spark: SparkSession) -> Iterator[Drive]:
-    """Start test drivers for nodes, and close them after the test."""
+def drive(request: pytest.FixtureRequest) -> Iterator[Drive]:
+    """Start test drivers for nodes, and close them after the test. Only tests with the mark `spark` may need Spark."""
+    session = request.getfixturevalue("spark") if request.node.get_closest_marker("spark") else None
     drivers: list[TestDriver] = []
 
     def start(*nodes: Node) -> TestDriver:
-        drivers.append(TestDriver(nodes, spark))
+        drivers.append(TestDriver(nodes, session))
         return drivers[-1]
 
     yield start
     for driver in drivers:
         driver.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast test starts no Spark."""
+    if request.node.get_closest_marker("fast"):
+        monkeypatch.setattr("headrace.spark.on_demand.build_session", _refuse_session)
+
+
+def _refuse_session(*_: object) -> None:
+    raise AssertionError("a test with the mark `fast` starts Spark")

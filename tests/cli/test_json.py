@@ -214,7 +214,7 @@ def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: str) 
     return CliRunner().invoke(app, [*name.split(), *words, *more], env={"COLUMNS": "160"})
 
 
-def known_limits(spark: Any, lake: Any, node: Any) -> Any:
+def known_limits(lake: Any, node: Any) -> Any:
     from headrace.description.limits import policy_of
 
     return policy_of(node), [LIMITS]

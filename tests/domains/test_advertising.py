@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
-from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
+from tests.rows import columns
 
 pytestmark = pytest.mark.spark
 
@@ -64,8 +60,8 @@ spend = (
 )
 
 
-def test_an_impression_is_clicked_within_an_hour_or_leaves_alone(spark: SparkSession) -> None:
-    driver = TestDriver([attributed, click_through, spend], spark)
+def test_an_impression_is_clicked_within_an_hour_or_leaves_alone(drive: Drive) -> None:
+    driver = drive(attributed, click_through, spend)
 
     def at(minute: int) -> str:
         return f"2026-01-01T{10 + minute // 60:02d}:{minute % 60:02d}:00Z"
@@ -97,8 +93,8 @@ def test_an_impression_is_clicked_within_an_hour_or_leaves_alone(spark: SparkSes
     click("k7", "i2", 3)  # hours late
     driver.cut()
 
-    rows = driver.read("attributed").select("impression_id", "campaign", "click_id", "seconds_to_click")
-    assert sorted(map(tuple, rows.collect()), key=str) == sorted(
+    rows = columns(driver.rows("attributed"), "impression_id", "campaign", "click_id", "seconds_to_click")
+    assert sorted(rows, key=str) == sorted(
         [
             ("i1", "summer", "k1", 60),
             ("i1", "summer", "k2", 120),
@@ -109,25 +105,24 @@ def test_an_impression_is_clicked_within_an_hour_or_leaves_alone(spark: SparkSes
         ],
         key=str,
     )
-    rates = driver.read("click_through").orderBy("window_start")
+    rates = sorted(driver.rows("click_through"), key=lambda row: row["window_start"])
     assert [
-        (row.campaign, row.window_start.hour, row.impressions, row.clicks) for row in rates.collect()
+        (row["campaign"], row["window_start"].hour, row["impressions"], row["clicks"]) for row in rates
     ] == [
         ("summer", 10, 2, 2),
         (None, 11, 1, 1),  # by the time of the click, which is the later one of the pair
         ("summer", 13, 1, 0),
     ]
-    assert [row.rate for row in rates.collect()] == [0.5, 1.0, 0.0]
-    spent = (
-        driver.read("spend").where("hour(window_start) = 10").select("campaign", "shown", "spent").collect()
-    )
-    assert sorted(map(tuple, spent), key=str) == [("summer", 3, 0.006), (None, 1, 0.002)]
-    (late,) = driver.late("attributed").collect()
-    assert (late.topic, late.offset) == ("clicks", 8)
-    assert [row.offset for row in driver.records("attributed", "filtered").collect()] == [4]  # no impression
-    (dead,) = driver.dead_letters("clicks").collect()
-    assert "clicked_at is not TIMESTAMP" in dead.reason
+    assert [row["rate"] for row in rates] == [0.5, 1.0, 0.0]
+    spent = [row for row in driver.rows("spend") if row["window_start"].hour == 10]
+    assert sorted(columns(spent, "campaign", "shown", "spent"), key=str) == [
+        ("summer", 3, 0.006),
+        (None, 1, 0.002),
+    ]
+    (late,) = driver.late("attributed")
+    assert (late["topic"], late["offset"]) == ("clicks", 8)
+    assert [row["offset"] for row in driver.records("attributed", "filtered")] == [4]  # no impression
+    (dead,) = driver.dead_letters("clicks")
+    assert "clicked_at is not TIMESTAMP" in dead["reason"]
     for name in ("attributed", "click_through", "spend"):
-        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
-        assert driver.verify(name).equal
-    driver.close()
+        driver.check(name)

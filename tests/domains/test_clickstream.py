@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
 
@@ -97,8 +93,8 @@ def view(driver: TestDriver, user: str | None, minute: float, path: str, **more:
     driver.pipe("page_events", key=user, value=value, timestamp_ms=at)
 
 
-def test_sessions_know_their_entry_and_exit_page_and_campaign(spark: SparkSession) -> None:
-    driver = TestDriver([sessions, session_campaigns, by_channel], spark)
+def test_sessions_know_their_entry_and_exit_page_and_campaign(drive: Drive) -> None:
+    driver = drive(sessions, session_campaigns, by_channel)
     driver.pipe("campaigns", key="k1", value={"name": "Spring", "channel": {"kind": "mail"}}, timestamp_ms=0)
     view(driver, "ann", 100, "/pricing", device={"kind": "phone"})
     view(driver, "ann", 90, "/", utm={"campaign": "k1"})  # out of order: it is the entry page
@@ -110,25 +106,22 @@ def test_sessions_know_their_entry_and_exit_page_and_campaign(spark: SparkSessio
     driver.cut()
     view(driver, "cid", 300, "/")
     driver.cut()
-    rows = driver.read("session_campaigns").orderBy("user_id").collect()
+    rows = driver.rows("session_campaigns")
     assert [
-        (row.user_id, row.pages, row.entry_page, row.exit_page, row.device, row.campaign) for row in rows
+        (row["user_id"], row["pages"], row["entry_page"], row["exit_page"], row["device"], row["campaign"])
+        for row in rows
     ] == [
         ("ann", 3, "/", "/signup", "unknown", "Spring"),
         ("ben", 1, "/blog", "/blog", "unknown", None),
     ]
-    channels = driver.read("sessions_by_channel").orderBy("channel").collect()
-    assert [tuple(row) for row in channels] == [(None, 1, 1.0, 1), ("mail", 1, 3.0, 1)]
+    channels = driver.rows("sessions_by_channel")
+    assert [(*row.values(),) for row in channels] == [(None, 1, 1.0, 1), ("mail", 1, 3.0, 1)]
     for node in ("sessions", "session_campaigns", "sessions_by_channel"):
-        assert driver.verify(node).equal
-        assert sorted(driver.backfill(node).collect(), key=str) == sorted(
-            driver.read(node).collect(), key=str
-        )
-    driver.close()
+        driver.check(node)
 
 
-def test_a_page_from_which_most_leave_at_once_is_an_alert(spark: SparkSession) -> None:
-    driver = TestDriver([sessions, bounce_rates, bounce_alerts], spark)
+def test_a_page_from_which_most_leave_at_once_is_an_alert(drive: Drive) -> None:
+    driver = drive(sessions, bounce_rates, bounce_alerts)
     for number in range(6):
         view(driver, f"u{number}", 70 + number, "/landing")
     view(driver, "u0", 71, "/pricing")
@@ -136,8 +129,13 @@ def test_a_page_from_which_most_leave_at_once_is_an_alert(spark: SparkSession) -
     driver.cut()
     view(driver, "u1", 72, "/landing")  # its session is closed: late
     driver.cut()
-    (row,) = driver.read("bounce_alerts").collect()
-    assert (row.entry_page, row.sessions, row.bounces, round(row.bounce_rate, 3)) == ("/landing", 6, 5, 0.833)
-    assert driver.read("bounce_rates").collect() == driver.backfill("bounce_rates").collect() == [row]
-    assert driver.late("sessions").count() == 1
-    driver.close()
+    (row,) = driver.rows("bounce_alerts")
+    assert (row["entry_page"], row["sessions"], row["bounces"], round(row["bounce_rate"], 3)) == (
+        "/landing",
+        6,
+        5,
+        0.833,
+    )
+    assert driver.rows("bounce_rates") == [row]
+    driver.check("bounce_rates")
+    assert len(driver.late("sessions")) == 1

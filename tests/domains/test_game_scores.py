@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
-from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
 
@@ -59,15 +54,15 @@ all_time = (
 )
 
 
-def test_an_hour_is_final_and_a_cheater_leaves_the_board_of_all_time(spark: SparkSession) -> None:
-    driver = TestDriver([leaderboard, all_time], spark)
+def test_an_hour_is_final_and_a_cheater_leaves_the_board_of_all_time(drive: Drive) -> None:
+    driver = drive(leaderboard, all_time)
 
     def play(player: str | None, game: str | None, score: object, at: str, level: int | None = 1) -> None:
         value = {"game": game, "score": score, "session": {"id": "s", "level": level}}
         driver.pipe("scores", key=player, value=value | {"played_at": f"2026-01-02T{at}:00Z"})
 
     def boards(node: str) -> dict[str | None, list[tuple[object, ...]]]:
-        return {row.game: [tuple(entry) for entry in row.top10] for row in driver.read(node).collect()}
+        return {row["game"]: [tuple(entry.values()) for entry in row["top10"]] for row in driver.rows(node)}
 
     for player in ("ann", "ben", "eve"):
         driver.pipe("players", key=player, value={"nick": player.title(), "country": None})
@@ -98,11 +93,9 @@ def test_an_hour_is_final_and_a_cheater_leaves_the_board_of_all_time(spark: Spar
     driver.pipe("cheaters", key="eve", value=None)  # cleared: she is back
     driver.cut()
     assert boards("leaderboard_all_time")["chess"] == [("Ben", 500), ("Eve", 100), ("Ann", 30)]
-    (late,) = driver.records("leaderboard_per_hour", "late").collect()
-    assert late.timestamp.minute == 50
-    (dead,) = driver.dead_letters("scores").collect()
-    assert "score is not INT" in dead.reason
+    (late,) = driver.records("leaderboard_per_hour", "late")
+    assert late["timestamp"].minute == 50
+    (dead,) = driver.dead_letters("scores")
+    assert "score is not INT" in dead["reason"]
     for name in ("leaderboard_per_hour", "leaderboard_all_time"):
-        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
-        assert driver.verify(name).equal
-    driver.close()
+        driver.check(name)

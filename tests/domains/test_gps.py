@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
 
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 MINUTE = 60_000
 
 positions = hr.Topic(
@@ -70,8 +66,8 @@ gaps = (
 )
 
 
-def test_a_trip_ends_with_a_long_gap_and_a_short_one_is_told(spark: SparkSession) -> None:
-    driver = TestDriver([trips, gaps], spark)
+def test_a_trip_ends_with_a_long_gap_and_a_short_one_is_told() -> None:
+    driver = TestDriver([trips, gaps])
 
     def position(vehicle: str, minute: int, lat: float | None = 48.1, speed: float = 10.0) -> None:
         place = None if lat is None else {"lat": lat, "lon": 11.5}
@@ -92,9 +88,14 @@ def test_a_trip_ends_with_a_long_gap_and_a_short_one_is_told(spark: SparkSession
     driver.pipe("positions", key=None, value={"at": "2026-01-01T10:41:00Z", "speed": 1.0})
     driver.cut()
 
-    (bus,) = driver.read("trips").where("vehicle = 'bus'").collect()
-    assert (bus.points, bus.fastest, bus.first_place.lat, bus.last_place.lat) == (4, 20.0, 48.1, 48.3)
-    told = sorted((row.vehicle, row.at.minute, row.silent) for row in driver.read("gaps").collect())
+    (bus,) = [row for row in driver.rows("trips") if row["vehicle"] == "bus"]
+    assert (bus["points"], bus["fastest"], bus["first_place"]["lat"], bus["last_place"]["lat"]) == (
+        4,
+        20.0,
+        48.1,
+        48.3,
+    )
+    told = sorted((row["vehicle"], row["at"].minute, row["silent"]) for row in driver.rows("gaps"))
     assert told == [
         ("bus", 4, True),
         ("bus", 9, False),
@@ -102,6 +103,6 @@ def test_a_trip_ends_with_a_long_gap_and_a_short_one_is_told(spark: SparkSession
         ("bus", 40, False),
         ("tram", 6, True),
     ]
-    assert driver.verify("trips").equal
-    assert driver.verify("gaps").equal
+    driver.check("trips")
+    driver.check("gaps")
     driver.close()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
+from tests.rows import columns
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 movements = hr.Topic(
     "stock_movements",
@@ -47,8 +43,8 @@ negative_stock = (
 )
 
 
-def test_a_correction_supersedes_its_movement_and_a_stock_below_zero_is_told(spark: SparkSession) -> None:
-    driver = TestDriver([stock_levels, negative_stock], spark)
+def test_a_correction_supersedes_its_movement_and_a_stock_below_zero_is_told() -> None:
+    driver = TestDriver([stock_levels, negative_stock])
 
     def move(
         movement: str | None, quantity: object, minute: int, warehouse: str | None = "ulm", **more: object
@@ -64,10 +60,8 @@ def test_a_correction_supersedes_its_movement_and_a_stock_below_zero_is_told(spa
         driver.pipe("stock_movements", key=movement, value=value | more)
 
     def levels() -> list[tuple[object, ...]]:
-        rows = driver.read("stock_levels").select(
-            "warehouse", "sku", "on_hand", "last_document", "name", "worth"
-        )
-        return sorted((tuple(row) for row in rows.collect()), key=str)
+        names = ("warehouse", "sku", "on_hand", "last_document", "name", "worth")
+        return sorted(columns(driver.rows("stock_levels"), *names), key=str)
 
     driver.pipe("products", key="bolt", value={"name": "Bolt", "category": "metal", "price": "0.50"})
     move("m1", 10, 1)
@@ -94,15 +88,14 @@ def test_a_correction_supersedes_its_movement_and_a_stock_below_zero_is_told(spa
     driver.cut()
     assert levels() == [("ulm", "bolt", 12, "d-m4", "Bolt", 24)]
 
-    alerts = driver.read("negative_stock").collect()
-    assert [(alert.warehouse, alert.on_hand, alert.key_deleted) for alert in alerts] == [
-        ("ulm", -2, False),
+    alerts = driver.rows("negative_stock")
+    assert columns(alerts, "warehouse", "on_hand", "key_deleted") == [
         ("ulm", None, True),
+        ("ulm", -2, False),
     ]
-    dead = driver.dead_letters("stock_movements").select("offset", "reason").distinct().orderBy("offset")
-    by_offset = [row.reason.split(":")[0] for row in dead.collect()]
+    dead = {row["offset"]: row["reason"] for row in driver.dead_letters("stock_movements")}
+    by_offset = [dead[offset].split(":")[0] for offset in sorted(dead)]
     assert by_offset == ["malformed value", "malformed value", "key"]
     for name in ("stock_levels", "negative_stock"):
-        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
-        assert driver.verify(name).equal
+        driver.check(name)
     driver.close()

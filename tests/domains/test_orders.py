@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
 
 pytestmark = pytest.mark.spark
 
@@ -164,54 +161,49 @@ def refund(driver: TestDriver, id: int, amount: str, at: int) -> None:
     driver.pipe("shop.public.refunds", key={"id": id}, value=value, timestamp_ms=at)
 
 
-def test_an_order_that_is_not_paid_within_an_hour_is_unpaid(spark: SparkSession) -> None:
-    driver = TestDriver([orders_with_payments, unpaid_orders, late_payments, reminders], spark)
+def test_an_order_that_is_not_paid_within_an_hour_is_unpaid(drive: Drive) -> None:
+    driver = drive(orders_with_payments, unpaid_orders, late_payments, reminders)
     order(driver, "a", HOUR)
     order(driver, "b", HOUR)
     order(driver, None, HOUR)
     pay(driver, "p1", "a", HOUR + 10 * MINUTE, "20.00")
     driver.cut()
-    assert driver.read("unpaid_orders").isEmpty()
+    assert driver.rows("unpaid_orders") == []
     driver.crash("after outputs")
     pay(driver, None, "b", HOUR + 61 * MINUTE, "20.00")
     order(driver, "z", 5 * HOUR)
     pay(driver, "p9", "z", 5 * HOUR, "20.00")
     driver.cut()
-    rows = driver.read("unpaid_orders").orderBy("order_id").collect()
-    assert [(row.order_id, row.customer_id, row.country, row.total) for row in rows] == [
+    rows = driver.rows("unpaid_orders")
+    assert [(row["order_id"], row["customer_id"], row["country"], row["total"]) for row in rows] == [
         (None, "c1", "DE", Decimal("20.00")),
         ("b", "c1", "DE", Decimal("20.00")),
     ]
-    (late,) = driver.read("late_payments").collect()
-    assert (late.order_id, late.payment_id, late.amount) == ("b", None, Decimal("20.00"))
-    reminded = driver.read("reminders").orderBy("order_id", "number").collect()
-    assert [(row.order_id, row.number) for row in reminded] == [("b", 1), ("b", 2)]
+    (late,) = driver.rows("late_payments")
+    assert (late["order_id"], late["payment_id"], late["amount"]) == ("b", None, Decimal("20.00"))
+    reminded = driver.rows("reminders")
+    assert [(row["order_id"], row["number"]) for row in reminded] == [("b", 1), ("b", 2)]
     for node in ("orders_with_payments", "unpaid_orders", "late_payments", "reminders"):
-        assert driver.verify(node).equal
-        assert sorted(driver.backfill(node).collect(), key=str) == sorted(
-            driver.read(node).collect(), key=str
-        )
-    driver.close()
+        driver.check(node)
 
 
-def test_the_revenue_of_a_day_is_exact_and_final(spark: SparkSession) -> None:
-    driver = TestDriver([daily_revenue], spark)
+def test_the_revenue_of_a_day_is_exact_and_final(drive: Drive) -> None:
+    driver = drive(daily_revenue)
     pay(driver, "p1", "a", 10 * HOUR, "0.10")
     pay(driver, "p2", "b", 11 * HOUR, "0.20")
     pay(driver, "p3", "c", 11 * HOUR, "7.00", currency=None)
     refund(driver, 1, "0.30", 12 * HOUR)
     driver.cut()
-    assert driver.read("daily_revenue").isEmpty()
+    assert driver.rows("daily_revenue") == []
     pay(driver, "p4", "d", 26 * HOUR, "1.00")
     refund(driver, 2, "1.00", 26 * HOUR)
     pay(driver, "p5", "e", 23 * HOUR, "5.00")
     driver.cut()
-    rows = driver.read("daily_revenue").orderBy("currency").collect()
-    assert [(row.currency, row.revenue, row.payments, row.refunds) for row in rows] == [
+    rows = driver.rows("daily_revenue")
+    assert [(row["currency"], row["revenue"], row["payments"], row["refunds"]) for row in rows] == [
         (None, Decimal("7.00"), 1, 0),
         ("EUR", Decimal("0.00"), 2, 1),
     ]
-    assert driver.late("daily_revenue").count() == 1
-    assert driver.verify("daily_revenue").equal
-    assert driver.backfill("daily_revenue").orderBy("currency").collect() == rows
-    driver.close()
+    assert len(driver.late("daily_revenue")) == 1
+    driver.check("daily_revenue")
+    assert driver.backfill("daily_revenue") == rows

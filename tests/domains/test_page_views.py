@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 MINUTE = 60_000
 
 page_views = hr.Topic(
@@ -42,8 +37,8 @@ busy_countries = (
 )
 
 
-def test_views_count_for_the_country_of_their_user(spark: SparkSession) -> None:
-    driver = TestDriver([views_per_country, busy_countries], spark)
+def test_views_count_for_the_country_of_their_user() -> None:
+    driver = TestDriver([views_per_country, busy_countries])
 
     def view(minute: float, user: str, section: str = "news", device: str = "phone") -> None:
         value = {"user": {"id": user, "device": device}, "page": {"url": "/", "section": section}}
@@ -59,21 +54,21 @@ def test_views_count_for_the_country_of_their_user(spark: SparkSession) -> None:
     view(4, "nobody")
     driver.pipe("page_views", value={"user": {"device": "phone"}, "ts": MINUTE})  # a user without an id
     driver.cut()
-    assert driver.read("views_per_country").isEmpty()
+    assert driver.rows("views_per_country") == []
     driver.crash("after outputs")
     view(7, "ann")
     driver.cut()
     view(4, "ann")  # late, as it is without the lookup
     driver.cut()
 
-    rows = {row.country: row for row in driver.read("views_per_country").collect()}
-    assert {country: (row.views, row.users, row.seconds) for country, row in rows.items()} == {
+    rows = {row["country"]: row for row in driver.rows("views_per_country")}
+    assert {country: (row["views"], row["users"], row["seconds"]) for country, row in rows.items()} == {
         "DE": (3, 2, 5.0),
         None: (1, 1, 2.5),
     }
-    assert [row.country for row in driver.read("busy_countries").collect()] == ["DE"]
-    assert driver.late("views_per_country").count() == 1
-    (dead,) = driver.dead_letters("page_views").collect()
-    assert "user.id" in dead.reason
-    assert driver.backfill("views_per_country").count() == 2
+    assert [row["country"] for row in driver.rows("busy_countries")] == ["DE"]
+    assert len(driver.late("views_per_country")) == 1
+    (dead,) = driver.dead_letters("page_views")
+    assert "user.id" in dead["reason"]
+    assert len(driver.backfill("views_per_country")) == 2
     driver.close()

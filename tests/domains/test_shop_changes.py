@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
+from tests.rows import columns
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 customers = hr.Topic(
     "shop.customers", key="id BIGINT", value="name STRING, country STRING", format=hr.Debezium()
@@ -44,8 +42,8 @@ revenue = (
 )
 
 
-def test_each_change_of_any_table_shows(spark: SparkSession) -> None:
-    driver = TestDriver([placed, revenue], spark)
+def test_each_change_of_any_table_shows() -> None:
+    driver = TestDriver([placed, revenue])
 
     def change(table: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         op = "d" if after is None else "c" if before is None else "u"
@@ -55,8 +53,8 @@ def test_each_change_of_any_table_shows(spark: SparkSession) -> None:
         )
 
     def orders_now() -> list[tuple[Any, ...]]:
-        rows = driver.read("orders_with_customers").select("id", "name", "amount", "lines").collect()
-        return sorted((*row,) for row in rows)
+        rows = columns(driver.rows("orders_with_customers"), "id", "name", "amount", "lines")
+        return sorted(rows)
 
     change("customers", None, {"id": 1, "name": "Ann", "country": "DE"})
     change("orders", None, {"id": 10, "customer_id": 1, "status": "placed"})
@@ -73,7 +71,7 @@ def test_each_change_of_any_table_shows(spark: SparkSession) -> None:
     change("customers", None, {"id": 9, "name": "Bob", "country": None})
     driver.cut()
     assert orders_now() == [(10, "Ann", Decimal("7.50"), 1), (11, "Bob", None, None)]
-    rows = {row.country: (row.orders, row.revenue) for row in driver.read("revenue_by_country").collect()}
+    rows = {row["country"]: (row["orders"], row["revenue"]) for row in driver.rows("revenue_by_country")}
     assert rows == {"DE": (1, Decimal("7.50")), None: (1, None)}
     change(
         "orders",
@@ -83,6 +81,6 @@ def test_each_change_of_any_table_shows(spark: SparkSession) -> None:
     change("lines", {"id": 100, "order_id": 10, "price": "2.50", "quantity": 3}, None)
     driver.cut()
     assert orders_now() == [(11, "Bob", None, None)]
-    assert driver.verify("revenue_by_country").equal
-    assert driver.backfill("revenue_by_country").count() == 1
+    driver.check("revenue_by_country")
+    assert len(driver.backfill("revenue_by_country")) == 1
     driver.close()

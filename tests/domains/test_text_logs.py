@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
-from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
+from tests.rows import columns
 
 pytestmark = pytest.mark.spark
 SECOND = 1_000
@@ -46,8 +42,8 @@ noisy_services = (
 )
 
 
-def test_a_service_with_many_errors_in_a_minute_is_told_to_its_team(spark: SparkSession) -> None:
-    driver = TestDriver([error_rates, noisy_services, unreadable_lines], spark)
+def test_a_service_with_many_errors_in_a_minute_is_told_to_its_team(drive: Drive) -> None:
+    driver = drive(error_rates, noisy_services, unreadable_lines)
 
     def log(second: int, text: str | bytes) -> None:
         driver.pipe("app_logs", value=text, timestamp_ms=second * SECOND)
@@ -69,23 +65,21 @@ def test_a_service_with_many_errors_in_a_minute_is_told_to_its_team(spark: Spark
     log(20, "1970-01-01T00:00:20Z ERROR search late")
     driver.cut()
 
-    rates = driver.read("error_rates").select("service", "lines", "errors", "first_error")
-    assert sorted(rates.collect(), key=lambda row: row.service or "") == [
+    rates = columns(driver.rows("error_rates"), "service", "lines", "errors", "first_error")
+    assert sorted(rates, key=lambda row: row[0] or "") == [
         (None, 3, 3, "who am I"),
         ("checkout", 4, 3, "card refused at 10"),
         ("search", 3, 0, None),
     ]
-    alerts = driver.read("noisy_services").select("service", "rate", "first_error", "channel")
-    assert sorted(alerts.collect(), key=lambda row: row.service or "") == [
+    alerts = columns(driver.rows("noisy_services"), "service", "rate", "first_error", "channel")
+    assert sorted(alerts, key=lambda row: row[0] or "") == [
         (None, 1.0, "who am I", None),
         ("checkout", 0.75, "card refused at 10", "#pay"),
     ]
-    assert driver.late("error_rates").count() == 1
-    (dead,) = driver.dead_letters("app_logs").collect()
-    assert dead.reason == "malformed value: not UTF-8"
-    (stack,) = driver.read("unreadable_lines").collect()
-    assert stack.line == "  at com.shop.Checkout.pay(Checkout.java:17)"
+    assert len(driver.late("error_rates")) == 1
+    (dead,) = driver.dead_letters("app_logs")
+    assert dead["reason"] == "malformed value: not UTF-8"
+    (stack,) = driver.rows("unreadable_lines")
+    assert stack["line"] == "  at com.shop.Checkout.pay(Checkout.java:17)"
     for name in ("error_rates", "noisy_services", "unreadable_lines"):
-        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
-        assert driver.verify(name).equal
-    driver.close()
+        driver.check(name)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 import headrace as hr
-from headrace.testing import TestDriver
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.conftest import Drive
+from tests.rows import columns
 
 pytestmark = pytest.mark.spark
 
@@ -54,8 +50,8 @@ bars = (
 )
 
 
-def test_a_trade_has_the_quote_of_its_moment_and_a_minute_is_a_bar(spark: SparkSession) -> None:
-    driver = TestDriver([quoted_trades, bars], spark)
+def test_a_trade_has_the_quote_of_its_moment_and_a_minute_is_a_bar(drive: Drive) -> None:
+    driver = drive(quoted_trades, bars)
 
     def at(second: int) -> str:
         return f"2026-01-02T10:{second // 60:02d}:{second % 60:02d}Z"
@@ -88,29 +84,26 @@ def test_a_trade_has_the_quote_of_its_moment_and_a_minute_is_a_bar(spark: SparkS
     trade("AAA", 701, "11.1")
     driver.cut()
 
-    rows = driver.read("quoted_trades").where("symbol = 'AAA'").orderBy("at").collect()
-    assert [(str(row.price), row.bid and str(row.bid)) for row in rows] == [
+    rows = [row for row in driver.rows("quoted_trades") if row["symbol"] == "AAA"]
+    rows.sort(key=lambda row: row["at"])
+    assert [(str(row["price"]), row["bid"] and str(row["bid"])) for row in rows] == [
         ("9.8000", "9.9000"),
         ("10.0000", "9.9000"),
         ("10.5000", "10.1000"),
         ("10.2000", "10.1000"),
         ("11.1000", "11.0000"),
     ]
-    (bar,) = driver.read("bars").where("symbol = 'AAA'").collect()
-    ohlc = [str(each) for each in (bar.open, bar.high, bar.low, bar.close)]
+    (bar,) = [row for row in driver.rows("bars") if row["symbol"] == "AAA"]
+    ohlc = [str(each) for each in (bar["open"], bar["high"], bar["low"], bar["close"])]
     assert ohlc == ["9.8000", "10.5000", "9.8000", "10.2000"]
-    assert (bar.volume, bar.venues) == (40, 2)
-    assert bar.slippage == 0.025
-    others = (
-        driver.read("bars").where("symbol IS NULL OR symbol = 'BBB'").select("symbol", "volume", "slippage")
-    )
-    assert sorted(others.collect(), key=lambda row: row.symbol or "") == [(None, 10, None), ("BBB", 10, None)]
-    (late,) = driver.late("quoted_trades").collect()  # the lookup is a step without a name within the node
-    assert (late.topic, late.late_by_ms) == ("trades", 60_000)
-    assert [row.offset for row in driver.records("quoted_trades", "late").collect()] == [late.offset]
-    (dead,) = driver.dead_letters("trades").collect()
-    assert "price is not DECIMAL(18,4)" in dead.reason
+    assert (bar["volume"], bar["venues"]) == (40, 2)
+    assert bar["slippage"] == 0.025
+    others = [row for row in driver.rows("bars") if row["symbol"] in (None, "BBB")]
+    assert columns(others, "symbol", "volume", "slippage") == [(None, 10, None), ("BBB", 10, None)]
+    (late,) = driver.late("quoted_trades")  # the lookup is a step without a name within the node
+    assert (late["topic"], late["late_by_ms"]) == ("trades", 60_000)
+    assert [row["offset"] for row in driver.records("quoted_trades", "late")] == [late["offset"]]
+    (dead,) = driver.dead_letters("trades")
+    assert "price is not DECIMAL(18,4)" in dead["reason"]
     for name in ("quoted_trades", "bars"):
-        assert driver.backfill(name).exceptAll(driver.read(name)).isEmpty()
-        assert driver.verify(name).equal
-    driver.close()
+        driver.check(name)

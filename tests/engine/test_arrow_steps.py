@@ -82,7 +82,7 @@ def test_tasks_give_the_rows_that_spark_gives(driver: TestDriver, spark: SparkSe
     ((name, feed),) = rows.packed.feeds.items()
     assert feed.origins is not None
     slices = {"things": LogSlice.of(driver._lake.log("things"), 0, 1 << 50)}
-    theirs = rows.by_spark
+    theirs = NodeRows(spark, node, in_arrow=False)
     assert theirs.packed.feeds[name].origins is None
     frame = theirs.computed_frame(spark, slices)
     assert frame is not None

@@ -11,8 +11,6 @@ import headrace as hr
 from headrace.engine import spark_fold
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headrace.description import Node
     from tests.conftest import Drive
 
@@ -45,10 +43,6 @@ NODES: list[Node] = [
 ]
 
 
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(str(row) for row in frame.collect())
-
-
 def test_a_stream_over_three_buckets_and_a_backfill_by_the_driver_give_the_same_tables(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,8 +59,8 @@ def test_a_stream_over_three_buckets_and_a_backfill_by_the_driver_give_the_same_
                 named = {"name": f"n{random.randrange(9)}", "m": cut} if number % 8 else None
                 driver.pipe("two", key=f"r{random.randrange(6)}", value=named, timestamp_ms=at_ms)
         driver.cut()
-    streamed = {node.required_name: rows(driver.read(node.required_name)) for node in NODES}
+    streamed = {node.required_name: driver.rows(node.required_name) for node in NODES}
     monkeypatch.undo()
     for name, found in streamed.items():
         assert found, name
-        assert rows(driver.backfill(name)) == found, name
+        assert driver.backfill(name) == found, name

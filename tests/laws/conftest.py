@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def increments_are_folded_here_and_there() -> Iterator[None]:
+def increments_are_folded_here_and_there(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each fourth increment goes to one task of Spark, each fourth over two buckets; the size of its files decides.
 
     Tasks sequence each fourth commit of a log; the number of its records decides. It lasts for one module, so that no
-    test elsewhere depends on which tests its worker has run before.
+    test elsewhere depends on which tests its worker has run before. A module without Spark folds all of them here.
     """
+    if not request.node.get_closest_marker("spark"):
+        yield
+        return
 
     def draw(slices: Iterable[LogSlice]) -> int:
         return sum(each.bytes for each in slices) % 4

@@ -16,8 +16,6 @@ from tests.laws.worlds import World, sent
 from tests.oracle.log_oracle import Commit
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node
 
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
@@ -50,8 +48,9 @@ def side_by_side(nodes: Iterable[Node]) -> Any:
     described = list(nodes)
 
     @pytest.fixture(scope="module", name="driver")
-    def started(spark: SparkSession) -> Iterator[TestDriver]:
-        driver = SideBySide(described, spark)
+    def started(request: pytest.FixtureRequest) -> Iterator[TestDriver]:
+        by_spark = request.node.get_closest_marker("spark")
+        driver = SideBySide(described, request.getfixturevalue("spark") if by_spark else None)
         yield driver
         driver.close()
 

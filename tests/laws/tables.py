@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from headrace.testing import TestDriver
 
@@ -18,22 +18,30 @@ AGGREGATES = ("n", "total", "lowest", "highest", "mean")
 Key = tuple[str, int]
 
 
-def rows(frame: DataFrame) -> list[Row]:
-    """Collect, with timestamps as ms since 1970 in place of the machine's local time."""
-    times = {field.name for field in frame.schema if field.dataType.typeName() == "timestamp"}
-    return frame.select(
-        *(
-            F.unix_millis(F.col(f"`{name}`")).alias(name) if name in times else F.col(f"`{name}`")
-            for name in frame.columns
-        )
-    ).collect()
+EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+Row = Mapping[str, Any]
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame of Spark."""
+    plain: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return plain
+
+
+def ms(moment: dt.datetime) -> int:
+    """Milliseconds since 1970."""
+    return (moment - EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def in_ms(row: Row) -> dict[str, Any]:
+    """A row with its timestamps as milliseconds since 1970."""
+    return {name: ms(value) if isinstance(value, dt.datetime) else value for name, value in row.items()}
 
 
 def windows(found: Iterable[Row], key: str = "key") -> dict[Key, dict[str, Any]]:
     """Rows by key and window; a window that occurs twice is an error."""
     table: dict[Key, dict[str, Any]] = {}
-    for row in found:
-        values = row.asDict()
+    for values in map(in_ms, found):
         at = (values.pop(key), values.pop("window_start"))
         assert at not in table, f"{at} occurs twice"
         values.pop("window_end")
@@ -44,8 +52,7 @@ def windows(found: Iterable[Row], key: str = "key") -> dict[Key, dict[str, Any]]
 def folded(updates: Iterable[Row], key: str = "key") -> dict[Key, dict[str, Any]]:
     """The last word on each window: the row with the highest `__batch`, nulls last."""
     last: dict[Key, tuple[float, dict[str, Any]]] = {}
-    for row in updates:
-        values = row.asDict()
+    for values in map(in_ms, updates):
         at, batch = (values.pop(key), values.pop("window_start")), values.pop("__batch")
         values.pop("window_end")
         rank = float("inf") if batch is None else batch
@@ -56,7 +63,7 @@ def folded(updates: Iterable[Row], key: str = "key") -> dict[Key, dict[str, Any]
 
 def late(found: Iterable[Row]) -> Counter[tuple[int, int, int]]:
     """Partition, offset and start of each missed window."""
-    return Counter((row["partition"], row["offset"], row["window_start"]) for row in found)
+    return Counter((row["partition"], row["offset"], ms(row["window_start"])) for row in found)
 
 
 def ledger(found: Iterable[Row]) -> Counter[tuple[int, str]]:
@@ -67,5 +74,5 @@ def ledger(found: Iterable[Row]) -> Counter[tuple[int, str]]:
 
 def stream_times(driver: TestDriver, topic: str) -> dict[tuple[int, int], int | None]:
     """Stream time by partition and offset."""
-    log = driver.log(topic).where("offset IS NOT NULL").select("partition", "offset", "stream_time")
-    return {(row["partition"], row["offset"]): row["stream_time"] for row in rows(log)}
+    records = (in_ms(row) for row in driver.log(topic) if row["offset"] is not None)
+    return {(row["partition"], row["offset"]): row["stream_time"] for row in records}

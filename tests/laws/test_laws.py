@@ -48,7 +48,6 @@ def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
             found[node.required_name] = held
         check_running(driver, RUNNING[topic.name], log)
     assert found[TWINS[0].required_name] == found[TWINS[1].required_name]
-    driver.spark.catalog.clearCache()
 
 
 def check(driver: TestDriver, log: Log, node: WindowedAggregate) -> list[object]:
@@ -57,17 +56,17 @@ def check(driver: TestDriver, log: Log, node: WindowedAggregate) -> list[object]
     final, still_open = shown(node, expected.rows), shown(node, expected.open)
     suppressed = node.suppression is not None
 
-    read = tables.windows(tables.rows(driver.read(name)))
+    read = tables.windows(driver.rows(name))
     assert read == (final if suppressed else final | still_open)
-    assert tables.windows(tables.rows(driver.backfill(name))) == read
+    assert tables.windows(driver.backfill(name)) == read
 
-    updates = tables.folded(tables.rows(driver.updates(name)))
+    updates = tables.folded(driver.updates(name))
     assert updates == final | still_open
 
-    late = tables.late(tables.rows(driver.late(name)))
+    late = tables.late(driver.late(name))
     assert late == {missed[1:4]: 1 for missed in expected.late}
 
-    ledger = tables.ledger(tables.rows(driver.ledger(name)))
+    ledger = tables.ledger(driver.ledger(name))
     assert ledger == {at[1:]: records for at, records in fates(expected).items()}
     assert sum(ledger.values()) == len(log.rows)
     return [read, updates, late, ledger]
@@ -77,11 +76,11 @@ def check_running(driver: TestDriver, node: RunningAggregate, log: Log) -> None:
     """Compare the tables of current totals with the oracle's."""
     name, expected = node.required_name, results_of_log(node, log)
     wanted = comparable(by_identity(node, expected.rows))
-    for frame in (driver.read(name), driver.backfill(name), driver.updates(name).orderBy("__batch")):
-        rows = {row["key"]: {v: row[v] for v in node.columns[1:]} for row in frame.collect()}
+    for found in (driver.rows(name), driver.backfill(name), driver.updates(name)):
+        rows = {row["key"]: {v: row[v] for v in node.columns[1:]} for row in found}
         assert comparable(rows) == wanted
     ledger = {at[1:]: records for at, records in fates(expected).items()}
-    assert tables.ledger(tables.rows(driver.ledger(name))) == ledger
+    assert tables.ledger(driver.ledger(name)) == ledger
 
 
 def comparable(table: Mapping[Any, Any]) -> dict[Any, str]:

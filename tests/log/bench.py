@@ -79,7 +79,7 @@ class Bench:
         log = without_commit_rows(read(self.spark, f"file:{self.folder}"))
         log = log.orderBy("ingested_at", "partition", "offset")
         chosen = log if kind is None else log.where(F.col("kind") == kind)
-        found = [row.asDict() for row in tables.rows(chosen.drop("headers"))]
+        found = [tables.in_ms(row) for row in tables.rows(chosen.drop("headers"))]
         for row in found:
             row["stream_s"] = None if row["stream_time"] is None else (row["stream_time"] - START_MS) / 1000
         return found

@@ -108,10 +108,10 @@ def redrive(life: Life) -> None:
     """The dead letter goes through a broker of librdkafka's own, corrected, and comes back."""
     with cluster() as bootstrap, pytest.MonkeyPatch.context() as patch:
         patch.setattr(KafkaTopic, "limits", lambda _: TopicLimits())  # that broker does not tell them
-        dead = life.log(EVENTS.name).where("kind = 'dead_letter'").select("partition", "offset").collect()
+        dead = [row for row in life.log(EVENTS.name) if row["kind"] == "dead_letter"]
         corrected = Correction({"value": b'{"value": 4, "place": "south"}'})
         kafka = KafkaSettings(bootstrap_servers=bootstrap)
-        places = {(row[0], row[1]): corrected for row in dead}
+        places = {(row["partition"], row["offset"]): corrected for row in dead}
         sent = Redrive(life.spark, life._lake, EVENTS, kafka).run(corrections=places)
         assert sent.sent == len(dead) == 1
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})

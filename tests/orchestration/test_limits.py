@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
+from headrace.engine.log_slices import whole_log
 from headrace.errors import HeadraceError
 from headrace.lake.paths import Lake
 from headrace.log.limits import limits_in
 from headrace.orchestration import build_definitions
-from headrace.spark.lake_rows import read
 from headrace.streams.pausing import wishes
 from headrace.streams.trigger import trigger_set
 from tests.runtime.test_limits import CALM, new_log
@@ -58,7 +58,7 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     shown = {name: value.value for name, value in seen.asset_observation.metadata.items()}
     assert shown["limits in force"] == "time limit 1 minute, max_records 7, max_bytes none"
     assert (shown["suppression_time_limit_seconds"], shown["suppression_max_records"]) == (60.0, 7)
-    recorded = limits_in(read(spark, lake.log("visits")))
+    recorded = limits_in(whole_log(lake.log("visits")).controls())
     assert [entry.limits for entry in recorded] == [{"limit_ms": 60_000, "max_records": 7}]
     assert trigger_set(lake, "streams") == 700
     assert wishes(lake).paused == frozenset()

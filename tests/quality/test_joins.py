@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import CheckResult, Thresholds, check_node
 from tests.conftest import Drive
 from tests.lake.other_hands import alter, delete
@@ -90,12 +89,12 @@ def test_a_full_outer_join_is_compared_with_its_sides_and_with_the_oracle(
     driver.pipe("asks", key="D", value=None, timestamp_ms=2)
     driver.cut()
     rows = [("A", 69, None, "a"), ("B", None, 70, "b"), ("C", 71, 71, "c")]
-    assert sorted(driver.read("quotes").collect()) == rows
+    assert [(*row.values(),) for row in driver.rows("quotes")] == rows
     found = check(driver, tmp_path, QUOTES)
     assert found["join_equals_recomputation"].passed
     assert found["join_equals_recomputation"].metadata["keys"] == 3
     assert "no_orphans_above" not in found
-    assert sorted(driver.read("one_sided").collect()) == [("A", 69, "a"), ("B", 70, "b")]
+    assert [(*row.values(),) for row in driver.rows("one_sided")] == [("A", 69, "a"), ("B", 70, "b")]
     for node, rows_equal in ((QUOTES, 3), (ONE_SIDED, 2)):
-        verdict = verify_keys(driver.spark, driver._lake, node, 10)
+        verdict = driver.verify(node.required_name, 10)
         assert (verdict.equal, verdict.rows_equal) == (True, rows_equal)

@@ -193,10 +193,10 @@ def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: Spar
     driver.advance_wall_clock("1 second")
     driver.pipe("sensors", key="a", value={"site": "north"}, timestamp_ms=1_700_000_040_000)
     driver.cut()
-    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a", "b"}
+    assert {row["sensor"] for row in driver.rows("sited")} == {"a", "b"}
     driver.erase("readings", "b")
-    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a"}
-    assert driver.verify("sited").equal
+    assert {row["sensor"] for row in driver.rows("sited")} == {"a"}
+    driver.check("sited")
     driver.close()
 
 
@@ -274,5 +274,5 @@ def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSe
     driver.cut(nodes=["by_minute"])
     driver.erase("readings", "s1")
     driver.cut()
-    assert {row["sensor_id"] for row in driver.read("by_minute").collect()} == {"s2"}
+    assert {row["sensor_id"] for row in driver.rows("by_minute")} == {"s2"}
     assert pending(driver._lake) == []

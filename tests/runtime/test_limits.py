@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli import commands as cli
 from headrace.description.limits import limits_of
+from headrace.engine.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lifecycle import live_limits as limits
 from headrace.log.clock import SystemClock
@@ -57,7 +58,7 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     sequencer.set_limits("calm", {"max_records": 7}, first)  # and dies before the file is gone
     entry = limits.set_limits(spark, lake, CALM, {"limit_ms": 60_000})  # no stream runs: recorded from here
     log = read(spark, lake.log("visits"))
-    found = limits_in(log)
+    found = limits_in(whole_log(lake.log("visits")).controls())
     assert [each.limits for each in found] == [{"max_records": 7}, {"max_records": 9}, {"limit_ms": 60_000}]
     assert found[-1] == entry
     people_did = without_commit_rows(log).where("control IS NOT NULL")
@@ -65,7 +66,7 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
         (0, 3),
         (1, 3),
     ]
-    policy, _ = limits.limits_known(spark, lake, CALM)
+    policy, _ = limits.limits_known(lake, CALM)
     assert limits_of(policy) == {"limit_ms": 60_000, "max_records": 9, "max_bytes": None}
     assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {"calm": 60_000}
 
@@ -82,7 +83,7 @@ def test_a_file_that_is_no_request_is_set_aside_and_stops_no_other(
     broken = f"{lake.requests('visits')}/000000000000001-broken.json"
     small_files.write_bytes(broken, content)
     requests.ask(lake, "visits", {"node": "calm", "limits": {"max_records": 7}})
-    assert requests.carry_out(spark, lake, sequencer) == 1
+    assert requests.carry_out(lake, sequencer) == 1
     assert requests.pending(lake, "visits") == []
     assert small_files.read_bytes(f"{broken}.unreadable") == content
 
@@ -101,7 +102,7 @@ def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_o
     done = threading.Event()
 
     def stream() -> None:
-        while not requests.carry_out(spark, lake, sequencer):
+        while not requests.carry_out(lake, sequencer):
             assert not done.wait(0.1)
 
     thread = threading.Thread(target=stream, daemon=True)
@@ -111,7 +112,9 @@ def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_o
     thread.join(10)
     held.release()
     assert entry.limits == {"max_records": 8}
-    assert [each.limits for each in limits_in(read(spark, lake.log("visits")))] == [{"max_records": 8}]
+    assert [each.limits for each in limits_in(whole_log(lake.log("visits")).controls())] == [
+        {"max_records": 8}
+    ]
 
 
 @pytest.mark.fast

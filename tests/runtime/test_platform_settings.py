@@ -104,11 +104,11 @@ def results(spark: SparkSession, name: str) -> tuple[Any, Any, Any]:
             driver.pipe("readings", key=f"sensor-{number}", value=value, timestamp_ms=number)
             driver.cut()
         read = tables.rows(driver.read(name).orderBy("sensor"))
-        assert tables.rows(driver.backfill(name).orderBy("sensor")) == read
+        assert tables.rows(driver.views.recompute(driver._nodes[name]).orderBy("sensor")) == read
         return (
             read,
-            driver.dead_letters("readings").count(),
-            {row["fate"]: row["records"] for row in driver.ledger(name).collect() if row["records"]},
+            len(driver.dead_letters("readings")),
+            {row["fate"]: row["records"] for row in driver.ledger(name) if row["records"]},
         )
     finally:
         driver.close()

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.lake.merge import upsert
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.node_tables import base_of
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read as read_rows
-from headrace.spark.merge import upsert
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.lake.merge import upsert
 from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import base_of
 from headrace.spark.lake_rows import read
-from headrace.spark.merge import upsert
 from headrace.streams.node_stream import NodeStream
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
 from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 SECOND = 1_000
 VISITS = hr.Topic("visits", key="visitor STRING", value="page STRING, seconds DOUBLE, tags MAP<STRING, INT>")
@@ -81,8 +80,5 @@ def test_what_aggregates_keep_is_the_same_live_backfilled_and_record_by_record(d
     driver.cut()
     for node in NODES:
         name = node.required_name
-        live = driver.read(name)
-        assert sorted(map(str, live.collect())) == sorted(map(str, driver.backfill(name).collect()))
-        verdict = verify_keys(driver.spark, driver._lake, node, 10)
-        assert verdict.equal, verdict.first_differences
-        assert verdict.rows_equal == live.count() > 1
+        driver.check(name)
+        assert len(driver.rows(name)) > 1

@@ -7,23 +7,18 @@ is in tests/laws/kernel/test_sequence_input.py.)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headrace as hr
-from headrace.observe.dead_letters import by_reason
-from headrace.observe.log_dead_letters import log_dead_letters
 from headrace.testing import TestDriver
 from tests.laws import tables
-from tests.scenarios.timeline import fates
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
-
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 MINUTE = 60_000
 AD_2099 = 4_070_908_800_000
@@ -58,14 +53,14 @@ OF_THE_NODE = ("group", "out of range")
 
 
 @pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
+def driver() -> Iterator[TestDriver]:
     topic = hr.Topic("readings", key="sensor STRING", value="sensor STRING, x DOUBLE, n INT, note STRING")
     windowed = topic.group_by("sensor").window(hr.tumbling("2 minutes"), grace="0 ms")
     sums = (
         windowed.aggregate(n=hr.count(), total=hr.sum("x")).suppress(hr.until_window_closes()).named("sums")
     )
     counts = windowed.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts")
-    started = TestDriver([sums, counts], spark)
+    started = TestDriver([sums, counts])
     for kind, (key, value, timestamp_ms, _, _) in KINDS.items():
         started.pipe("readings", key=key, value=value, timestamp_ms=timestamp_ms, partition=PARTITIONS[kind])
     started.cut()
@@ -76,18 +71,18 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
 
 
 @pytest.fixture(scope="module")
-def dead_letters(driver: TestDriver) -> list[Row]:
-    return driver.dead_letters("readings").collect()
+def dead_letters(driver: TestDriver) -> list[dict[str, Any]]:
+    return driver.dead_letters("readings")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_has_its_line_in_the_ledger(driver: TestDriver, kind: str) -> None:
-    ledger = tables.ledger(tables.rows(driver.ledger("sums").where(f"partition = {PARTITIONS[kind]}")))
+    ledger = tables.ledger(row for row in driver.ledger("sums") if row["partition"] == PARTITIONS[kind])
     assert ledger == {(PARTITIONS[kind], KINDS[kind][3]): 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_cannot_be_used_is_kept_with_the_reason(dead_letters: list[Row], kind: str) -> None:
+def test_what_cannot_be_used_is_kept_with_the_reason(dead_letters: list[dict[str, Any]], kind: str) -> None:
     key, value, _, fate, reason = KINDS[kind]
     mine = [row for row in dead_letters if row["partition"] == PARTITIONS[kind]]
     if fate != DEAD:
@@ -99,28 +94,24 @@ def test_what_cannot_be_used_is_kept_with_the_reason(dead_letters: list[Row], ki
         assert of_the_log == []
         assert {row["node"] for row in mine} == {"sums"}
     else:
-        assert [(bytes_of(row["key"]), bytes_of(row["value"])) for row in mine] == [(key, value)]
+        assert [(row["key"], row["value"]) for row in mine] == [(key, value)]
     assert all(row["reason"].startswith(reason) and row["offset"] == 0 for row in mine)
-
-
-def bytes_of(column: bytearray | None) -> bytes | None:
-    return None if column is None else bytes(column)
 
 
 def test_the_rest_is_counted_as_if_nothing_had_happened(driver: TestDriver) -> None:
     usable = [kind for kind, (key, _, _, fate, _) in KINDS.items() if fate == USED and key is not None]
-    finals = tables.windows(tables.rows(driver.read("sums")), "sensor")
+    finals = tables.windows(driver.rows("sums"), "sensor")
     assert finals == {
         ("s", 0): {"n": len(usable), "total": len(usable) - 1.0},
         (None, 0): {"n": 1, "total": 1.0},
     }
-    assert finals == tables.windows(tables.rows(driver.backfill("sums")), "sensor")
+    assert finals == tables.windows(driver.backfill("sums"), "sensor")
 
 
 def test_a_value_beyond_a_sum_is_good_enough_for_a_count(driver: TestDriver) -> None:
     numbers = ["not a number", "infinity", "beyond a sum"]
     usable = [kind for kind, (key, _, _, fate, _) in KINDS.items() if fate == USED and key is not None]
-    assert tables.windows(tables.rows(driver.read("counts")), "sensor") == {
+    assert tables.windows(driver.rows("counts"), "sensor") == {
         ("s", 0): {"n": len(usable) + len(numbers)},
         (None, 0): {"n": 1},
     }
@@ -135,8 +126,8 @@ def test_a_dead_letter_never_advances_stream_time(drive: Drive) -> None:
     driver.pipe("readings", key="s", value={"x": 1}, timestamp_ms=AD_2099)
     driver.pipe("readings", key="s", value={"x": 1}, timestamp_ms=0)
     driver.cut()
-    assert driver.read("counts").count() == 0
-    assert tables.ledger(tables.rows(driver.ledger("counts"))) == {(0, "open"): 2, (0, "dead_letter"): 2}
+    assert len(driver.rows("counts")) == 0
+    assert tables.ledger(driver.ledger("counts")) == {(0, "open"): 2, (0, "dead_letter"): 2}
 
 
 def test_user_columns_may_have_any_name(drive: Drive) -> None:
@@ -168,19 +159,18 @@ def test_user_columns_may_have_any_name(drive: Drive) -> None:
         driver.pipe("odd", key="k", value=value, timestamp_ms=minute * MINUTE)
     driver.pipe("odd", key="k", value={**value, "kind": "other"}, timestamp_ms=9 * MINUTE)
     driver.cut()
-    (row,) = driver.read("odd_sums").drop("window_start", "window_end").collect()
-    assert row.asDict() == {
+    (row,) = driver.rows("odd_sums")
+    assert {name: row[name] for name in row if not name.startswith("window_")} == {
         "key": "k", "offset": 7, "partition": "north", "a b.c": "yes",
         "value": 5.0, "timestamp": "noon", "topic": 2, "records": 2.5,
     }  # fmt: skip
-    assert driver.backfill("odd_sums").count() == 1
-    assert driver.updates("odd_sums").count() == 2
-    (late,) = driver.late("odd_sums").collect()
+    driver.check("odd_sums")
+    (late,) = driver.late("odd_sums")
     assert (late["topic"], late["partition"], late["offset"], late["key"]) == ("odd", 0, 3, "k")
-    assert tables.ledger(tables.rows(driver.ledger("odd_sums"))) == {
+    assert tables.ledger(driver.ledger("odd_sums")) == {
         (0, "used"): 2, (0, "open"): 1, (0, "late"): 1, (0, "filtered"): 1,
     }  # fmt: skip
-    assert driver.dead_letters("odd").count() == 0
+    assert len(driver.dead_letters("odd")) == 0
 
 
 def test_dead_letters_of_a_node_that_reads_a_node_are_shown_by_their_topic_and_by_the_node(
@@ -193,13 +183,11 @@ def test_dead_letters_of_a_node_that_reads_a_node_are_shown_by_their_topic_and_b
     for number, room in enumerate(["a", None, None]):
         driver.pipe("readings", key="s", value={"x": 1, "room": room}, timestamp_ms=number)
         driver.cut()
-    shown = fates(driver.ledger("latest"))
+    shown = driver.fates("latest")
     assert shown["dead_letter"] == 2
     for name in ("latest", "readings"):
-        dead = driver.dead_letters(name).collect()
+        dead = driver.dead_letters(name)
         assert [(row["node"], row["reason"]) for row in dead] == [("latest", "key: room is null")] * 2
-    (group,) = by_reason(driver.dead_letters("latest"), 1)
-    assert "row 2 of a step without a name\n" in str(group)
     assert driver.why_empty("latest") is None
 
 
@@ -211,25 +199,14 @@ def test_each_count_leads_to_its_records(drive: Drive) -> None:
         content = None if value is None else b"{" if value == "?" else {"x": value}
         driver.pipe("readings", key="s", value=content, timestamp_ms=minute * MINUTE)
     driver.cut()
-    counts = fates(driver.ledger("counts"))
+    counts = driver.fates("counts")
     assert counts == {"open": 1, "late": 1, "filtered": 1, "tombstone": 1, "dead_letter": 1}
     for fate, records in counts.items():
-        assert driver.records("counts", fate).count() == records, fate
-    (late,) = driver.records("counts", "late").collect()
+        assert len(driver.records("counts", fate)) == records, fate
+    (late,) = driver.records("counts", "late")
     assert (late["offset"], late["reason"]) == (1, "late by 180.000 s")
     assert driver.why_empty("counts") == (
         f"1 record counts. {driver.waits_for('counts')[0]} Besides, 1 is a dead letter "
         "(headrace dead-letters stream/counts_stream), 1 is filtered by its steps (headrace records counts filtered), "
         "1 is late (headrace records counts late), 1 is a tombstone (headrace records counts tombstone)."
     )
-
-
-def test_dead_letters_of_a_log_are_the_same_without_spark(driver: TestDriver) -> None:
-    nodes = [node for node in driver._nodes.values() if node.required_name == "sums"]
-    (topic,) = nodes[0].topics
-    for examples in (0, 1, 3):
-        groups, again = log_dead_letters(driver._lake, nodes, topic, examples)
-        of_log = driver.dead_letters("readings").where("node IS NULL")
-        assert groups == by_reason(of_log, examples)
-        assert sum(group.records for group in groups) == of_log.count() > 10
-        assert again == 0

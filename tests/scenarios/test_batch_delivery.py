@@ -106,10 +106,10 @@ def test_several_topics_are_batched_in_one_order_and_a_drain_of_one_closes_what_
     visits.pipe("calls", "b", "c1")
     driver.cut()
     visits.visit("a", visitor="v1")
-    (first,) = driver.read("visit_batches").collect()
+    (first,) = driver.rows("visit_batches")
     assert [event["visitor"] for event in first["events"]] == ["c0", "v0", "v1"], "calls before visits"
     assert first["batch_id"] == "calls/0/0/a"
-    ledger = {(row["topic"], row["fate"]): row["records"] for row in driver.ledger("visit_batches").collect()}
+    ledger = {(row["topic"], row["fate"]): row["records"] for row in driver.ledger("visit_batches")}
     assert {at: ledger[at] for at in (("calls", "open"), ("calls", "used"), ("visits", "used"))} == {
         ("calls", "open"): 1, ("calls", "used"): 1, ("visits", "used"): 2
     }  # fmt: skip

@@ -13,6 +13,7 @@ from headrace.engine.increments import reach
 from headrace.writing import node_runner as runner
 from tests.conftest import Drive
 from tests.laws import tables
+from tests.rows import state_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.description import Batches
     from headrace.testing import TestDriver
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 VISITS, CALLS = (
     hr.Topic(name, key="customer STRING", value="visitor STRING, action STRING")
@@ -63,14 +64,14 @@ class Visits:
 
     def shown(self, node: str = "visit_batches") -> list[str]:
         """`a 2 by count 0-4`: group, records, what closed it, seconds since the start at which it opened and closed."""
-        rows = tables.rows(self.driver.read(node))
+        rows = self.driver.rows(node)
         rows.sort(key=lambda row: (row["closed_at"], row["opened_at"], row["batch_id"]))
         at = [
-            ((row["opened_at"] - self.began_ms) / 1000, (row["closed_at"] - self.began_ms) / 1000)
+            [(tables.ms(row[name]) - self.began_ms) / 1000 for name in ("opened_at", "closed_at")]
             for row in rows
         ]
         return [
-            f"{row[0]} {row['records']} by {row['closed_by']} {opened:g}-{closed:g}"
+            f"{next(iter(row.values()))} {row['records']} by {row['closed_by']} {opened:g}-{closed:g}"
             for row, (opened, closed) in zip(rows, at, strict=True)
         ]
 
@@ -93,9 +94,7 @@ def test_a_drain_closes_what_is_open_and_a_crash_closes_nothing(drive: Drive) ->
     visits.driver.drain()
     visits.driver.drain()
     assert len(visits.shown()) == 4, "a drain of nothing closes nothing"
-    assert sorted(map(tuple, visits.driver.backfill("visit_batches").collect())) == sorted(
-        map(tuple, visits.driver.read("visit_batches").collect())
-    )
+    visits.driver.check("visit_batches")
 
 
 def test_bad_input_is_in_no_batch_and_stops_nothing(drive: Drive) -> None:
@@ -112,9 +111,9 @@ def test_bad_input_is_in_no_batch_and_stops_nothing(drive: Drive) -> None:
     ):
         visits.driver.pipe("visits", key=key, value=value, timestamp_ms=1)
     visits.driver.cut()
-    (row,) = visits.driver.read("visit_batches").collect()
+    (row,) = visits.driver.rows("visit_batches")
     assert (row["customer"], row["records"]) == ("a", 2)
-    ledger = tables.ledger(tables.rows(visits.driver.ledger("visit_batches")))
+    ledger = tables.ledger(visits.driver.ledger("visit_batches"))
     assert ledger == {(0, "used"): 2, (0, "open"): 2, (0, "tombstone"): 1, (0, "dead_letter"): 2}
     with pytest.raises(hr.DescriptionError, match="nothing can be late"):
         visits.driver.late("visit_batches")
@@ -125,18 +124,13 @@ def test_the_state_keeps_one_small_row_for_each_open_batch(drive: Drive) -> None
     for _ in range(3):
         visits.visit("a", "b", "b")
     (opened,) = visits.driver._runners.values()
-    path = visits.driver._lake.state("visit_batches")
-    state = visits.driver.spark.read.format("delta").load(path)
-    assert state.where("__table = 'open'").count() == 6
-    before = visits.driver.ledger("visit_batches").collect()
+    assert len(state_rows(visits.driver, "visit_batches", "open")) == 6
+    before = visits.driver.ledger("visit_batches")
     opened.maintain()
-    kept = visits.driver.spark.read.format("delta").load(path)
-    assert sorted(row["__records"] for row in kept.where("__table = 'open'").select("open.*").collect()) == [
-        2,
-        3,
-    ]
-    assert kept.where("__table = 'waiting' AND NOT waiting.__deleted").count() == 5
-    assert visits.driver.ledger("visit_batches").collect() == before
+    assert sorted(row["__records"] for row in state_rows(visits.driver, "visit_batches", "open")) == [2, 3]
+    waiting = state_rows(visits.driver, "visit_batches", "waiting")
+    assert len([row for row in waiting if not row["__deleted"]]) == 5
+    assert visits.driver.ledger("visit_batches") == before
     visits.visit("a", "b", "b")
     assert [line.rsplit(" ", 1)[0] for line in visits.shown()] == [
         "b 4 by count",
@@ -159,6 +153,4 @@ def test_a_node_far_behind_takes_the_log_in_portions_and_finds_the_same(
     driver.cut()
     (opened,) = driver._runners.values()
     assert opened.progress.batch > 3, "each commit by itself"
-    assert sorted(map(tuple, driver.read("visit_batches").collect())) == sorted(
-        map(tuple, driver.backfill("visit_batches").collect())
-    )
+    driver.check("visit_batches")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
+from tests.rows import columns
 from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 ORDERS = hr.Topic(
     "orders", key="id STRING", value="who STRING, price DECIMAL(10,2), n INT, state STRING", idle_timeout=None
@@ -77,19 +77,14 @@ def test_expressions_and_conditions_of_aggregates(drive: Drive) -> None:
         grouped[row["who"], "table"].append(row)
 
     def shown(name: str, *, of: tuple[str, ...] = ("who",)) -> dict[Any, Any]:
-        found = driver.read(name).select(*of, *AGGREGATES).collect()
-        return {tuple(row)[: len(of)]: tuple(row)[len(of) :] for row in found}
+        rows = columns(driver.rows(name), *of, *AGGREGATES)
+        return {row[: len(of)]: row[len(of) :] for row in rows}
 
     assert shown("totals") == {(who,): expected(grouped[who]) for who in "ab"}
     assert shown("of_the_table") == {(who,): expected(grouped[who, "table"]) for who in "ab"}
-    of_windows = driver.read("windows").selectExpr(
-        "who", "unix_millis(window_start) DIV 120000 AS w", *AGGREGATES
-    )
-    assert {(r[0], r[1]): tuple(r)[2:] for r in of_windows.collect()} == {
+    of_windows = columns(driver.rows("windows"), "who", "window_start", *AGGREGATES)
+    assert {(who, start.minute // 2): tuple(values) for who, start, *values in of_windows} == {
         key: expected(each) for key, each in grouped.items() if isinstance(key, tuple) and key[1] != "table"
     }
-    for node in (totals, table):
-        assert sorted(driver.backfill(node.required_name).collect()) == sorted(
-            driver.read(node.required_name).collect()
-        )
-        assert verify_keys(driver.spark, driver._lake, node, 2).equal
+    for name in ("totals", "windows", "of_the_table"):
+        driver.check(name)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
-from tests.scenarios.timeline import MINUTE, fates
+from tests.rows import columns
+from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,32 +71,29 @@ def test_each_element_is_a_row_and_each_record_is_counted_once(drive: Drive, tmp
             driver.cut()
     driver.pipe("lines", key="k9", value=None, timestamp_ms=9 * MINUTE)
     driver.cut()
-    rows = driver.read("words").select("id", "number", "word").collect()
-    assert sorted(map(tuple, rows)) == [
+    assert sorted(columns(driver.rows("words"), "id", "number", "word")) == [
         ("k0", 0, "to"), ("k0", 1, "be"), ("k0", 2, "or"), ("k1", 0, "not"), ("k1", 1, "to"), ("k1", 2, "be"),
         ("k3", 0, ""), ("k4", 0, "be"),
     ]  # fmt: skip
     assert [word for _, word in sorted(sent.rows.items())] == [
         "to", "be", "or", "not", "to", "be", "be", "",
     ]  # fmt: skip
-    assert fates(driver.ledger("words")) == {"used": 4, "filtered": 1, "tombstone": 1}
+    assert driver.fates("words") == {"used": 4, "filtered": 1, "tombstone": 1}
     # A record of which one element raises gives no row at all.
-    assert [row["entry"] for row in driver.read("tags").orderBy("id").collect()] == ["4", None, "5"]
-    assert fates(driver.ledger("tags")) == {"used": 2, "filtered": 2, "tombstone": 1, "dead_letter": 1}
-    (refused,) = driver.dead_letters("lines").where("node = 'tags'").collect()
+    assert [row["entry"] for row in driver.rows("tags")] == ["4", None, "5"]
+    assert driver.fates("tags") == {"used": 2, "filtered": 2, "tombstone": 1, "dead_letter": 1}
+    (refused,) = [row for row in driver.dead_letters("lines") if row["node"] == "tags"]
     assert "flat_map(" in refused["reason"]
-    found = {row["word"]: row["n"] for row in driver.read("word_counts").collect()}
+    found = {row["word"]: row["n"] for row in driver.rows("word_counts")}
     assert found == {"to": 2, "be": 3, "or": 1, "not": 1}
-    assert fates(driver.ledger("word_counts")) == {"used": 7, "filtered": 1}
-    assert driver.read("same_counts").collect() == driver.read("word_counts").collect()
-    assert fates(driver.ledger("same_counts")) == {"used": 7, "filtered": 1}
+    assert driver.fates("word_counts") == {"used": 7, "filtered": 1}
+    assert driver.rows("same_counts") == driver.rows("word_counts")
+    assert driver.fates("same_counts") == {"used": 7, "filtered": 1}
     # The first two minutes are over in both partitions: "to" and "be" came twice.
-    assert sorted((row["word"], row["n"]) for row in driver.read("rare").collect()) == [("not", 1), ("or", 1)]
-    assert fates(driver.ledger("rare")) == {"used": 2, "filtered": 2}
+    assert sorted((row["word"], row["n"]) for row in driver.rows("rare")) == [("not", 1), ("or", 1)]
+    assert driver.fates("rare") == {"used": 2, "filtered": 2}
     for node in (words, RARE):
-        name = node.required_name
-        assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect()), name
-        assert verify_keys(driver.spark, driver._lake, node, 3).equal
+        driver.check(node.required_name)
     judged = check_node(driver.spark, driver._lake, words, str(tmp_path))
     assert [result.sentence for result in judged if not result.passed] == []
 

@@ -9,7 +9,6 @@ import pytest
 import headrace as hr
 from headrace.engine import spark_fold
 from headrace.quality import check_node
-from tests.scenarios.timeline import fates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,20 +77,20 @@ def test_a_sale_counts_at_the_rate_of_its_place_in_any_buckets_over_a_crash_and_
         driver.cut()
     driver._runners["converted"].maintain()
     wanted = sorted([("a", 20), ("b", 30), *((shop, 5) for shop in "abcdefgh")])
-    assert sorted((row.shop, row.value) for row in driver.read("converted").collect()) == wanted
-    reasons = [row.reason for row in driver.dead_letters("sales").collect()]
+    assert sorted((row["shop"], row["value"]) for row in driver.rows("converted")) == wanted
+    reasons = [row["reason"] for row in driver.dead_letters("sales")]
     assert sorted(reasons) == [
         "Converts.process raises ValueError: no rate of chf among ['eur', 'usd']",
         "Converts.process raises ValueError: no rate of usd among ['eur']",
     ]
-    assert fates(driver.ledger("converted")) == {"used": 14, "dead_letter": 2, "filtered": 1}
-    assert driver.verify("converted").equal
+    assert driver.fates("converted") == {"used": 14, "dead_letter": 2, "filtered": 1}
+    driver.check("converted")
     judged = check_node(driver.spark, driver._lake, NODE, str(tmp_path))
     assert [result.sentence for result in judged if not result.passed] == []
     driver.erase("sales", "a")
     driver.erase("rates", "usd")  # b's sale finds no rate any more
     left = [each for each in wanted if each[0] != "a" and each != ("b", 30)]
-    assert sorted((row.shop, row.value) for row in driver.read("converted").collect()) == left
+    assert sorted((row["shop"], row["value"]) for row in driver.rows("converted")) == left
     sell(("z", "eur", 2))
     driver.cut()
-    assert sorted((row.shop, row.value) for row in driver.read("converted").collect()) == [*left, ("z", 10)]
+    assert sorted((row["shop"], row["value"]) for row in driver.rows("converted")) == [*left, ("z", 10)]

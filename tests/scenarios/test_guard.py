@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 MINUTE_MS = 60_000
 SCREWS = hr.Topic(
     "screws", key="screw STRING", value="n INT", replay_guard=hr.ReplayGuard(), idle_timeout=None
@@ -44,20 +41,16 @@ class Line(TestDriver):
     def windows(self) -> dict[int, tuple[int, int]]:
         """Start minute: count and total; the backfill must say the same."""
         found, again = (
-            {row["window_start"].minute: (row["n"], row["total"]) for row in frame.collect()}
-            for frame in (self.read("screw_counts"), self.backfill("screw_counts"))
+            {row["window_start"].minute: (row["n"], row["total"]) for row in rows}
+            for rows in (self.rows("screw_counts"), self.backfill("screw_counts"))
         )
         assert found == again
         return found
 
-    def fates(self) -> dict[str, int]:
-        rows = self.ledger("screw_counts").where("records > 0").collect()
-        return {row["fate"]: row["records"] for row in rows}
-
 
 @pytest.fixture(scope="module")
-def started(spark: SparkSession) -> Iterator[Line]:
-    line = Line([COUNTS], spark)
+def started() -> Iterator[Line]:
+    line = Line([COUNTS])
     yield line
     line.close()
 
@@ -84,18 +77,18 @@ def test_what_is_sent_again_counts_once_and_moves_no_time(line: Line) -> None:
     line.send(14, ["orders", 0, 3])
     line.cut()
     assert line.windows() == {10: (3, 3)}
-    assert line.fates() == {"used": 3, "open": 1, "replay": 2}
+    assert line.fates("screw_counts") == {"used": 3, "open": 1, "replay": 2}
 
 
 def test_a_root_created_anew_is_refused_until_a_person_resets_the_guard(line: Line) -> None:
     line.send(10, ["orders", 0, 700])
     line.send(12, ["orders", 0, 0])
     line.cut()
-    assert line.fates() == {"open": 1, "replay": 1}
+    assert line.fates("screw_counts") == {"open": 1, "replay": 1}
     assert line.reset_guard("screws", "orders") == [0]
     line.send(12, ["orders", 0, 0])
     line.send(12, ["orders", 0, 0])
     line.send(14, ["orders", 0, 1])
     line.cut()
     assert line.windows() == {10: (1, 1), 12: (1, 1)}
-    assert line.fates() == {"used": 2, "open": 1, "replay": 2}
+    assert line.fates("screw_counts") == {"used": 2, "open": 1, "replay": 2}

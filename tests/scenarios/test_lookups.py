@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from tests.scenarios.timeline import MINUTE, fates
+from tests.rows import state_rows
+from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 ORDERS = hr.Topic("orders", key="id STRING", value="item STRING")
 PRICES = hr.Topic("prices", key="item STRING", value="price INT")
@@ -29,8 +30,8 @@ def price(driver: TestDriver, price: int | None, minute: float, item: str = "a")
 
 
 def found(driver: TestDriver) -> dict[str, int | None]:
-    rows = driver.read("priced").collect()
-    assert sorted(driver.backfill("priced").collect()) == sorted(rows)
+    rows = driver.rows("priced")
+    driver.check("priced")
     return {row["id"]: row["price"] for row in rows}
 
 
@@ -48,7 +49,7 @@ def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_no
     price(driver, 2, 5)  # valid at o5's time, and another of that very time might follow
     driver.cut()
     assert found(driver) == {}
-    assert fates(driver.ledger("priced")) == {"used": 2, "open": 2}
+    assert driver.fates("priced") == {"used": 2, "open": 2}
     price(driver, None, 7)
     driver.cut()
     assert found(driver) == {"o5": 2}
@@ -62,7 +63,7 @@ def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_no
     order(driver, "o9", 9)
     driver.cut()
     assert found(driver) == {"o5": 2, "o8": None, "late": 4}
-    assert fates(driver.ledger("priced")) == {"used": 9, "open": 1}
+    assert driver.fates("priced") == {"used": 9, "open": 1}
 
 
 def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behind_is_late(
@@ -77,17 +78,15 @@ def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behin
     order(driver, "o30", 30)
     driver.cut()
     driver._runners["priced"].maintain()
-    versions = (
-        driver.spark.read.format("delta").load(driver._lake.state("priced")).where("__table = 'versions'")
-    )
-    assert sorted(row.price for row in versions.select("versions.price").collect()) == [*range(20, 31)]
+    versions = state_rows(driver, "priced", "versions")
+    assert sorted(row["price"] for row in versions) == [*range(20, 31)]
     order(driver, "o20", 20.5)
     order(driver, "o19", 19.5)
     driver.cut()
     assert found(driver) == {}, "it waits until the lowest stream time has passed that of its partition"
-    assert [row["late_by_ms"] for row in driver.late("priced").collect()] == [MINUTE // 2]
+    assert [row["late_by_ms"] for row in driver.late("priced")] == [MINUTE // 2]
     price(driver, 31, 31)
     order(driver, "o31", 31)
     driver.cut()
     assert found(driver) == {"o20": 20, "o30": 30}
-    assert fates(driver.ledger("priced")) == {"used": 33, "open": 1, "late": 1}
+    assert driver.fates("priced") == {"used": 33, "open": 1, "late": 1}

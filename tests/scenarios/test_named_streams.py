@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
-from tests.scenarios.timeline import MINUTE, fates
+from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,15 +55,14 @@ def test_values_are_cast_filtered_and_branched_and_one_branch_goes_to_a_sink(
             driver.cut()
     driver.pipe("words", value=b"{", timestamp_ms=9 * MINUTE)
     driver.cut()
-    assert sorted(row["n"] for row in driver.read("large").collect()) == [12, 12, 40]
-    assert sorted(row["n"] for row in driver.read("small").collect()) == [4, 10]
-    assert len(driver.read("all_words").collect()) == 7
+    assert sorted(row["n"] for row in driver.rows("large")) == [12, 12, 40]
+    assert sorted(row["n"] for row in driver.rows("small")) == [4, 10]
+    assert len(driver.rows("all_words")) == 7
     assert [n for _, n in sorted(sent.rows.items())] == [12, 40, 12]
-    assert fates(driver.ledger("large")) == {"used": 3, "filtered": 4, "tombstone": 1, "dead_letter": 1}
+    assert driver.fates("large") == {"used": 3, "filtered": 4, "tombstone": 1, "dead_letter": 1}
     for node in (large.named("large"), small.named("small"), WORDS.named("all_words")):
         name = node.required_name
-        assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect())
-        assert verify_keys(driver.spark, driver._lake, node, 3).equal
+        driver.check(name)
     judged = check_node(driver.spark, driver._lake, large.named("large"), str(tmp_path))
     assert [result.sentence for result in judged if not result.passed] == []
 
@@ -80,5 +78,5 @@ def test_a_name_changes_nothing_of_what_is_made_of_the_stream(drive: Drive) -> N
     for value in (1, -1, 5):
         driver.pipe("readings", key="s", value={"value": value}, timestamp_ms=value * MINUTE)
     driver.cut()
-    assert driver.read("of_named").collect() == driver.read("of_stream").collect()
-    assert [row["total"] for row in driver.read("of_named").collect()] == [6]
+    assert driver.rows("of_named") == driver.rows("of_stream")
+    assert [row["total"] for row in driver.rows("of_named")] == [6]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headrace as hr
 from headrace.engine import spark_fold
-from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
-from tests.scenarios.timeline import fates
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import DataFrame
 
     from tests.conftest import Drive
 
@@ -100,8 +96,8 @@ BY_OPERATOR = (
 )
 
 
-def pages_of(frame: DataFrame) -> list[tuple[str, list[str]]]:
-    return sorted((row["customer"], [*row["pages"]]) for row in frame.collect())
+def pages_of(rows: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    return sorted((row["customer"], row["pages"]) for row in rows)
 
 
 def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_can_be_read(
@@ -118,24 +114,23 @@ def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_ca
             driver.crash("after outputs", "by_hand")
         driver.cut()
         driver.advance_wall_clock("12 seconds" if number == 4 else "2 seconds")
-    held = {(row["customer"], row["page"]) for row in driver.store("by_hand", "events").collect()}
+    held = {(row["customer"], row["page"]) for row in driver.store("by_hand", "events")}
     assert held == {("a", "60"), ("c", "50"), ("c", "51")}
     driver.drain()
     driver.cut()
-    assert driver.store("by_hand", "events").collect() == []
+    assert driver.store("by_hand", "events") == []
     by_operator = sorted(
-        (row["customer"], [event["page"] for event in row["events"]])
-        for row in driver.read("by_operator").collect()
+        (row["customer"], [event["page"] for event in row["events"]]) for row in driver.rows("by_operator")
     )
-    assert pages_of(driver.read("by_hand")) == by_operator
+    assert pages_of(driver.rows("by_hand")) == by_operator
     assert pages_of(driver.backfill("by_hand")) == by_operator
-    assert fates(driver.ledger("by_hand")) == {"used": 12}
-    assert verify_keys(driver.spark, driver._lake, BY_HAND, 2).equal
+    assert driver.fates("by_hand") == {"used": 12}
+    driver.check(BY_HAND.required_name)
     judged = check_node(driver.spark, driver._lake, BY_HAND, str(tmp_path))
     assert [result.sentence for result in judged if not result.passed] == []
     driver.erase("visits", "a")
     kept = [each for each in by_operator if each[0] != "a"]
-    assert pages_of(driver.read("by_hand")) == kept
+    assert pages_of(driver.rows("by_hand")) == kept
     driver.pipe("visits", key="d", value={"page": "d0"}, timestamp_ms=8 * SECOND)
     driver.cut()
     driver.advance_wall_clock("1 second")
@@ -145,7 +140,7 @@ def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_ca
     driver.advance_wall_clock("10 seconds")
     driver.cut()
     kept = sorted([*kept, ("b", ["b0"]), ("d", ["d0"])])
-    assert pages_of(driver.read("by_hand")) == kept
+    assert pages_of(driver.rows("by_hand")) == kept
     assert pages_of(driver.backfill("by_hand")) == kept
 
 
@@ -179,12 +174,12 @@ def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_
         driver.pipe("visits", key="a", value={"page": page}, timestamp_ms=SECOND)
     driver.crash("after outputs")
     driver.cut()
-    (refused,) = driver.dead_letters("visits").collect()
+    (refused,) = driver.dead_letters("visits")
     assert (refused["offset"], refused["node"]) == (1, "pages")
     assert refused["reason"] == "Refuses.process raises ValueError: a page that nobody can read"
-    assert fates(driver.ledger("pages")) == {"used": 2, "dead_letter": 1}
-    assert [row["page"] for row in driver.backfill("pages").collect()] == ["one", "two"]
-    assert verify_keys(driver.spark, driver._lake, pages, 3).equal
+    assert driver.fates("pages") == {"used": 2, "dead_letter": 1}
+    assert [row["page"] for row in driver.backfill("pages")] == ["one", "two"]
+    driver.check(pages.required_name)
 
 
 def test_long_timers_of_a_processor_hold_no_window_behind_it_open(drive: Drive) -> None:
@@ -204,4 +199,4 @@ def test_long_timers_of_a_processor_hold_no_window_behind_it_open(drive: Drive) 
     for number in (1, 2, 30):
         driver.pipe("visits", key="a", value={"page": f"{number}"}, timestamp_ms=number * SECOND)
     driver.cut()
-    assert [row["n"] for row in driver.read("pages_per_window").collect()] == [2]
+    assert [row["n"] for row in driver.rows("pages_per_window")] == [2]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from tests.scenarios.timeline import MINUTE, fates
+from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,22 +86,22 @@ def test_a_record_sent_again_is_known_behind_nodes_without_state(drive: Drive) -
     ]  # fmt: skip
     assert {hops[-2][0][:8] for hops in found} == {"unnamed_"}
     assert {hops[-1][0] for hops in found} == {"order_words"}
-    assert fates(driver.ledger("taken")) == {"used": 5}
+    assert driver.fates("taken") == {"used": 5}
     pipe("bolts nuts screws", came)  # the service had not committed, and sends it again
     pipe("washers", hr.source_chain(None, "shop", 2, 41))
     driver.cut()
     plain.send(driver)
     mapped.send(driver)
-    assert fates(driver.ledger("taken")) == {"used": 7, "replay": 1 + 2}
-    assert [tuple(row) for row in driver.read("places").orderBy("place").collect()] == [
+    assert driver.fates("taken") == {"used": 7, "replay": 1 + 2}
+    assert [tuple(row.values()) for row in driver.rows("places")] == [
         ("orders/0/0", came.decode(), True, 1, MINUTE, True),
         ("orders/0/2", came.decode(), True, 1, MINUTE, True),
         ("orders/0/3", '[["shop",2,41]]', True, 1, MINUTE, True),
     ]
-    assert fates(driver.ledger("places")) == {"used": 3, "filtered": 1}
+    assert driver.fates("places") == {"used": 3, "filtered": 1}
     for node in (upper, words):
         name = node.required_name
-        assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect()), name
+        driver.check(name)
 
 
 class Republished:
@@ -169,9 +169,9 @@ def test_tightenings_that_are_sent_again_count_once_two_hops_behind_their_orders
     republished.send(driver, 1)
     driver.pipe("checked", key="a", value={"turns": 0}, timestamp_ms=MINUTE)
     driver.cut()
-    assert [(row["n"], row["total"]) for row in driver.read("screw_turns").collect()] == [(4, 1 + 2 + 3 + 4)]
-    assert fates(driver.ledger("screw_turns")) == {"used": 4, "replay": 3, "open": 1}
-    assert driver.backfill("screw_turns").collect() == driver.read("screw_turns").collect()
+    assert [(row["n"], row["total"]) for row in driver.rows("screw_turns")] == [(4, 1 + 2 + 3 + 4)]
+    assert driver.fates("screw_turns") == {"used": 4, "replay": 3, "open": 1}
+    driver.check("screw_turns")
 
 
 OTHER = hr.Topic(
@@ -197,7 +197,7 @@ def test_the_source_chain_of_a_record_is_the_one_that_the_guard_reads(drive: Dri
     driver.pipe("ships", value={"load": "c", "by": CAME.decode()}, timestamp_ms=MINUTE)
     driver.pipe("ships", value={"load": "d"}, headers={"source-chain": CAME}, timestamp_ms=MINUTE)
     driver.cut()
-    found = {row.load: row.chain for row in driver.read("loads").collect()}
+    found = {row["load"]: row["chain"] for row in driver.rows("loads")}
     assert found == {"a": CAME.decode(), "b": None, "c": CAME.decode(), "d": None}
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
-from tests.scenarios.timeline import MINUTE, fates
+from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +52,8 @@ def payment(driver: TestDriver, key: str, of: str | None, minute: float) -> None
 
 def shown(driver: TestDriver, name: str) -> list[str]:
     """Rows as `order payment`, the same live, backfilled and by the oracle."""
-    rows = driver.read(name).collect()
-    assert sorted(map(repr, driver.backfill(name).collect())) == sorted(map(repr, rows))
+    rows = driver.rows(name)
+    driver.check(name)
     return sorted(
         f"{row['order_id']} {'-' if row['amount'] is None else 'order'} {row['payment_id'] or '-'}"
         for row in rows
@@ -76,10 +75,10 @@ def test_an_order_waits_for_its_payment_and_leaves_alone_once_when_both_topics_h
     payment(driver, "p3", "nobody", 4)
     driver.cut()
     assert shown(driver, "paid") == ["a order p1", "a order p2"]
-    assert fates(driver.ledger("paid")) == {"open": 5}
+    assert driver.fates("paid") == {"open": 5}
     order(driver, "c", 30)
     driver.cut()
-    assert len(driver.read("paid").collect()) == 2, "payments are at minute 10 still"
+    assert len(driver.rows("paid")) == 2, "payments are at minute 10 still"
     payment(driver, "p4", "c", 13)  # b closes at minute 13; c is 17 minutes apart
     driver.crash("after outputs")
     driver.cut()
@@ -88,8 +87,8 @@ def test_an_order_waits_for_its_payment_and_leaves_alone_once_when_both_topics_h
     payment(driver, "p6", "a", 1)  # late: its own window closed at minute 13
     payment(driver, "p7", None, 14)  # pays no order, and leaves alone
     driver.cut()
-    assert fates(driver.ledger("paid")) == {"used": 2, "open": 7, "late": 1}  # a and b have closed
-    late = driver.late("paid").collect()
+    assert driver.fates("paid") == {"used": 2, "open": 7, "late": 1}  # a and b have closed
+    late = driver.late("paid")
     assert [(row["offset"], row["order_id"], row["late_by_ms"]) for row in late] == [(5, "a", 0)]
     order(driver, "flush", 100)
     payment(driver, "flush", "other", 100)
@@ -115,8 +114,8 @@ def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: D
     order(driver, "flush", 60)
     payment(driver, "flush", "other", 60)
     driver.cut()
-    assert {row["order_id"] for row in driver.read("unpaid").collect()} == {"o0", "o3"}
-    assert verify_keys(driver.spark, driver._lake, matched, 100, 0).equal
+    assert {row["order_id"] for row in driver.rows("unpaid")} == {"o0", "o3"}
+    driver.check(matched.required_name)
     results = check_node(driver.spark, driver._lake, matched, str(tmp_path))
     found = {result.name: result for result in results}
     assert [*found] == [

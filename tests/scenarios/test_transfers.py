@@ -67,14 +67,14 @@ def test_after_each_commit_and_each_delivery_balances_sum_to_zero(drive: Drive) 
             driver.cut([])
             transfer(driver, random, made)
         driver.cut()
-        found = {row["account"]: row["balance"] for row in driver.read("balances").collect()}
+        found = {row["account"]: row["balance"] for row in driver.rows("balances")}
         assert found == balances(made)
         assert sum(found.values()) == 0
     assert len(set(found.values())) > 1, "money has moved"
     assert len(sink.sums) == 5, "four micro-batches, the first of them twice"
     assert set(sink.sums) == {0}
     assert {key: row["balance"] for key, row in sink.table().items()} == found
-    backfilled = {row["account"]: row["balance"] for row in driver.backfill("balances").collect()}
+    backfilled = {row["account"]: row["balance"] for row in driver.backfill("balances")}
     assert backfilled == found
 
 

@@ -9,11 +9,8 @@ import pytest
 
 import headrace as hr
 from headrace.engine import spark_fold
-from tests.laws import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headrace.description import Node, Stream
     from headrace.testing import TestDriver
     from tests.conftest import Drive
@@ -50,12 +47,8 @@ NODES: list[Node] = [
 ]
 
 
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(str(row) for row in frame.collect())
-
-
 def fates(driver: TestDriver, name: str) -> dict[tuple[str, int, str], int]:
-    found = tables.rows(driver.ledger(name))
+    found = driver.ledger(name)
     return {(row["topic"], row["partition"], row["fate"]): row["records"] for row in found if row["records"]}
 
 
@@ -82,13 +75,13 @@ def test_a_stream_over_three_buckets_and_a_backfill_over_one_set_the_same_apart(
         pipe(driver, random, cut)
         driver.cut()
     names = [node.required_name for node in NODES]
-    streamed = {name: rows(driver.read(name)) for name in names}
+    streamed = {name: driver.rows(name) for name in names}
     monkeypatch.undo()
-    delivered = {topic: driver.log(topic).where("kind = 'record'").count() for topic in ("one", "two")}
-    unusable = [row for topic in delivered for row in driver.dead_letters(topic).collect()]
+    delivered = {topic: sum(row["kind"] == "record" for row in driver.log(topic)) for topic in ("one", "two")}
+    unusable = [row for topic in delivered for row in driver.dead_letters(topic)]
     for name, found in streamed.items():
         assert found, name
-        assert rows(driver.backfill(name)) == found, name
+        assert driver.backfill(name) == found, name
         told = fates(driver, name)
         assert any(fate == "dead_letter" for _, _, fate in told), name
         for topic in {topic for topic, _, _ in told}:

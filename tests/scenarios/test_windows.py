@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.description import Stream, WindowedAggregate
 from headrace.testing.driver import STEPS
-from tests.scenarios.timeline import fates, play, shown
+from tests.rows import columns
+from tests.scenarios.timeline import play, shown
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 
 def topic(name: str = "readings", idle_timeout: str | None = "1 minute") -> hr.Topic:
@@ -36,12 +33,11 @@ def counts(
 def test_a_record_within_grace_still_enters_and_one_after_the_close_is_late(drive: Drive) -> None:
     driver = drive(counts(topic()))
     play(driver, "s1@10  s1@11.5  s1@13  s1@11")  # at stream time 13, a record of 11 enters window 10-12
-    assert shown(driver.read("counts")) == []
+    assert shown(driver.rows("counts")) == []
     play(driver, "s1@14  s1@10")  # at 14 the window closes with three; a record of 10 is late
-    assert shown(driver.read("counts")) == ["s1 10-12 3"]
-    late = driver.late("counts").select("partition", "offset", "late_by_ms").collect()
-    assert [tuple(row) for row in late] == [(0, 5, 0)]
-    assert fates(driver.ledger("counts")) == {"used": 3, "open": 2, "late": 1}
+    assert shown(driver.rows("counts")) == ["s1 10-12 3"]
+    assert columns(driver.late("counts"), "partition", "offset", "late_by_ms") == [(0, 5, 0)]
+    assert driver.fates("counts") == {"used": 3, "open": 2, "late": 1}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -57,8 +53,8 @@ def test_a_crash_after_any_step_changes_nothing(drive: Drive, step: str) -> None
         s1@19  p1:s2@18
         """,
     )
-    assert shown(driver.read("counts")) == shown(driver.backfill("counts"))
-    assert shown(driver.read("counts")) == [
+    assert shown(driver.rows("counts")) == shown(driver.backfill("counts"))
+    assert shown(driver.rows("counts")) == [
         "s1 10.5-14.5 2", "s1 12-16 3", "s1 13.5-17.5 2", "s1 7.5-11.5 2", "s1 9-13 2",
         "s2 10.5-14.5 1", "s2 7.5-11.5 1", "s2 9-13 1",
     ]  # fmt: skip
@@ -79,12 +75,12 @@ def totals(stream: hr.Topic | Stream) -> WindowedAggregate:
 def test_without_suppression_the_open_windows_are_read_too(drive: Drive) -> None:
     grouped = topic().group_by("sensor").window(hr.tumbling("2 minutes"), grace="0 ms")
     driver = drive(grouped.aggregate(n=hr.count()).named("counts"))
-    assert shown(driver.read("counts")) == []
+    assert shown(driver.rows("counts")) == []
     play(driver, "s1@1  s1@2")
-    assert shown(driver.read("counts")) == ["s1 0-2 1", "s1 2-4 1"]
+    assert shown(driver.rows("counts")) == ["s1 0-2 1", "s1 2-4 1"]
     play(driver, "s1@3  s2@3")
     assert (
-        shown(driver.read("counts"))
+        shown(driver.rows("counts"))
         == ["s1 0-2 1", "s1 2-4 2", "s2 2-4 1"]
         == shown(driver.backfill("counts"))
     )
@@ -94,42 +90,22 @@ def test_a_branch_takes_what_no_branch_before_it_took(drive: Drive) -> None:
     low, rest = topic().branch("value < 10", "value >= 0 OR value IS NULL")
     driver = drive(counts(low).named("low"), counts(rest).named("rest"))
     play(driver, "a@1=5  b@1=50  c@1=null  a@9  b@9=99")
-    assert shown(driver.read("low")) == ["a 0-2 1"]
-    assert shown(driver.read("rest")) == ["b 0-2 1", "c 0-2 1"]
-    assert fates(driver.ledger("low")) == {"used": 1, "open": 1, "filtered": 3}
+    assert shown(driver.rows("low")) == ["a 0-2 1"]
+    assert shown(driver.rows("rest")) == ["b 0-2 1", "c 0-2 1"]
+    assert driver.fates("low") == {"used": 1, "open": 1, "filtered": 3}
 
 
 def test_filtered_records_advance_stream_time(drive: Drive) -> None:
     driver = drive(counts(topic().where("value > 0")))
     play(driver, "s1@10  s1@14=-1")
-    assert shown(driver.read("counts")) == ["s1 10-12 1"]
-    assert fates(driver.ledger("counts")) == {"used": 1, "filtered": 1}
-
-
-def doubled(frame: DataFrame) -> DataFrame:
-    return frame.withColumn("value", F.col("value") * 2)
-
-
-def test_columns_can_be_computed_selected_and_transformed(drive: Drive) -> None:
-    stream = (
-        topic()
-        .with_column("group", "upper(substr(sensor, 1, 1))")
-        .transform(doubled, "sensor STRING, value DOUBLE, group STRING")
-        .select("group AS sensor", "CAST(value AS DECIMAL(10,2)) AS value")
-    )
-    driver = drive(totals(stream))
-    play(driver, "a1@1=0.5  a2@1=1.25  b1@1=2  a1@9")
-    assert [row["total"] for row in driver.read("totals").orderBy("sensor").collect()] == [
-        Decimal("3.50"),
-        Decimal("4.00"),
-    ]
+    assert shown(driver.rows("counts")) == ["s1 10-12 1"]
+    assert driver.fates("counts") == {"used": 1, "filtered": 1}
 
 
 def test_before_the_first_record_every_table_is_empty_and_typed(drive: Drive) -> None:
     driver = drive(counts(topic()))
     for cut in range(2):
-        for view in (driver.read, driver.backfill, driver.late, driver.updates):
-            assert view("counts").count() == 0, f"{view.__name__} after {cut} cuts"
-        assert driver.read("counts").columns == ["sensor", "window_start", "window_end", "n"]
-        assert fates(driver.ledger("counts")) == {}
+        for view in (driver.rows, driver.backfill, driver.late, driver.updates):
+            assert view("counts") == [], f"{view.__name__} after {cut} cuts"
+        assert driver.fates("counts") == {}
         driver.cut()

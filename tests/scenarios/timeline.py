@@ -13,12 +13,13 @@ Words are separated by two blanks or more; `#` begins a remark.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
+from tests.laws.tables import ms
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Mapping
 
     from headrace.testing import TestDriver
 
@@ -55,22 +56,18 @@ def happen(driver: TestDriver, word: str, default_topic: str) -> None:
         )
 
 
-def shown(frame: DataFrame, *columns: str) -> list[str]:
+def shown(rows: Iterable[Mapping[str, Any]], *columns: str) -> list[str]:
     """Rows as text, sorted: `s1 10-12 3`; windows in minutes, then the columns named (all the aggregates if none is)."""
-    bounds = ("window_start", "window_end")
-    times = [(F.unix_millis(F.col(name)) / MINUTE).alias(name) for name in bounds]
-    groups = frame.columns[: frame.columns.index("window_start")]
-    others = columns or [name for name in frame.columns[len(groups) + 2 :] if not name.startswith("__")]
-    rows = frame.select(
-        *(F.col(f"`{name}`") for name in groups), *times, *(F.col(f"`{name}`") for name in others)
-    ).collect()
-    return sorted(
-        " ".join([*map(str, row[: len(groups)]), f"{row['window_start']:g}-{row['window_end']:g}", *map(str, row[len(groups) + 2 :])])
-        for row in rows
-    )  # fmt: skip
-
-
-def fates(frame: DataFrame) -> dict[str, int]:
-    """Records by fate over all topics and partitions; fates that nothing met are left out."""
-    rows = frame.groupBy("fate").agg(F.sum("records").alias("records")).collect()
-    return {row["fate"]: row["records"] for row in rows if row["records"]}
+    lines = []
+    for row in rows:
+        names = [*row]
+        groups = names[: names.index("window_start")]
+        start, end = (ms(row[name]) / MINUTE for name in ("window_start", "window_end"))
+        others = columns or [name for name in names[len(groups) + 2 :] if not name.startswith("__")]
+        texts = (
+            [str(row[name]) for name in groups],
+            [f"{start:g}-{end:g}"],
+            [str(row[name]) for name in others],
+        )
+        lines.append(" ".join(chain(*texts)))
+    return sorted(lines)

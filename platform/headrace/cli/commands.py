@@ -140,7 +140,7 @@ def limits(
     from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import limits_known
 
-    policy, entries = limits_known(_session(lake), Lake(lake), node_named(node, pipeline))
+    policy, entries = limits_known(Lake(lake), node_named(node, pipeline))
     words = [f"In force: {limits_in_words(limits_of(policy))}.", *map(_limits_set, entries)]
     report("\n".join(words), node=node, in_force=dict(limits_of(policy)), set=[*map(_facts, entries)])
 
@@ -195,9 +195,11 @@ def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
     """Say what the oracle finds; True: no row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.oracle_check import verify_keys
+    from headrace.spark.on_demand import SparkOnDemand
 
     with long_work(f"Replays {keys:,} keys through the oracle."):
-        verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
+        spark = SparkOnDemand.session(lambda: _session(lake))
+        verdict = verify_keys(spark, Lake(lake), node, keys, seed)
     word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
     told = f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}"
     report("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -59,6 +60,18 @@ class Sink(Protocol):
                 higher place. A table gives one row for each identity and log commit, so a delivery may hold several rows
                 of an identity, in any order
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
+        """
+        ...
+
+
+@runtime_checkable
+class TableSink(Sink, Protocol):
+    """A sink that takes few rows as a table of Arrow, in the process of the stream: no job of Spark starts for them."""
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """Put rows into the store, as `deliver` does; they come in the order of `__sequence` and `__place`.
+
+        Many rows go to `deliver`.
         """
         ...
 

@@ -115,7 +115,7 @@ def _program(of: ArrowSteps) -> _Program | None:
             return None
         run, types = of_step
         made.append(run)
-    terms = [_term(condition, types) for condition in of.conditions]
+    terms = [term_of_step(condition, types) for condition in of.conditions]
     holding = [term for term in terms if term is not None]
     if len(holding) < len(terms):
         return None
@@ -126,15 +126,15 @@ def _of_step(step: Step, types: Mapping[str, pa.DataType]) -> tuple[_Run, dict[s
     """A step's function, and the types of the columns after it."""
     match step:
         case Where(expression):
-            condition = _term(expression, types)
+            condition = term_of_step(expression, types)
             if condition is None or not pa.types.is_boolean(condition.type):
                 return None
             return _refusing(condition), dict(types)
         case WithColumn(name, expression):
-            term = _term(expression, types)
+            term = term_of_step(expression, types)
             return None if term is None else (_adding(name, term), _with(types, name, term.type))
         case Select(expressions):
-            named = [(parse_expression(sql, "select").name, _term(sql, types)) for sql in expressions]
+            named = [(parse_expression(sql, "select").name, term_of_step(sql, types)) for sql in expressions]
             terms = {name: term for name, term in named if term is not None}
             if len(terms) < len(expressions):
                 return None
@@ -143,7 +143,7 @@ def _of_step(step: Step, types: Mapping[str, pa.DataType]) -> tuple[_Run, dict[s
             return None
 
 
-def _term(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
+def term_of_step(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
     """The term of an expression; None: Spark has to evaluate it."""
     if runnable(sql).reads_headers:
         return None

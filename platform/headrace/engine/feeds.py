@@ -93,15 +93,16 @@ class NodeRows:
     columns   of each feed those of its stream, after its steps, that the operator reads
     packed    how all of them travel from Spark
     computed  the same for those that Spark has to compute when an increment is folded; tasks read the others by themselves
+    in_arrow  whether steps are evaluated without Spark where they can be
     """
 
     def __init__(self, spark: SparkSession, node: Node, *, in_arrow: bool = True) -> None:
         """Look at what columns the steps make. In: in_arrow  whether tasks evaluate the steps that they can evaluate."""
-        self.node, self._spark, self._feeds = node, spark, feeds_of(node)
+        self.node, self.in_arrow, self._feeds = node, in_arrow, feeds_of(node)
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            schema = (_schema_by_terms(feed) if in_arrow else None) or self._schema_by_spark(feed)
+            schema = (_schema_by_terms(feed) if in_arrow else None) or self._schema_by_spark(spark, feed)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
@@ -112,12 +113,12 @@ class NodeRows:
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
 
-    def _schema_by_spark(self, feed: Feed) -> pa.Schema:
+    def _schema_by_spark(self, spark: SparkSession, feed: Feed) -> pa.Schema:
         """The columns after a feed's steps. Raises: DescriptionError when Spark refuses one."""
         with refusals_of(self.node):
             frame = feed_frame(
                 feed,
-                {topic.name: local_frame(self._spark, [], log_schema(topic)) for topic in feed.stream.topics},
+                {topic.name: local_frame(spark, [], log_schema(topic)) for topic in feed.stream.topics},
             )
         refuse_generators(frame, feed.stream)
         if any(branch.steps for branch in feed.stream.branches) or feed.conditions:
@@ -131,11 +132,6 @@ class NodeRows:
     @cached_property
     def _computed_packer(self) -> Packer:
         return Packer(self.computed)
-
-    @cached_property
-    def by_spark(self) -> NodeRows:
-        """The same rows, with all steps evaluated by Spark."""
-        return NodeRows(self._spark, self.node, in_arrow=False)
 
     @cached_property
     def stepped(self) -> Mapping[str, Feed]:

@@ -20,6 +20,7 @@ from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
 from headrace.fold.columns import int64
 from headrace.lake import open_table
+from headrace.lake.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows
 from headrace.sequence.log_columns import log_schema
 from headrace.spark.lake_rows import read_between
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.lake import DataFile
 
 INGESTED_AT, COMMIT_ROWS = "ingested_at", "control"
+LAST_MS = 1 << 52  # no commit is later
 
 
 def files_between(uri: str, after_ms: int, through_ms: int) -> dict[str, DataFile]:
@@ -56,6 +58,12 @@ def first_commit_ms(uri: str, after_ms: int, through_ms: int) -> int:
             part = LogSlice(uri, {name: file.size}, after_ms, through_ms)
             first_us = min([first_us, *part.times_us()])
     return first_us // 1_000
+
+
+def whole_log(uri: str) -> LogSlice:
+    """All commits of a log."""
+    snapshot = open_table(uri).snapshot()
+    return LogSlice(uri, {name: file.size for name, file in snapshot.files.items()}, 0, LAST_MS)
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,12 @@ class LogSlice:
         empty = pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
         read = each(lambda file: [*self._read(*file, columns)], self.files.items(), self.uri)
         return pa.concat_tables([empty, *itertools.chain.from_iterable(read)]).combine_chunks()
+
+    def rows(self, schema: pa.Schema) -> pa.Table:
+        """The rows in columns of the log. In: schema  with INGESTED_AT and COMMIT_ROWS; what a file lacks is null."""
+        uris = [f"{self.uri}/{name}" for name in self.files]
+        parts = (part.filter(pa.array(self._own_rows(part))) for part in all_rows(uris, schema))
+        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
     def commit_rows(self) -> list[tuple[int, str]]:
         """The time in ms of each log commit, and the JSON of its commit row; in order."""

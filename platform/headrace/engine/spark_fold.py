@@ -2,7 +2,8 @@
 
 The driver folds a small increment by itself, and on a single machine each that has one bucket; if SQL computes its
 rows, while they are few. Others are folded in stages.
-With one bucket a task runs all steps, except where SQL computes columns between two of them. With several, each step is a
+With one bucket a task runs all steps, except where SQL computes columns between two of them, which the driver computes by
+itself if the expressions are covered. With several, each step is a
 stage of its own: rows go from the buckets of one step to those of the next.
 
 Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.description import quote
+from headrace.engine.arrow_selections import computed_in_arrow, is_computed_in_arrow
 from headrace.engine.exchange import exchanged
 from headrace.engine.feeds import NodeRows
 from headrace.engine.fold_increment import (
@@ -121,7 +123,7 @@ class SparkFold:
         """True if the driver folds an increment."""
         if not any(each.files for each in increment.slices.values()):
             return True
-        if len(self._stages(each=False)) > 1:  # SQL computes columns between two steps
+        if not all(map(self._computes_here, self.operator.steps)):
             return False
         if self.rows.computed.feeds and increment.log_bytes > HERE_BYTES:
             return False
@@ -151,9 +153,22 @@ class SparkFold:
         report = Report((), times)
         for number, task in enumerate(tasks):
             if number:
-                rows = nothing_computed(selections_of(task.steps[0]), rows)
+                compute = computed_in_arrow if self._computes_here(task.steps[0]) else nothing_computed
+                rows = compute(selections_of(task.steps[0]), rows)
             report, rows = task.fold(report, rows)
         return together(report.results, increment.batch), times
+
+    def _computes_here(self, step: Step) -> bool:
+        """True if the driver computes the columns that a step asks for, or there are none."""
+        if step not in self._covered:
+            before, selections = self._columns_before(step, 1), selections_of(step)
+            covered = before is None or is_computed_in_arrow(selections, before)
+            self._covered[step] = covered and (before is None or self.rows.in_arrow)
+        return self._covered[step]
+
+    @cached_property
+    def _covered(self) -> dict[Step, bool]:
+        return {}
 
     def _stages(self, *, each: bool) -> Sequence[Sequence[Step]]:
         """The steps of each stage. In: each  whether each step has a stage of its own."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 DELETED, INSERT = "__deleted", "__insert"
+FOLDER = "_changes"  # below the table; Delta leaves alone what begins with an underscore
 GROUP_ROWS = 16_384  # of a group of rows in a file: the least that a reader of one row decodes
 
 

@@ -17,11 +17,11 @@ from headrace.description.limits import (
     suppressed_at,
     with_limits,
 )
+from headrace.engine.log_slices import whole_log
 from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
-from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import LeaseTakenError, take_lease
 from headrace.writing.requests import ask, carry_out, pending, withdraw
@@ -51,7 +51,7 @@ def limits_topic(node: Node) -> Topic:
     return topic if writer is None else limits_topic(writer)
 
 
-def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, list[LimitsSet]]:
+def limits_known(lake: Lake, node: Node) -> tuple[Policy, list[LimitsSet]]:
     """The policy in force, and all limits that were set, oldest first; they stand in the log of `limits_topic`.
 
     Raises: DescriptionError when the node is not suppressed (see `suppressed_at`).
@@ -60,11 +60,11 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
     described, log = policy_of(node), lake.log(limits_topic(node).name)
     if not lakes.exists(log):
         return described, []
-    entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
+    entries = [entry for entry in limits_in(whole_log(log).controls()) if entry.node == node.required_name]
     return limited(described, (entry.limits for entry in entries)), entries
 
 
-def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:
+def acceptable(lake: Lake, node: Node, limits: Limits) -> Policy:
     """The policy that would be in force with other limits.
 
     Raises: DescriptionError when it could not be: what is in force stays.
@@ -76,7 +76,7 @@ def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> P
             f"set-limits: node '{node.required_name}' reads node '{topic.in_words}' of another pipeline, and no topic.",
             hint="Change its description: suppress(hr.until_time_limit(…)). The node is rebuilt from its log.",
         )
-    return with_limits(limits_known(spark, lake, node)[0], limits)
+    return with_limits(limits_known(lake, node)[0], limits)
 
 
 def set_limits(
@@ -90,7 +90,7 @@ def set_limits(
     """
     node = suppressed_at(node)
     session, topic = pipeline_session(spark), limits_topic(node)
-    acceptable(session, lake, node, limits)
+    acceptable(lake, node, limits)
     if lakes.last_commit(lakes.open_table(lake.log(topic.name)), f"log/{topic.name}") is None:
         raise TerminalError(
             f"Topic '{topic.name}' has no log yet: the limits of '{node.required_name}' are those described.",
@@ -102,7 +102,7 @@ def set_limits(
         if not _record(session, lake, topic):
             time.sleep(0.5)
     withdraw(lake, topic.name, name)
-    for entry in limits_in(read(session, lake.log(topic.name))):
+    for entry in limits_in(whole_log(lake.log(topic.name)).controls()):
         if entry.request == name:
             return entry
     raise TransientError(
@@ -131,7 +131,7 @@ def _record(spark: SparkSession, lake: Lake, topic: Topic) -> bool:
     except LeaseTakenError:
         return False
     try:
-        carry_out(spark, lake, Sequencer(spark, topic, lake.log(topic.name), clock))
+        carry_out(lake, Sequencer(spark, topic, lake.log(topic.name), clock))
     finally:
         lease.release()
     return True

@@ -23,6 +23,7 @@ from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
+from headrace.lake.merge import FOLDER as CHANGES_FOLDER
 from headrace.lake.upkeep import compact, small
 from headrace.lake.vacuum import vacuum as vacuum_files
 from headrace.lifecycle.former import drop_outdated
@@ -35,7 +36,6 @@ from headrace.nodes.node_tables import read_progress, results_writer
 from headrace.nodes.references import resolve_all_references
 from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
 from headrace.writing.lease_waits import take_lease_patiently

@@ -1,7 +1,8 @@
 """Some keys of a node, replayed record by record through the oracle, and compared with the node's tables.
 
-Law: the keys are those with the lowest hashes, among the log's keys and the table's keys; another seed gives other keys. SQL
-computes only the user's row-wise steps for the oracle. All times come from the log's rows, also from rows of other keys.
+Law: the keys are those with the lowest hashes, among the log's keys and the table's keys; another seed gives other keys.
+Only the user's row-wise steps are computed for the oracle. All times come from the log's rows, also from rows of other keys.
+This process and Spark read the same rows, so the verdict is the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace import oracle
@@ -33,41 +33,33 @@ from headrace.description import (
     TableAggregate,
     TableChanges,
     WindowedAggregate,
-    quote,
 )
 from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
 from headrace.description.join import OUTER
 from headrace.description.table_changes import is_sessions
 from headrace.errors import TerminalError
-from headrace.lifecycle.oracle_feeds import Feeds, history_of, leftmost, relations_in, semi_join
-from headrace.nodes.node_tables import read_logs, snapshot
-from headrace.nodes.older_rows import is_made
+from headrace.lifecycle.local_evidence import LocalEvidence
+from headrace.lifecycle.oracle_evidence import TIMES_OF_ROWS, Rows, leftmost, relations_in
+from headrace.lifecycle.spark_evidence import SparkEvidence
+from headrace.nodes.bound_operator import bound
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
-from headrace.nodes.unusable_table import UnusableTable
-from headrace.operators.contract import SEQUENCE
 from headrace.oracle.log import AT_THE_END
 from headrace.oracle.reader_time import Commit
 from headrace.oracle.relations import rows_at
 from headrace.oracle.values import Identity, identity, ordered
-from headrace.sequence.log_columns import RECORD
-from headrace.sequence.operator_rows import REFUSED
-from headrace.spark.row_steps import RAW
+from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
 SHOWN = 5  # how many differing rows of each side a verdict names
-TOLD = (
-    "__sequence",
-    "__timestamp",
-)  # of final rows: the commit at which they were final, and their event time
-Rows = list[dict[str, Any]]
+LOCAL_BYTES = 64 << 20  # of the files of logs and tables that this process reads by itself
 
 
 @dataclass(frozen=True)
@@ -97,7 +89,7 @@ def verify_keys(spark: SparkSession, lake: Lake, node: Node, keys: int, seed: in
 
     Raises: TerminalError when the node has never run, or rows of its logs were cut off.
     """
-    return _Check(pipeline_session(spark), lake, node).verdict(keys, seed)
+    return _Check(on_demand(spark, pipeline_session), lake, node).verdict(keys, seed)
 
 
 class _Check:
@@ -105,8 +97,7 @@ class _Check:
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
         node = resolve_references(lake, node)
-        self.spark, self.lake, self.node = spark, lake, node
-        name = node.required_name
+        self.node, name = node, node.required_name
         if not lakes.exists(lake.table(name)):
             raise TerminalError(
                 f"Node '{name}' has not run yet: there is nothing to compare.",
@@ -117,17 +108,13 @@ class _Check:
                 f"Node '{name}': rows of its logs were cut off, and an oracle begins with the first.",
                 hint=f"Run `headrace verify {name}`: it begins with the opening balance.",
             )
-        self.held, self.progress = snapshot(spark, lake, node)
-        self.logs = read_logs(spark, lake, node, self.progress.upto_ms)
-        unusable = UnusableTable(spark, lake, node).read()
-        self.feeds = Feeds(spark, node, self.logs, unusable)
+        reading = LocalEvidence if _bytes(lake, node) <= LOCAL_BYTES else SparkEvidence
+        self.evidence = reading.read(spark, lake, node, bound(spark, node))
 
     def verdict(self, number: int, seed: int) -> KeysVerdict:
         """Compare so many keys."""
-        keys = None if self.part is None else self._sampled(number, seed)
-        wanted = self._replayed(keys)
-        table = self.table if keys is None else semi_join(self.table, self.spark.createDataFrame(keys))
-        stored: Rows = table.toArrow().to_pylist()
+        keys = None if self.part is None else self.evidence.sampled(self.part, self.by, number, seed)
+        wanted, stored = self._replayed(keys), self.evidence.table(self.by, keys)
         if keys is None:  # only all rows tell which keys there are
             chosen = _lowest({self._key(row) for row in (*wanted, *stored)}, number, seed)
             wanted, stored = ([row for row in rows if self._key(row) in chosen] for rows in (wanted, stored))
@@ -165,30 +152,6 @@ class _Check:
         by: tuple[str, ...] = getattr(self.node, "by", self.node.key)
         return by or getattr(self.node, "comparable_columns", ())
 
-    @cached_property
-    def table(self) -> DataFrame:
-        """The rows of the node's tables as of its progress: final rows, and windows that are open if they are shown."""
-        operator = operator_of(self.node)
-        rows = operator.read(self.held, self.progress)
-        if operator.appended:
-            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull()).where(
-                is_made(self.node)
-            )
-        told = [name for name in TOLD if name in rows.columns]
-        return rows.select(*(F.col(quote(name)) for name in (*self.node.columns, *told)))
-
-    def _sampled(self, number: int, seed: int) -> pa.Table:
-        """Keys by the order of their hashes: of records that the node may take, and of rows in its table."""
-        assert self.part is not None
-        frame, columns = self.feeds.frames[self.part], [F.col(quote(name)) for name in self.by]
-        known = frame.where(F.col(RAW["kind"]) == RECORD)
-        if REFUSED in frame.columns:
-            known = known.where(~F.col(REFUSED))
-        everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
-        order = F.xxhash64(F.lit(seed), *columns)
-        found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
-        return found
-
     def _replayed(self, keys: pa.Table | None) -> Rows:
         """The rows that the oracle makes of these keys."""
         node, log = self.node, self._log(keys)
@@ -201,7 +164,7 @@ class _Check:
 
     def _log(self, keys: pa.Table | None) -> oracle.Log:
         """The facts that the oracle has to be told."""
-        node, feeds = self.node, self.feeds
+        node, feeds = self.node, self.evidence
         plain: dict[str, Rows] = {}
         match node:
             case Lookup():
@@ -222,10 +185,10 @@ class _Check:
             case Relation() | TableChanges():
                 self._gather(_relation(node), RESULT, keys, plain)
             case Processed():
-                plain = {name: feeds.of_keys(name, None) for name in feeds.frames}
+                plain = {name: feeds.of_keys(name, None) for name in feeds.feeds}
             case _:
-                plain |= {name: feeds.of_keys(name, keys, controls=True) for name in feeds.frames}
-        through_ms = operator_of(node).frontier_ms(self.progress)
+                plain |= {name: feeds.of_keys(name, keys, controls=True) for name in feeds.feeds}
+        through_ms = operator_of(node).frontier_ms(self.evidence.progress)
         schemas = {RESULT: feeds.columns(RESULT)} if isinstance(node, Processed) else None
         log = oracle.Log(plain, self._history, through_ms, feeds.values_of_joins, feeds.refined_rows, schemas)
         return oracle.read_by(node, log)
@@ -243,7 +206,7 @@ class _Check:
             case Refined():
                 self._gather(node.table, below(part, ROWS), keys, plain)
             case _:
-                plain[part] = self.feeds.of_keys(part, keys, before=is_sessions(node))
+                plain[part] = self.evidence.of_keys(part, keys, before=is_sessions(node))
 
     def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
         """The right keys that left rows refer to; None: all, for they are groups, or stand in the result by themselves."""
@@ -256,12 +219,12 @@ class _Check:
 
     def _references(self, feed: str, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> pa.Table:
         """Keys of a feed as a table."""
-        schema = pa.schema([self.feeds.columns(feed).field(name) for name in names])
+        schema = pa.schema([self.evidence.columns(feed).field(name) for name in names])
         known = {identity(key): key for key in keys if None not in key}
         return pa.Table.from_pylist([dict(zip(names, key, strict=True)) for key in known.values()], schema)
 
     def _so_far(self, plain: Mapping[str, Rows]) -> oracle.Log:
-        feeds = self.feeds
+        feeds = self.evidence
         log = oracle.Log(plain, self._history, compute=feeds.values_of_joins, refine=feeds.refined_rows)
         return oracle.read_by(self.node, log)
 
@@ -269,14 +232,16 @@ class _Check:
     def _history(self) -> Sequence[Commit]:
         """The log commits, told by all their rows; a node of one topic in which no row waits does not ask for them."""
         asks = self.node.longest_wait_ms or isinstance(self.node, Processed) or len(self.node.topics) > 1
-        return history_of(self.logs, self.node) if asks else []
+        return self.evidence.history() if asks else []
 
     def _key(self, row: Mapping[str, Any]) -> Identity:
         return identity(row[name] for name in self.by)
 
     def _compared(self, keys: int, wanted: Rows, stored: Rows) -> KeysVerdict:
         both = [n for n in self.node.columns if all(n in row for row in wanted)]
-        both += [n for n in TOLD if n in self.table.columns and any(n in row for row in wanted)]
+        both += [
+            n for n in TIMES_OF_ROWS if n in self.evidence.table_columns and any(n in row for row in wanted)
+        ]
         mine, theirs = (Counter(_values(row, both) for row in rows) for rows in (wanted, stored))
         shown = {_values(row, both): row for row in (*wanted, *stored)}
         words = []
@@ -290,6 +255,13 @@ class _Check:
             (mine - theirs).total() + (theirs - mine).total(),
             tuple(f"{side}: {row}" for _, side, row in sorted(words)),
         )
+
+
+def _bytes(lake: Lake, node: Node) -> int:
+    """The size of the files of a node's logs and tables."""
+    name = node.required_name
+    uris = [lake.table(name), lake.state(name), *(lake.log(topic.name) for topic in node.topics)]
+    return sum(lakes.open_table(uri).snapshot().bytes for uri in {*uris})
 
 
 def _relation(node: Relation | TableChanges) -> Relation:

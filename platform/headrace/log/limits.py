@@ -10,13 +10,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.log.control import control_rows
 from headrace.sequence.log_columns import SET_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,13 @@ def limits_entry(node: str, limits: Mapping[str, int | None], request: str) -> s
     return json.dumps(entry, sort_keys=True)
 
 
-def limits_in(log: DataFrame) -> list[LimitsSet]:
-    """All limits that were set in a log, oldest first."""
-    return [limits_set(control, ms) for ms, control in control_rows(log, SET_LIMITS)]
+def limits_in(controls: Iterable[tuple[int, str]]) -> list[LimitsSet]:
+    """All limits that were set in a log, oldest first.
+
+    In: controls  see `LogSlice.controls`; each partition repeats them
+    """
+    known = dict.fromkeys((ms, text) for ms, text in controls if json.loads(text)["action"] == SET_LIMITS)
+    return [limits_set(text, ms) for ms, text in known]
 
 
 def limits_set(control: str, ingested_at_ms: int) -> LimitsSet:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.engine.bucket_tasks import write_output
+from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_layout import StateLayout
 from headrace.errors import TransientError
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import BATCH, DELETED, Needs
+from headrace.fold.keys import bucket_range
 from headrace.lake import APPENDER, as_maintainer, open_table
+from headrace.lake.merge import FOLDER, Changes, upsert
 from headrace.nodes.node_tables import base_of
-from headrace.spark.merge import upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator, Mapping
 
     from headrace.lake import TableWriter
     from headrace.lake.paths import Lake
-    from headrace.nodes.operator_frames import OperatorFrames
+    from headrace.nodes.bound_operator import BoundOperator
     from headrace.nodes.progress import Progress
+
+PART_BYTES = 16 << 20  # of the state's files: so much of their rows is in memory at once
 
 
 class ReplacedRowsError(TransientError):
@@ -33,37 +45,56 @@ class Bases:
     folded  the micro-batch through which changes are in the base
     """
 
-    def __init__(self, lake: Lake, operator: OperatorFrames, rows_of: int) -> None:
+    def __init__(self, lake: Lake, of: BoundOperator, rows_of: int) -> None:
         """The tables are there already.
 
         In: rows_of  the appender's epoch of the results before the node's state was opened
         """
-        self._operator = operator
-        self._name = operator.node.required_name
+        node = of.operator.node
+        self._name, self._identity = node.required_name, node.key
+        self._layout = StateLayout({RESULTS: of.operator.kept[RESULTS]})
+        self._columns = of.result_schema.append(pa.field(DELETED, pa.bool_()))
         self._results = open_table(lake.table(self._name))
         self._rows_of = rows_of
-        self.folded = base_of(lake, operator.node).batch
+        self.folded = base_of(lake, node).batch
 
-    def fold(self, state: DataFrame, progress: Progress) -> None:
+    def fold(self, changes: StateSource, progress: Progress) -> None:
         """Merge what has changed into the base, whose record says how far it is folded.
 
         May run beside micro-batches: it folds what was done when it began, and every reader pairs the base with the changes
         beyond what it says is folded.
 
-        In:     state  its rows of the micro-batches after the base
+        In:     changes  the files of the state with current results of the micro-batches after the base
         Raises: ReplacedRowsError
         """
         fold = f"fold/{self._name}"
         record = {"writer": fold, "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
-        changes = self._operator.compacted(state, self.folded)
-        merge = partial(upsert, changes=changes, identity=self._operator.node.key, record=record)
-        as_maintainer(self._results, lambda writer: merge(self._require_same_rows(writer)), carries=[fold])
+        put = partial(self._put, changes=changes, record=record)
+        as_maintainer(self._results, put, carries=[fold])
         self.folded = progress.batch
 
-    def _require_same_rows(self, writer: TableWriter) -> TableWriter:
+    def _put(self, writer: TableWriter, *, changes: StateSource, record: Mapping[str, Any]) -> int:
+        self._require_same_rows(writer)
+        folder = f"{writer.uri}/{FOLDER}/{uuid4()}"
+        files = [write_output(folder, rows) for rows in self._newest(changes) if rows.num_rows]
+        rows = Changes(folder, files, self._columns)
+        try:
+            return upsert(writer, changes=rows, identity=self._identity, record=record)
+        finally:
+            rows.remove()
+
+    def _newest(self, changes: StateSource) -> Iterator[pa.Table]:
+        """The newest row of each identity that has changed since the base, with DELETED; of some identities at a time."""
+        parts = 1 + sum(file.size for file in changes.files.values()) // PART_BYTES
+        for number in range(parts):
+            hashes = bucket_range(number, parts)
+            rows = read_state(changes, self._layout, RESULTS, Needs(), hashes, remember=False).rows
+            rows = rows.filter(pc.greater(rows[BATCH], self.folded))
+            yield rows.select(self._columns.names).cast(self._columns)
+
+    def _require_same_rows(self, writer: TableWriter) -> None:
         if writer.epochs.get(APPENDER, 0) != self._rows_of:
             raise ReplacedRowsError(
                 f"Node '{self._name}': another process has replaced its results since this one opened it.",
                 hint="The stream opens the node again by itself.",
             )
-        return writer

@@ -14,6 +14,7 @@ from headrace.description import Join, Refined, TableAggregate, TableChanges
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
+from headrace.engine.arrow_selections import types_in_arrow
 from headrace.engine.feeds import NodeRows
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
@@ -52,11 +53,15 @@ class BoundOperator:
     rows: NodeRows
     operator: NodeOperator
     computed: Mapping[str, pa.Schema] = field(default_factory=dict)
+    _by_spark: dict[str, BoundOperator] = field(default_factory=dict, init=False, compare=False)
 
-    @cached_property
-    def by_spark(self) -> BoundOperator:
-        """The same, with all steps evaluated by Spark."""
-        return replace(self, rows=self.rows.by_spark)
+    def by_spark(self, spark: SparkSession) -> BoundOperator:
+        """The same, with all steps evaluated by Spark; made once for each application."""
+        application = str(spark.sparkContext.applicationId)
+        if application not in self._by_spark:
+            rows = NodeRows(spark, self.rows.node, in_arrow=False)
+            self._by_spark[application] = replace(self, rows=rows)
+        return self._by_spark[application]
 
     @cached_property
     def fold(self) -> SparkFold:
@@ -82,9 +87,14 @@ class BoundOperator:
         return from_arrow_schema(self.result_schema)
 
     @cached_property
+    def change_schema(self) -> pa.Schema:
+        """The columns of the changes of its results, if its operator tells them; all may be null."""
+        return _nullable(output_tables(self.operator)[CHANGES])
+
+    @cached_property
     def changes(self) -> StructType:
-        """The columns of the changes of its results, as Spark's types; its operator tells them."""
-        return from_arrow_schema(_nullable(output_tables(self.operator)[CHANGES]))
+        """The same as Spark's types."""
+        return from_arrow_schema(self.change_schema)
 
     @cached_property
     def state_schema(self) -> pa.Schema:
@@ -171,6 +181,9 @@ def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema
     """The columns that SQL computes of a table's steps. In: rows  the columns of the table."""
     refinement = refinement_of(node, part, pa.schema([]))
     carried = pa.schema([rows.field(name).with_name(carry) for name, carry in refinement.source.items()])
+    known = types_in_arrow(refinement, carried)
+    if known is not None:
+        return known
     nothing = local_frame(spark, [], from_arrow_schema(carried))
     computed = computed_columns({part: refinement}, nothing)
     refuse_day_of_run(computed, "A step after a table")
@@ -196,6 +209,9 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
         ]
         + [keys[place].with_name(name) for place, name in enumerate(selection.key.values())]
     )
+    known = types_in_arrow(selection, carried)
+    if known is not None:
+        return pa.schema([*keys, *known])
     nothing = local_frame(spark, [], from_arrow_schema(carried))
     computed = computed_columns({part: selection}, nothing)
     refuse_day_of_run(computed, "The select of a join")

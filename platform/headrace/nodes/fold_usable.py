@@ -58,7 +58,7 @@ def fold_usable(
         found, times = of.fold.fold(spark, increment)
     except Exception as error:
         if is_spark_needed(error):
-            return fold_usable(spark, of.by_spark, increment, known)
+            return fold_usable(spark, of.by_spark(spark), increment, known)
         if raised_for_a_row(error) is None:
             raise
         _refuse_processor(error)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
@@ -185,6 +186,37 @@ def _stand(
     spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
 ) -> Standing:
     operator, of = operator_of(node), bound(spark, node)
+    folded = fold_logs(spark, lake, node, upto_ms, opening, folder)
+    state = _rows(spark, node, folded.source)
+    if operator.appended:
+        rows = rows_of_files(spark, folded.results_uri, folded.results, of.results)
+    else:
+        rows = operator.current_of(state)
+    release = partial(small_files.delete, folder)
+    return Standing(rows, state, folded.source, folded.progress, folded.unusable, release)
+
+
+@dataclass(frozen=True)
+class FoldedLogs:
+    """The files to which logs lead.
+
+    results_uri  the folder of appended results; results: their files
+    source       the state
+    unusable     the records since the opening that the node cannot use
+    """
+
+    results_uri: str
+    results: Sequence[str]
+    source: StateSource
+    progress: Progress
+    unusable: Sequence[Unusable]
+
+
+def fold_logs(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
+) -> FoldedLogs:
+    """Fold the logs from the opening balance through a frontier into files in a folder, which the caller deletes."""
+    operator, uri = operator_of(node), f"{folder}/{RESULTS}"
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
     results, unusable = list[NewFile](), list[Unusable]()
     known = KnownUnusable(UnusableTable(spark, lake, node).read, trusted=False)
@@ -193,18 +225,12 @@ def _stand(
     }
     while through_ms is not None:
         slices = slices_of(lake, node, progress.upto_ms, through_ms)
-        found = operator.fold(spark, slices, through_ms, progress, source, f"{folder}/{RESULTS}", known)
-        source, progress = source.plus(found.state), found.progress
-        results += found.results
-        unusable += found.apart.unusable
+        increment = operator.fold(spark, slices, through_ms, progress, source, uri, known)
+        source, progress = source.plus(increment.state), increment.progress
+        results += increment.results
+        unusable += increment.apart.unusable
         through_ms = _next(lake, node, progress, upto_ms)
-    state = _rows(spark, node, source)
-    if operator.appended:
-        names = (file.path for file in results)
-        rows = rows_of_files(spark, f"{folder}/{RESULTS}", names, of.results)
-    else:
-        rows = operator.current_of(state)
-    return Standing(rows, state, source, progress, unusable, lambda: small_files.delete(folder))
+    return FoldedLogs(uri, [file.path for file in results], source, progress, unusable)
 
 
 def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import (
-    Processed,
     SessionWindows,
     Suppressed,
     WindowedAggregate,
@@ -30,11 +29,12 @@ from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.fold.time_limits.limits_in_force import standing
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.current_results import changes, current, newest, pending
+from headrace.nodes.current_results import changes, current, newest
 from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
 from headrace.nodes.sink_rows import changed_rows, final_rows
+from headrace.nodes.state_frames import StateFrame
 from headrace.nodes.updates import updates
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
@@ -182,10 +182,7 @@ class OperatorFrames:
         """
         found = self.late_rows_if_any(logs, unusable)
         if found is None:
-            raise DescriptionError(
-                f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
-                hint="Ask a node with .window(…).",
-            )
+            raise nothing_late(self.node)
         return found
 
     def late_rows_if_any(
@@ -210,7 +207,7 @@ class OperatorFrames:
 
         Raises: DescriptionError when the node has no windows.
         """
-        found = state_views.open_windows(self._of(state), state, progress.clock)
+        found = state_views.open_windows(self._of(state), StateFrame(state), progress.clock)
         if found is None:
             raise DescriptionError(
                 f"Node '{self.node.required_name}' has no windows.", hint="Read its table."
@@ -223,24 +220,15 @@ class OperatorFrames:
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
         """See `state_views.open_records`."""
-        return state_views.open_records(self._of(state), state, progress.clock)
+        return state_views.open_records(self._of(state), StateFrame(state), progress.clock)
 
     def waiting(self, state: DataFrame, progress: Progress) -> DataFrame:
         """See `state_views.waiting`."""
-        return state_views.waiting(self._of(state), state, progress.clock)
+        return state_views.waiting(self._of(state), StateFrame(state), progress.clock)
 
     def entries(self, state: DataFrame, store: str, progress: Progress) -> DataFrame:
-        """See `state_views.entries`.
-
-        Raises: DescriptionError when the node has no such store
-        """
-        names = [each.name for each in self.node.stores] if isinstance(self.node, Processed) else []
-        if store not in names:
-            raise DescriptionError(
-                f"Node '{self.node.required_name}' has no store {store!r}.",
-                hint=f"There are: {', '.join(names)}." if names else "Stores are those of processors.",
-            )
-        return state_views.entries(self._of(state), state, store, progress.clock)
+        """See `state_views.entries`."""
+        return state_views.entries(self._of(state), StateFrame(state), store, progress.clock)
 
     def settled(self, progress: Progress) -> Expr:
         """Which rows of the table a log read that far leads to: of current results all, for these tell how far they go."""
@@ -267,14 +255,6 @@ class OperatorFrames:
         """
         return changed_rows(self.node, changes)
 
-    def compacted(self, state: DataFrame, folded: int) -> DataFrame:
-        """The rows of current results to put into the base, with DELETED; one row for each identity that has changed.
-
-        In: folded  the micro-batch through which changes are in the base
-        """
-        columns = (F.col(quote(name)) for name in self._of(state).results.names)
-        return pending(state, folded).select(*columns, DELETED)
-
     def current_of(self, state: DataFrame) -> DataFrame:
         """The current rows that a state holds, as the base has them."""
         rows = newest(changes(state)).where(~F.col(DELETED))
@@ -282,6 +262,14 @@ class OperatorFrames:
 
     def _of(self, frame: DataFrame) -> BoundOperator:
         return bound(frame.sparkSession, self.node)
+
+
+def nothing_late(node: Node) -> DescriptionError:
+    """The error that says that no record can be late for a node."""
+    return DescriptionError(
+        f"Node '{node.required_name}' has no windows: nothing can be late for it.",
+        hint="Ask a node with .window(…).",
+    )
 
 
 def operator_of(node: Node) -> OperatorFrames:

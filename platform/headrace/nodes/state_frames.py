@@ -1,17 +1,18 @@
-"""Rows of a node's state as frames: tasks merge them, bucket by bucket, and make of them what is asked for."""
+"""Rows of a node's state: tasks of Spark merge them, bucket by bucket, or this process does, and make what is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import SHARED, TABLE, StateLayout
-from headrace.fold.contract import HASH
+from headrace.fold.contract import HASH, Needs, as_they_are
 from headrace.spark.frames import bytes_read
 from headrace.spark.one_task import ONE_TASK_BYTES, made_of
 
@@ -19,6 +20,48 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Tables = Mapping[str, pa.Table]
+Make = Callable[[Tables], pa.Table]
+T_co = TypeVar("T_co", covariant=True)
+
+
+class StateRows(Protocol[T_co]):
+    """The rows of a state, as of one micro-batch."""
+
+    def made(self, layout: StateLayout, make: Make, *, merged: bool = True) -> T_co:
+        """Make something of the rows of some state tables.
+
+        In: layout  of these tables alone; make, merged: see `OfState`
+        """
+
+
+@dataclass(frozen=True)
+class StateFrame:
+    """A state as a frame of Spark."""
+
+    frame: DataFrame
+
+    def made(self, layout: StateLayout, make: Make, *, merged: bool = True) -> DataFrame:
+        """See `StateRows`; rows of one key come together."""
+        return of_state(self.frame, layout, make, merged=merged)
+
+
+@dataclass(frozen=True)
+class StateTables:
+    """A state that this process reads."""
+
+    source: StateSource
+
+    def made(self, layout: StateLayout, make: Make, *, merged: bool = True) -> pa.Table:
+        """See `StateRows`."""
+        if not merged:
+            tables = {name: replace(table, merge=as_they_are) for name, table in layout.tables.items()}
+            layout = StateLayout(tables)
+        return make(
+            {
+                name: read_state(self.source, layout, name, Needs(), remember=False).rows
+                for name in layout.tables
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -30,7 +73,7 @@ class OfState:
     """
 
     layout: StateLayout
-    make: Callable[[Tables], pa.Table]
+    make: Make
     merged: bool
 
     def __call__(self, rows: pa.Table) -> pa.Table:
@@ -44,9 +87,7 @@ class OfState:
         return table.merge(unpacked) if self.merged else unpacked
 
 
-def of_state(
-    state: DataFrame, layout: StateLayout, make: Callable[[Tables], pa.Table], *, merged: bool = True
-) -> DataFrame:
+def of_state(state: DataFrame, layout: StateLayout, make: Make, *, merged: bool = True) -> DataFrame:
     """A frame made from the rows of some state tables; rows of one key come together.
 
     In: layout  the layout of these tables alone; make, merged: see `OfState`

@@ -1,14 +1,16 @@
-"""Views of a node's state for people and checks: open windows, open records, values of entries. Tasks compute them."""
+"""Views of a node's state for people and checks: open windows, open records, values of entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from headrace.description import Processed
 from headrace.engine.state_layout import StateLayout
+from headrace.errors import DescriptionError
 from headrace.fold.batches import BatchedSink
 from headrace.fold.batches.gather_events import WAITING
 from headrace.fold.batches.open_batches import still_open
@@ -19,18 +21,19 @@ from headrace.fold.processors.state_tables import shown_entries, store_table
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.time_limits.settle_waits import ENTRIES
 from headrace.fold.totals.merge_totals import RECORDS
-from headrace.nodes.state_frames import Tables, of_state
+from headrace.nodes.state_frames import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
-
     from headrace.fold.kernel import Shown
     from headrace.nodes.bound_operator import BoundOperator
+    from headrace.nodes.state_frames import StateRows
+
+T = TypeVar("T")  # a frame of Spark, or a table of Arrow
 
 
-def open_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame | None:
+def open_windows(of: BoundOperator, state: StateRows[T], clock: Clock) -> T | None:
     """The windows that are not closed yet, with their values so far; None: the node has no windows."""
     is_open = of.operator.kernel.open_state
     if is_open is None or is_open.windows is None:
@@ -38,7 +41,7 @@ def open_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
     return _of(of, state, partial(_at, is_open.windows, is_open.table, clock), is_open.table)
 
 
-def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame | None:
+def open_records(of: BoundOperator, state: StateRows[T], clock: Clock) -> T | None:
     """How many records of each partition are open: TOPIC, PARTITION, RECORDS, one row per task; None: none can be."""
     is_open = of.operator.kernel.open_state
     if is_open is None:
@@ -46,7 +49,7 @@ def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
     return _of(of, state, partial(_counted, is_open.records, is_open.table, clock), is_open.table)
 
 
-def running_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
+def running_windows(of: BoundOperator, state: StateRows[T], clock: Clock) -> T:
     """The values of each open window after each micro-batch that touched it (see `OpenState.updates`)."""
     is_open = of.operator.kernel.open_state
     assert is_open is not None
@@ -55,30 +58,39 @@ def running_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFr
     return _of(of, state, make, is_open.table, merged=not is_open.moves)
 
 
-def worth(of: BoundOperator, state: DataFrame) -> DataFrame:
+def worth(of: BoundOperator, state: StateRows[T]) -> T:
     """The values of each entry of a time limit after each micro-batch that touched it, with BATCH."""
     kernel = of.operator.kernel
     assert isinstance(kernel, TimeLimit)
     return _of(of, state, partial(_worth, kernel), ENTRIES, merged=False)
 
 
-def waiting(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
+def waiting(of: BoundOperator, state: StateRows[T], clock: Clock) -> T:
     """The records in open batches: the group columns, one row per record."""
     kernel = of.operator.kernel
     assert isinstance(kernel, BatchedSink)
     return _of(of, state, partial(_waiting, kernel, clock), WAITING)
 
 
-def entries(of: BoundOperator, state: DataFrame, store: str, clock: Clock) -> DataFrame:
-    """The entries of a processor's store: the columns of the group, of the key and of the value; one row per entry."""
-    kernel = of.operator.kernel
+def entries(of: BoundOperator, state: StateRows[T], store: str, clock: Clock) -> T:
+    """The entries of a processor's store: the columns of the group, of the key and of the value; one row per entry.
+
+    Raises: DescriptionError when the node has no such store
+    """
+    kernel, node = of.operator.kernel, of.operator.node
+    names = [each.name for each in node.stores] if isinstance(node, Processed) else []
+    if store not in names:
+        raise DescriptionError(
+            f"Node '{node.required_name}' has no store {store!r}.",
+            hint=f"There are: {', '.join(names)}." if names else "Stores are those of processors.",
+        )
     assert isinstance(kernel, Processors)
     return _of(of, state, partial(_entries, kernel, store, clock), store_table(store))
 
 
 def orphans(
-    of: BoundOperator, state: DataFrame, tables: tuple[str, str], key: Sequence[str], on: Sequence[str]
-) -> DataFrame:
+    of: BoundOperator, state: StateRows[T], tables: tuple[str, str], key: Sequence[str], on: Sequence[str]
+) -> T:
     """The left rows of a join that refer to a right row. `__orphan` is true if that row does not exist.
 
     In: tables  the names of the state's tables of left rows and of right rows
@@ -88,13 +100,13 @@ def orphans(
 
 def _of(
     of: BoundOperator,
-    state: DataFrame,
+    state: StateRows[T],
     make: Callable[[Tables], pa.Table],
     *tables: str,
     merged: bool = True,
-) -> DataFrame:
+) -> T:
     layout = of.operator.layout
-    return of_state(state, StateLayout({name: layout.tables[name] for name in tables}), make, merged=merged)
+    return state.made(StateLayout({name: layout.tables[name] for name in tables}), make, merged=merged)
 
 
 def _at(show: Shown, table: str, clock: Clock, tables: Tables) -> pa.Table:

@@ -14,6 +14,7 @@ from headrace.description import Suppressed, quote
 from headrace.fold.contract import BATCH, DELETED
 from headrace.nodes import state_views
 from headrace.nodes.current_results import revisions
+from headrace.nodes.state_frames import StateFrame
 from headrace.spark.same_rows import rows_not_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def updates(of: BoundOperator, frames: NodeFrames, progress: Progress) -> DataFr
         return finals
     if is_open.moves:
         return _sessions(of, frames, progress, finals)
-    running = state_views.running_windows(of, frames.state, progress.clock)
+    running = state_views.running_windows(of, StateFrame(frames.state), progress.clock)
     return finals.unionByName(running, allowMissingColumns=True)
 
 
@@ -51,9 +52,9 @@ def _sessions(of: BoundOperator, frames: NodeFrames, progress: Progress, finals:
     assert frames.state is not None
     node = of.operator.node
     users, identity = _columns(node), [F.col(quote(name)) for name in node.key]
-    running = state_views.running_windows(of, frames.state, progress.clock).where(~F.col(DELETED))
+    running = state_views.running_windows(of, StateFrame(frames.state), progress.clock).where(~F.col(DELETED))
     running = running.select(*users, F.col(BATCH).cast("long"))
-    still_open = state_views.open_windows(of, frames.state, progress.clock)
+    still_open = state_views.open_windows(of, StateFrame(frames.state), progress.clock)
     assert still_open is not None
     known = finals.select(*identity).unionByName(still_open.select(*identity))
     gone = rows_not_of(running.select(*identity).distinct(), known, node.key)
@@ -72,7 +73,7 @@ def _worth(of: BoundOperator, frames: NodeFrames) -> DataFrame:
     before = last.select(*groups, "__row.*").select(*users, F.lit(0).cast("long").alias(BATCH))
     if frames.state is None:
         return before
-    now = state_views.worth(of, frames.state)
+    now = state_views.worth(of, StateFrame(frames.state))
     return before.unionByName(now.select(*users, F.col(BATCH).cast("long")))
 
 

@@ -28,7 +28,7 @@ from headrace.spark.session import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from headrace.description import Node
     from headrace.engine.unusable import Unusable
@@ -137,13 +137,7 @@ class Views:
         """
         node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
-        fates = fates_of(node, held, progress)
-        rows = [
-            (topic, partition, fate, counts[fate])
-            for (topic, partition), counts in fates.items()
-            for fate in FATES
-            if counts[fate] or fate not in (DUPLICATE, ERASED)
-        ]
+        rows = ledger_rows(fates_of(node, held, progress))
         return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
@@ -184,8 +178,15 @@ def fates_of(
 ) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """Count, for each topic and partition, the records of each fate as of a snapshot."""
     open_rows = None if frames.state is None else operator_of(node).open_records(frames.state, progress)
+    return counted_fates(progress, [] if open_rows is None else open_rows.collect())
+
+
+def counted_fates(
+    progress: Progress, open_rows: Iterable[Mapping[str, Any] | Row]
+) -> Mapping[tuple[str, int], Mapping[str, int]]:
+    """Count, for each topic and partition, the records of each fate. In: open_rows  see `state_views.open_records`."""
     still: Counter[tuple[str, int]] = Counter()
-    for row in [] if open_rows is None else open_rows.collect():
+    for row in open_rows:
         still[row["__topic"], row["__partition"]] += row["__records"]
     fates = {}
     for topic, partitions in progress.records.items():
@@ -194,6 +195,16 @@ def fates_of(
             counts = {**known, OPEN: waiting, USED: known.get(KEPT, 0) - waiting}
             fates[topic, int(number)] = {fate: counts.get(fate, 0) for fate in FATES}
     return fates
+
+
+def ledger_rows(fates: Mapping[tuple[str, int], Mapping[str, int]]) -> list[tuple[str, int, str, int]]:
+    """The rows of a ledger (see `Views.ledger`)."""
+    return [
+        (topic, partition, fate, counts[fate])
+        for (topic, partition), counts in fates.items()
+        for fate in FATES
+        if counts[fate] or fate not in (DUPLICATE, ERASED)
+    ]
 
 
 def without_internal(frame: DataFrame) -> DataFrame:

@@ -53,7 +53,7 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         asked = limits_asked(config.time_limit, config.max_records, config.max_bytes)
         started = session(spark, context.log)
         entry = set_limits(started, lake.lake, node, asked)
-        policy, entries = limits_known(started, lake.lake, node)
+        policy, entries = limits_known(lake.lake, node)
         context.log.info(f"{config.node}: {limits_in_words(entry.limits)}, from {_at(entry)} on.")
         figures: dict[str, Any] = {
             "limits in force": limits_in_words(limits_of(policy)),

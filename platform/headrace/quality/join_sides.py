@@ -23,6 +23,7 @@ from headrace.fold.relations.tree import selection_of
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import newest, rows_of_table
+from headrace.nodes.state_frames import StateFrame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -103,4 +104,4 @@ class JoinSides:
 
     def orphans(self) -> DataFrame:
         """The left rows that refer to a right row, with `__orphan`: that row does not exist."""
-        return state_views.orphans(self.of, self.state, self.refers, self.node.key, self.node.on)
+        return state_views.orphans(self.of, StateFrame(self.state), self.refers, self.node.key, self.node.on)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headrace.lake import TableWriter
     from headrace.lake.merge import Changes
 
-FOLDER = "_changes"  # below the table; Delta leaves alone what begins with an underscore
-
 
 def upsert(
     writer: TableWriter, changes: DataFrame, identity: Sequence[str], record: Mapping[str, Any]
@@ -36,7 +34,7 @@ def exchange(
 
 def _merged(writer: TableWriter, changes: DataFrame, work: Callable[[Changes], int]) -> int:
     """Let tasks write the changes to files first, so that no process has to hold all of them."""
-    folder = f"{writer.uri}/{FOLDER}/{uuid4()}"
+    folder = f"{writer.uri}/{merge.FOLDER}/{uuid4()}"
     rows = merge.Changes(folder, write_rows(changes, folder), arrow_schema(changes.schema))
     try:
         return work(rows)

@@ -56,6 +56,11 @@ def application_of(spark: SparkSession) -> str:
     return str(spark.sparkContext.applicationId) if is_started(spark) else NOT_STARTED
 
 
+def on_demand(spark: SparkSession, prepared: Callable[[SparkSession], SparkSession]) -> SparkSession:
+    """A session that is prepared once something of it is needed. In: spark  may be one on demand."""
+    return SparkOnDemand.session(lambda: prepared(session_of(spark)))
+
+
 def laptop_session(base: SparkSession | None, name: str) -> SparkSession:
     """A pipeline's session for a handful of rows. In: base  a session whose sibling it is; None: one of this machine."""
     return pipeline_session(base or build_session(spark_conf(spark_jars()), name), interpreted=True)

@@ -294,7 +294,7 @@ class LogStream(SharedLog):
         with self._tick_under_way:
             if not stop.is_set():
                 try:
-                    carry_out(self._spark, self._lake, sequencer, recent_names)
+                    carry_out(self._lake, sequencer, recent_names)
                 except OSError as error:
                     logger.warning("requests not carried out", topic=self.name, error=str(error))
 

@@ -251,7 +251,7 @@ class NodeStream(SwappableLoop):
     def _limits_since(self) -> bool:
         """Looked up every few seconds, while the node is full."""
         assert self.runner is not None
-        _, entries = limits_known(self._spark, self._lake, self.node)
+        _, entries = limits_known(self._lake, self.node)
         return any(entry.ingested_at_ms > self.runner.refused_ms for entry in entries)
 
     def close(self) -> None:

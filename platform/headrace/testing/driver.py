@@ -16,10 +16,8 @@ from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.live_limits import acceptable, limits_topic
-from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
-from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.references import among_themselves
 from headrace.nodes.topics import (
@@ -30,10 +28,8 @@ from headrace.nodes.topics import (
     topics_of,
     wall_waits,
 )
-from headrace.observe.views import Views
 from headrace.operators.registry import operator_for
-from headrace.spark.lake_rows import read
-from headrace.spark.on_demand import SparkOnDemand, is_started, laptop_session, session_of
+from headrace.spark.on_demand import SparkOnDemand, laptop_session, session_of
 from headrace.testing.findings import Findings
 from headrace.testing.own_sinks import nodes_by_name
 from headrace.testing.piped import PipedTopic, seed_piped
@@ -42,7 +38,7 @@ from headrace.writing.node_runner import NodeRunner
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Duration, Node, Topic
     from headrace.lifecycle.erasure import Erased
@@ -91,8 +87,6 @@ class TestDriver(Findings):
         """
         nodes = among_themselves(nodes)
         self._session = SparkOnDemand.session(partial(laptop_session, spark, "headrace-test-driver"))
-        if spark is not None:
-            session_of(self._session)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = nodes_by_name(nodes, reaches_servers=reaches_servers)
@@ -233,7 +227,7 @@ class TestDriver(Findings):
         """
         described = suppressed_at(self._node(node))
         limits = limits_asked(time_limit, max_records, max_bytes)
-        acceptable(self.spark, self._lake, described, limits)
+        acceptable(self._lake, described, limits)
         self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
@@ -254,30 +248,6 @@ class TestDriver(Findings):
         latest = max((s.state.ingested_at_ms for s in self._sequencers.values()), default=0)
         self._clock.set(max(self._clock.now_ms(), latest) + duration_ms(duration, "advance_wall_clock"))
 
-    @property
-    def _views(self) -> Views:
-        return Views(self.spark, self._lake)
-
-    def read(self, node: str) -> DataFrame:
-        """Read the node's results (see `Views.read`)."""
-        return self._views.read(self._node(node))
-
-    def backfill(self, node: str) -> DataFrame:
-        """Recompute the node's results from the log in one go (see `Views.recompute`)."""
-        return self._views.recompute(self._node(node))
-
-    def verify(self, node: str, keys: int = 20) -> KeysVerdict:
-        """Compare the rows of some keys with those of the oracle, which replays the log record by record.
-
-        It finds a function of yours that depends on the clock, on chance, or on where a batch ends.
-        """
-        return verify_keys(self.spark, self._lake, self._node(node), keys)
-
-    def log(self, topic: str) -> DataFrame:
-        """Read the topic's log, without the control rows that chain its commits."""
-        path = self._lake.log(self._named(self._topics, "topic", topic).name)
-        return without_commit_rows(read(self.spark, path))
-
     def close(self) -> None:
         """Remove the temporary folder; the session and its JVM stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -294,7 +264,7 @@ class TestDriver(Findings):
             runner = self._runners[name]
             while runner.advance():
                 pass
-            if runner.unfolded >= UNFOLDED_MAX and is_started(self._session):
+            if runner.unfolded >= UNFOLDED_MAX:
                 runner.maintain()
         except SimulatedCrashError:
             return False

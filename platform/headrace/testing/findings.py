@@ -1,24 +1,38 @@
-"""The rows of nodes as a test reads them; the records that were not used, and what the rest waits for."""
+"""The rows of nodes as a test reads them; the records that were not used, what the rest waits for, and what proves it.
+
+Law: all of it is computed in the test's process, from the lake's files. Spark starts only for steps that the expressions do
+not cover, and for `read` and `views`, which give frames.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.opening import read_opening
+from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.waits import waits_of
-from headrace.observe.sql import LakeSql
+from headrace.observe.local_views import LocalViews
+from headrace.observe.views import Views
+from headrace.oracle.values import identity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.nodes.waits import Wait
-    from headrace.observe.views import Views
+
+ALL_KEYS = 1 << 30
+SHOWN = 5  # how many differing rows of each side an error names
+Rows = list[dict[str, Any]]
 
 
 class Findings(ABC):
@@ -26,51 +40,103 @@ class Findings(ABC):
 
     _nodes: dict[str, Node]
     _topics: dict[str, Topic]
+    _session: SparkSession
+    _lake: Lake
 
     @property
     @abstractmethod
-    def _views(self) -> Views: ...
+    def spark(self) -> SparkSession:
+        """A session of Spark."""
 
-    _lake: Lake
+    def rows(self, node: str) -> Rows:
+        """Read the node's results, in the order of their values: final windows if suppressed, else every row as of now."""
+        return _sorted(self._local.read(self._known(node)))
 
     @property
     def lake(self) -> Lake:
         """The lake of the logs and tables, for `KeyedReads` and the like; it lasts until `reset` or `close`."""
         return self._lake
 
-    def rows(self, node: str) -> list[dict[str, Any]]:
-        """Read the node's results as `read` does, without Spark; in the order of their values."""
-        name = self._known(node).required_name
-        with LakeSql(self._lake, [*self._nodes.values()]) as lake:
-            table = lake.query(f"SELECT * FROM {name} ORDER BY ALL")
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+    def backfill(self, node: str) -> Rows:
+        """Recompute the node's results from the log in one go, in the order of their values."""
+        return _sorted(self._local.recompute(self._known(node)))
 
-    def updates(self, node: str) -> DataFrame:
-        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
-        return self._views.updates(self._known(node))
+    def check(self, node: str) -> None:
+        """Compare the node's rows with those of a backfill, and with those of the oracle.
 
-    def late(self, node: str) -> DataFrame:
+        The oracle replays the log from its first record: of a log that was cut a backfill alone is compared.
+
+        Raises: AssertionError naming rows that differ
+        """
+        _require_equal(node, self.backfill(node), self.rows(node))
+        if read_opening(self._lake, resolve_references(self._lake, self._known(node))).is_at_the_beginning:
+            verdict = self.verify(node, ALL_KEYS)
+            if not verdict.equal:
+                raise AssertionError(
+                    "\n  ".join([f"{node}: the oracle differs.", *verdict.first_differences])
+                )
+
+    def verify(self, node: str, keys: int = 20) -> KeysVerdict:
+        """Compare the rows of some keys with those of the oracle, which replays the log record by record.
+
+        It finds a function of yours that depends on the clock, on chance, or on where a batch ends.
+        """
+        return verify_keys(self._session, self._lake, self._known(node), keys)
+
+    def late(self, node: str) -> Rows:
         """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
-        return self._views.late(self._known(node))
+        return _sorted(self._local.late(self._known(node)))
 
-    def store(self, node: str, store: str) -> DataFrame:
+    def updates(self, node: str) -> Rows:
+        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
+        return sorted(self._local.updates(self._known(node)).to_pylist(), key=_by_batch)
+
+    def store(self, node: str, store: str) -> Rows:
         """Read the entries of a processor's store (see `Views.store`)."""
-        return self._views.store(self._known(node), store)
+        return _sorted(self._local.store(self._known(node), store))
 
-    def ledger(self, node: str) -> DataFrame:
+    def ledger(self, node: str) -> Rows:
         """Read the fates of all records: topic, partition, fate, records (see `Views.ledger`)."""
-        return self._views.ledger(self._known(node))
+        return _sorted(self._local.ledger(self._known(node)))
 
-    def dead_letters(self, name: str) -> DataFrame:
+    def fates(self, node: str) -> dict[str, int]:
+        """Count the records of each fate over all topics and partitions; fates that no record met are left out."""
+        counts: dict[str, int] = {}
+        for row in self.ledger(node):
+            if row["records"]:
+                counts[row["fate"]] = counts.get(row["fate"], 0) + row["records"]
+        return counts
+
+    def dead_letters(self, name: str) -> Rows:
         """Read the records that a topic and the nodes below it, or a node, could not use (see `Views.dead_letters`)."""
         topic = self._topics.get(name)
         below = () if topic is None else nodes_below(topic, [*self._nodes.values()])
-        return self._views.dead_letters(topic or self._known(name, "topic or node"), below)
+        return _in_order(self._local.dead_letters(topic or self._known(name, "topic or node"), below))
 
-    def records(self, node: str, fate: str) -> DataFrame:
+    def records(self, node: str, fate: str) -> Rows:
         """Read the records behind a count of the ledger, with the reason (see `Views.records`)."""
-        return self._views.records(self._known(node), fate)
+        return _in_order(self._local.records(self._known(node), fate))
+
+    def log(self, topic: str) -> Rows:
+        """Read the topic's log in its order, without the control rows that chain its commits."""
+        if topic not in self._topics:
+            hint = f"There are: {', '.join(sorted(self._topics))}."
+            raise DescriptionError(f"There is no topic {topic!r} here.", hint=hint)
+        rows: Rows = self._local.log(self._topics[topic]).to_pylist()
+        return sorted(rows, key=_place_in_log)
+
+    def read(self, node: str) -> DataFrame:
+        """Read the node's results as a frame of Spark (see `Views.read`)."""
+        return self.views.read(self._known(node))
+
+    @property
+    def views(self) -> Views:
+        """All answers as frames of Spark."""
+        return Views(self.spark, self._lake)
+
+    @property
+    def _local(self) -> LocalViews:
+        return LocalViews(self._session, self._lake)
 
     def waits_for(self, node: str) -> list[Wait]:
         """The waits of the node's rows: the topic and partition that hold them, since when, and what would move them."""
@@ -88,3 +154,40 @@ class Findings(ABC):
             )
             raise DescriptionError(f"There is no {kind} {name!r} here.", hint=hint)
         return self._nodes[name]
+
+
+def _by_batch(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The order of updates: the last word comes last."""
+    return (row["__batch"] is None, row["__batch"] or 0, identity(row.values()))
+
+
+def _sorted(table: pa.Table) -> Rows:
+    rows: Rows = table.to_pylist()
+    return sorted(rows, key=lambda row: identity(row.values()))
+
+
+def _in_order(rows: Rows) -> Rows:
+    """Records in the order of their places."""
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"], row["node"] or ""))
+
+
+def _place_in_log(row: dict[str, Any]) -> tuple[Any, ...]:
+    offset = row["offset"]
+    return (
+        row["ingested_at"],
+        row["partition"],
+        offset is None,
+        offset or 0,
+        row["kind"],
+        row["control"] or "",
+    )
+
+
+def _require_equal(node: str, recomputed: Rows, stored: Rows) -> None:
+    """Raises: AssertionError naming rows that one side alone has; duplicates count."""
+    log, table = (Counter(identity(row.values()) for row in rows) for rows in (recomputed, stored))
+    shown = {identity(row.values()): row for row in (*recomputed, *stored)}
+    lines = [f"a backfill alone: {shown[key]}" for key in [*(log - table)][:SHOWN]]
+    lines += [f"the table alone: {shown[key]}" for key in [*(table - log)][:SHOWN]]
+    if lines:
+        raise AssertionError("\n  ".join([f"{node}: a backfill and the table differ.", *lines]))

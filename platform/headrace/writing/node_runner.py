@@ -45,15 +45,14 @@ from headrace.nodes.planned import planned_after, results_record
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.spark.lake_rows import rows_of_files
+from headrace.writing.deliveries import MicroBatch
 from headrace.writing.node_log import node_log
-from headrace.writing.redeliver import delivery_of
 from headrace.writing.state_upkeep import StateUpkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
     from headrace.engine.unusable import Unusable
@@ -114,7 +113,7 @@ class NodeRunner:
         self.state_bytes_read: int | None = (
             None  # by the last micro-batch; None: there was none since the start
         )
-        self._bases = None if self.operator.appended else Bases(lake, self.operator, rows_of)
+        self._bases = None if self.operator.appended else Bases(lake, self._of, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
         self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
@@ -254,7 +253,8 @@ class NodeRunner:
         """
         assert self._bases is not None
         progress, folded = self.progress, self._bases.folded
-        self._bases.fold(self._changes(folded, progress.batch), progress)
+        files = self._state_upkeep.changes(folded, progress.batch)
+        self._bases.fold(StateSource(self._state.uri, files), progress)
         self.unread = folded
 
     def clear(self) -> None:
@@ -262,35 +262,14 @@ class NodeRunner:
         self._state_upkeep.drop(self.unread)
         self.unread = 0
 
-    def _changes(self, folded: int, done: int) -> DataFrame:
-        """The rows of the state with current results of the micro-batches after one, through another."""
-        files = self._state_upkeep.changes(folded, done)
-        return rows_of_files(self._spark, self._state.uri, files, self._of.state)
-
     def _write_outputs(self, folded: FoldedIncrement) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        rows = self._emitted(folded) if self.node.sinks else None
-        if rows is None:
-            self._append(folded)
-            return
-        rows = rows.persist()
-        try:
-            for sink in self.node.sinks:
-                sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            self._append(folded)
-        finally:
-            rows.unpersist()
+        files = folded.results if self.operator.appended else folded.changes
+        if files and self.node.sinks:
+            MicroBatch(self._spark, self._of, self._outputs, files).deliver(self._lake)
+        self._append(folded)
         if folded.changes:
             small_files.delete(self._outputs)
-
-    def _emitted(self, folded: FoldedIncrement) -> DataFrame | None:
-        """The rows for sinks; None: there are none."""
-        files = folded.results if self.operator.appended else folded.changes
-        if not files:
-            return None
-        types = self._of.results if self.operator.appended else self._of.changes
-        rows = rows_of_files(self._spark, self._outputs, (file.path for file in files), types)
-        return self.operator.emitted(rows) if self.operator.appended else self.operator.changes_emitted(rows)
 
     def _append(self, folded: FoldedIncrement) -> None:
         if folded.results and self._results_writer is not None:

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from headrace.engine.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lake.notices import Names
 from headrace.log.limits import limits_in
-from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
     from headrace.lake.paths import Lake
     from headrace.log.sequencer import Sequencer
@@ -53,13 +51,13 @@ def withdraw(lake: Lake, topic: str, name: str) -> None:
     small_files.delete(_file(lake, topic, name))
 
 
-def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer, names: Names = small_files.names) -> int:
+def carry_out(lake: Lake, sequencer: Sequencer, names: Names = small_files.names) -> int:
     """Record what is asked for; how much that was. The caller holds the log's lease."""
     topic = sequencer.topic.name
     waiting = pending(lake, topic, names)
     if not waiting:
         return 0
-    known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}
+    known = {entry.request for entry in limits_in(whole_log(lake.log(topic)).controls())}
     done = 0
     for name in waiting:
         try:

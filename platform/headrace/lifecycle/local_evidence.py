@@ -1,0 +1,134 @@
+"""The evidence of a comparison as this process reads it: for tests, and for logs that fit into memory.
+
+Law: it has the rows of `SparkEvidence`. Spark starts only for steps that the expressions do not cover. Which keys are
+sampled is another choice than Spark's: both go by hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
+from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
+from headrace.fold.keys import key_of_row
+from headrace.lifecycle.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
+from headrace.nodes.feed_tables import feed_tables
+from headrace.nodes.node_tables import slices_of
+from headrace.nodes.older_rows import made_of
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.stored_rows import stored_rows
+from headrace.nodes.unusable_table import UnusableTable
+from headrace.oracle.reader_time import Commit, commits_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.nodes.bound_operator import BoundOperator
+
+READ_BY_COMMITS = [INGESTED, TOPIC, PARTITION, OFFSET, STREAM, FATE]
+
+
+@dataclass(frozen=True)
+class LocalEvidence(Evidence):
+    """See `Evidence`.
+
+    In: tables  the rows of each feed
+        rows    of the node's tables
+    """
+
+    tables: Mapping[str, pa.Table]
+    rows: pa.Table
+
+    @classmethod
+    def read(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> LocalEvidence:
+        """The evidence as of the node's last micro-batch."""
+        stored = stored_rows(lake, node, of)
+        rows = made_of(node, stored.table) if operator_of(node).appended else stored.table
+        times = [name for name in TIMES_OF_ROWS if name in rows.column_names]
+        upto_ms = {topic.name: stored.progress.upto_ms.get(topic.name, 0) for topic in node.topics}
+        unusable = UnusableTable(spark, lake, node).read()
+        tables = feed_tables(spark, of, slices_of(lake, node, {}, upto_ms), unusable)
+        return cls(spark, of, stored.progress, tables, rows.select([*node.columns, *times]))
+
+    @property
+    def feeds(self) -> Sequence[str]:
+        """See `Evidence`."""
+        return [*self.tables]
+
+    @property
+    def table_columns(self) -> Sequence[str]:
+        """See `Evidence`."""
+        return [*self.rows.column_names]
+
+    def table(self, by: Sequence[str], keys: pa.Table | None) -> Rows:
+        """See `Evidence`."""
+        return _plain(self.rows if keys is None else self.rows.filter(_among(self.rows, by, keys)))
+
+    def sampled(self, feed: str, by: Sequence[str], number: int, seed: int) -> pa.Table:
+        """See `Evidence`."""
+        rows = self.tables[feed]
+        usable = rows.filter(pc.and_(rows[OFFSET].is_valid(), rows[FATE].is_null())).select([*by])
+        known = pa.concat_tables([usable, self.rows.select([*by]).cast(usable.schema)])
+        keys = key_of_row(known, by)[0].to_pylist()
+        first = {key: place for place, key in reversed([*enumerate(keys)])}
+        lowest = sorted(first, key=lambda key: _hash(seed, key))[:number]
+        return known.take(pa.array([first[key] for key in lowest], pa.int64()))
+
+    def of_keys(
+        self, feed: str, keys: pa.Table | None, *, controls: bool = False, before: bool = False
+    ) -> Rows:
+        """See `Evidence`."""
+        rows = _with_stream_before(self.tables[feed]) if before else self.tables[feed]
+        if keys is None:
+            return _plain(rows)
+        mine = _among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
+        if controls:
+            mine = mine | (has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK))
+        return _plain(rows.filter(pa.array(mine)))
+
+    def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
+        """See `Evidence`."""
+        rows = self.tables[feed]
+        own = pc.unique(rows.filter(_among(rows, keys.column_names, keys))[PARTITION])
+        return _plain(rows.filter(pc.is_in(rows[PARTITION], own)))
+
+    def history(self) -> list[Commit]:
+        """See `Evidence`."""
+        return commits_of(rows.select(READ_BY_COMMITS).to_pylist() for rows in self.tables.values())
+
+
+def _plain(rows: pa.Table) -> Rows:
+    plain: Rows = rows.to_pylist()
+    return plain
+
+
+def _among(rows: pa.Table, by: Sequence[str], keys: pa.Table) -> pa.Array:
+    """Which rows have one of some keys. NaN is a value, and 0.0 is -0.0."""
+    own = keys.rename_columns([*by]).cast(rows.select([*by]).schema)
+    return pc.is_in(key_of_row(rows, by)[0], key_of_row(own, by)[0])
+
+
+def _hash(seed: int, key: bytes) -> bytes:
+    return blake2b(key, digest_size=8, salt=seed.to_bytes(8, signed=True)).digest()
+
+
+def _with_stream_before(rows: pa.Table) -> pa.Table:
+    """Rows of logs with the stream time of their partition before them."""
+    places = zip(*(rows[name].to_pylist() for name in (TOPIC, PARTITION, INGESTED, OFFSET)), strict=True)
+    order = [(*place[:3], place[3] is None, place[3] or 0, number) for number, place in enumerate(places)]
+    stream_ms, earlier = rows[STREAM].to_pylist(), list[int | None]([None] * rows.num_rows)
+    last: dict[tuple[str, int], int] = {}
+    for topic, partition, *_, number in sorted(order):
+        earlier[number] = last.get((topic, partition))
+        now = stream_ms[number]
+        if now is not None:
+            last[topic, partition] = max(now, last.get((topic, partition), now))
+    return rows.append_column(BEFORE, pa.array(earlier, pa.int64()))

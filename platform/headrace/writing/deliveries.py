@@ -1,0 +1,78 @@
+"""Give the rows of one micro-batch to a node's sinks, before the commit that says that they have them.
+
+A sink that takes tables gets few rows from this process; others, and many rows, go through Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headrace.description.sink import TableSink
+from headrace.nodes.local_sink_rows import sink_rows_here
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.stored_rows import rows_of
+from headrace.operators.contract import ORDER_OF_CHANGES
+from headrace.operators.registry import operator_for
+from headrace.spark.lake_rows import rows_of_files
+from headrace.writing.redeliver import delivery_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.lake import NewFile
+    from headrace.lake.paths import Lake
+    from headrace.nodes.bound_operator import BoundOperator
+
+HERE_BYTES = 4 << 20  # of Parquet
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The rows of a micro-batch that sinks get.
+
+    folder  URI of the folder of the files; files: with appended results, or with changes of current ones
+    """
+
+    spark: SparkSession
+    of: BoundOperator
+    folder: str
+    files: Sequence[NewFile]
+
+    def deliver(self, lake: Lake) -> None:
+        """Give the rows to each sink; return when all have them."""
+        node = self.of.operator.node
+        try:
+            for sink in node.sinks:
+                delivery = delivery_of(lake, node, sink)
+                if isinstance(sink, TableSink) and sum(file.size for file in self.files) <= HERE_BYTES:
+                    sink.deliver_table(self._table, delivery)
+                else:
+                    sink.deliver(self._frame, delivery)
+        finally:
+            if "_frame" in vars(self):
+                self._frame.unpersist()
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        """The rows as this process reads them."""
+        node, appended = self.of.operator.node, self._appended
+        schema = self.of.result_schema if appended else self.of.change_schema
+        rows = rows_of((f"{self.folder}/{file.path}" for file in self.files), schema)
+        return sink_rows_here(node, rows, operator_for(node).order if appended else ORDER_OF_CHANGES)
+
+    @cached_property
+    def _frame(self) -> DataFrame:
+        """The rows as Spark reads them."""
+        operator, appended = operator_of(self.of.operator.node), self._appended
+        types = self.of.results if appended else self.of.changes
+        rows = rows_of_files(self.spark, self.folder, (file.path for file in self.files), types)
+        return (operator.emitted(rows) if appended else operator.changes_emitted(rows)).persist()
+
+    @property
+    def _appended(self) -> bool:
+        return operator_of(self.of.operator.node).appended
