@@ -80,7 +80,7 @@ def test_each_element_is_a_row_and_each_record_is_counted_once(drive: Drive, tmp
     ]  # fmt: skip
     assert driver.fates("words") == {"used": 4, "filtered": 1, "tombstone": 1}
     # A record of which one element raises gives no row at all.
-    assert [row["entry"] for row in driver.rows("tags")] == ["4", None, "5"]
+    assert [row["entry"] for row in driver.rows("tags")] == [None, "4", "5"]
     assert driver.fates("tags") == {"used": 2, "filtered": 2, "tombstone": 1, "dead_letter": 1}
     (refused,) = [row for row in driver.dead_letters("lines") if row["node"] == "tags"]
     assert "flat_map(" in refused["reason"]
