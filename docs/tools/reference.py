@@ -65,7 +65,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("global_table", "ReadOnlyStore"),
         *("BatchProcessor", "BatchContext", "BatchStore", "ProcessorError", "increase"),
     ),
-    "Sinks": ("KafkaSink", "PostgresSink", "Sink", "CorrectableSink", "Delivery"),
+    "Sinks": ("KafkaSink", "PostgresSink", "each", "DeliveredRow", "Sink", "CorrectableSink", "Delivery"),
     "Looking": ("describe", "preview", "Preview", "local"),
     "Errors": ("HeadraceError", "TerminalError", "TransientError", "DescriptionError"),
     "Aggregates, and more": (),

@@ -69,7 +69,7 @@ from headrace.description.processor_function import processor
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.preview import Preview, preview
-from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
+from headrace.sinks import CorrectableSink, DeliveredRow, Delivery, KafkaSink, PostgresSink, Sink, each
 
 if TYPE_CHECKING:
     from headrace.local import local
@@ -80,13 +80,13 @@ __version__ = version("headrace")
 
 __all__ = [
     "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Bytes", "CalendarWindows", "Context",
-    "CorrectableSink", "Csv", "Debezium", "Delivery", "DescriptionError", "HeadraceError", "Json", "JsonSchema",
-    "KafkaSink", "KeyValueStore", "Number", "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf",
-    "ReadOnlyStore", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows",
+    "CorrectableSink", "Csv", "Debezium", "DeliveredRow", "Delivery", "DescriptionError", "HeadraceError", "Json",
+    "JsonSchema", "KafkaSink", "KeyValueStore", "Number", "PostgresSink", "Preview", "Processor", "ProcessorError",
+    "Protobuf", "ReadOnlyStore", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows",
     "TerminalError", "Text", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses",
-    "WindowStore", "approx_count_distinct", "avg", "calendar", "collect", "count", "count_distinct", "describe", "first",
-    "from_files", "from_table", "global_table", "hopping", "increase", "key_value_store", "last", "local", "max",
-    "max_by", "min", "min_by", "node", "preview", "processor", "quantiles", "session", "session_store", "sliding",
-    "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "value_store",
-    "variance", "window_store",
+    "WindowStore", "approx_count_distinct", "avg", "calendar", "collect", "count", "count_distinct", "describe",
+    "each", "first", "from_files", "from_table", "global_table", "hopping", "increase", "key_value_store", "last",
+    "local", "max", "max_by", "min", "min_by", "node", "preview", "processor", "quantiles", "session", "session_store",
+    "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes",
+    "value_store", "variance", "window_store",
 ]  # fmt: skip

@@ -29,24 +29,27 @@ def show_dead_letters(
 ) -> None:
     """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile.
 
-    Spark starts only if it has to compute a step of a node.
+    A node also shows the rows that its sinks refused. Spark starts only if it has to compute a step of a node.
     """
     from headrace.description import Topic
     from headrace.fold.fates import DEAD_LETTER
     from headrace.lake.paths import Lake
     from headrace.observe.log_dead_letters import log_dead_letters
+    from headrace.observe.refused_rows import RefusedRows, refused_rows
 
     described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
+    parked: list[RefusedRows] = []
     require_lake(lake)
     if not isinstance(described, Topic):
         groups = _fated(lake, examples).of_node(described, DEAD_LETTER)
+        parked = refused_rows(tables, described.required_name, examples)
     elif nodes:
         groups, again = _fated(lake, examples).of_topic(described, load_pipeline(pipeline))
     else:
         groups, again = log_dead_letters(tables, load_pipeline(pipeline), described, examples)
-    for each in groups:
+    for each in (*groups, *parked):
         report(each)
-    if not groups:
+    if not groups and not parked:
         report(
             f"{'Topic' if isinstance(described, Topic) else 'Node'} '{described.name}' has no dead letters."
         )

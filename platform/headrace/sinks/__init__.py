@@ -5,7 +5,10 @@ again when it could not commit; so after any crash every row has arrived, and a 
 """
 
 from headrace.description.sink import CorrectableSink, Delivery, ReadableSink, Sink
+from headrace.sinks.each import DeliveredRow, each
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.postgres import PostgresSink
 
-__all__ = ["CorrectableSink", "Delivery", "KafkaSink", "PostgresSink", "ReadableSink", "Sink"]
+__all__ = [
+    "CorrectableSink", "DeliveredRow", "Delivery", "KafkaSink", "PostgresSink", "ReadableSink", "Sink", "each",
+]  # fmt: skip

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
 HERE_MAX = 10_000  # records that the driver sequences itself: a task takes a tenth of a second to start
-STEPS = ("before outputs", "after outputs", "after state")
+STEPS = ("before outputs", "after sinks", "after outputs", "after state")
 
 
 def is_sequenced_here(records: int) -> bool:
@@ -191,7 +191,8 @@ class TestDriver(Findings):
     def crash(self, step: str, node: str | None = None) -> None:
         """Let the next micro-batch die at a commit step. A restart follows, and the cut goes on to its end.
 
-        In:     step  "before outputs", "after outputs" or "after state"
+        In:     step  "before outputs", "after sinks" (they have their rows, which are not committed yet), "after outputs" or
+                      "after state"
                 node  the node that dies. None: the first that comes to that step
         Raises: DescriptionError for a step or a node that there is not
         """

@@ -5,7 +5,8 @@ One micro-batch, in this order (the names are the crash marks of the tests):
      fence, so it decides nothing once results are there: their commit says how far they go (see `nodes.planned`);
   2. "before outputs"   everything is folded into files that no commit names; records that the node cannot use are
                         remembered, and the plan ends where the fold did;
-  3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
+  3. "after sinks"      sinks have their rows;
+     "after outputs"    appended results are durable; a repeat finds their commit record and passes
                         over both, or delivers the same rows again, which changes nothing;
   4. "after state"      state and progress are durable in one commit, current results with them: the micro-batch is done.
 Nothing else holds progress.
@@ -267,6 +268,7 @@ class NodeRunner:
         files = folded.results if self.operator.appended else folded.changes
         if files and self.node.sinks:
             MicroBatch(self._spark, self._of, self._outputs, files).deliver(self._lake)
+        self._on_step("after sinks")
         self._append(folded)
         if folded.changes:
             small_files.delete(self._outputs)
