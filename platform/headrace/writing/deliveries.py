@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.description import Node
     from headrace.lake import NewFile
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
@@ -35,20 +36,21 @@ HERE_BYTES = 4 << 20  # of Parquet
 class MicroBatch:
     """The rows of a micro-batch that sinks get.
 
+    node    with its sinks: an operator is bound once for nodes that differ in their sinks alone
     folder  URI of the folder of the files; files: with appended results, or with changes of current ones
     """
 
     spark: SparkSession
+    node: Node
     of: BoundOperator
     folder: str
     files: Sequence[NewFile]
 
     def deliver(self, lake: Lake) -> None:
         """Give the rows to each sink; return when all have them."""
-        node = self.of.operator.node
         try:
-            for sink in node.sinks:
-                delivery = delivery_of(lake, node, sink)
+            for sink in self.node.sinks:
+                delivery = delivery_of(lake, self.node, sink)
                 if isinstance(sink, TableSink) and sum(file.size for file in self.files) <= HERE_BYTES:
                     sink.deliver_table(self._table, delivery)
                 else:
@@ -60,7 +62,7 @@ class MicroBatch:
     @cached_property
     def _table(self) -> pa.Table:
         """The rows as this process reads them."""
-        node, appended = self.of.operator.node, self._appended
+        node, appended = self.node, self._appended
         schema = self.of.result_schema if appended else self.of.change_schema
         rows = rows_of((f"{self.folder}/{file.path}" for file in self.files), schema)
         return sink_rows_here(node, rows, operator_for(node).order if appended else ORDER_OF_CHANGES)
@@ -68,11 +70,11 @@ class MicroBatch:
     @cached_property
     def _frame(self) -> DataFrame:
         """The rows as Spark reads them."""
-        operator, appended = operator_of(self.of.operator.node), self._appended
+        operator, appended = operator_of(self.node), self._appended
         types = self.of.results if appended else self.of.changes
         rows = rows_of_files(self.spark, self.folder, (file.path for file in self.files), types)
         return (operator.emitted(rows) if appended else operator.changes_emitted(rows)).persist()
 
     @property
     def _appended(self) -> bool:
-        return operator_of(self.of.operator.node).appended
+        return operator_of(self.node).appended

@@ -267,7 +267,7 @@ class NodeRunner:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
         files = folded.results if self.operator.appended else folded.changes
         if files and self.node.sinks:
-            MicroBatch(self._spark, self._of, self._outputs, files).deliver(self._lake)
+            MicroBatch(self._spark, self.node, self._of, self._outputs, files).deliver(self._lake)
         self._on_step("after sinks")
         self._append(folded)
         if folded.changes:
