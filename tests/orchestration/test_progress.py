@@ -95,6 +95,7 @@ def test_an_observation_shows_rates_lag_stream_time_and_fates() -> None:
         "dead_letters": 0,
         "stream_time": MetadataValue.timestamp(MIDNIGHT_MS / 1000),
         "stream_time_behind_seconds": 90.0,
+        "records_shown_by": "headrace records reading_counts late\nheadrace records reading_counts replay",
     }
 
 

@@ -100,6 +100,15 @@ def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
+def with_nodes_read(node: Node) -> list[Node]:
+    """The node and before it those that it reads, directly or through others, each once."""
+    found: dict[str, Node] = {}
+    for writer in map(written_by, node.topics):
+        if writer is not None:
+            found |= {each.required_name: each for each in with_nodes_read(writer)}
+    return [*found.values(), node]
+
+
 def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics that some nodes read, by name."""
     names = [node.required_name for node in nodes]

@@ -20,7 +20,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.lake import open_table
 from headrace.nodes.reader_rows import HERE_BYTES
 from headrace.nodes.references import resolve_references
-from headrace.nodes.topics import topics_below
+from headrace.nodes.topics import topics_below, with_nodes_read
 from headrace.observe.sql import LakeSql, quoted_name
 from headrace.observe.views import without_internal
 from headrace.quality.books import open_books
@@ -101,7 +101,7 @@ def _failing_here(lake: Lake, node: Node, rules: Mapping[str, str], rows_max: in
     table = open_table(lake.table(node.required_name))
     if not table.exists or sum(file.size for file in table.snapshot().files.values()) > HERE_BYTES:
         return None
-    with LakeSql(lake, [node]) as sql:
+    with LakeSql(lake, with_nodes_read(node)) as sql:
         rows = sql.query(f"SELECT * FROM {quoted_name(node.required_name)}").combine_chunks()
     types = {field.name.lower(): field.type for field in rows.schema}
     terms = {name: term_over(condition, types) for name, condition in rules.items()}
