@@ -56,7 +56,7 @@ class LocalEvidence(Evidence):
         upto_ms = {topic.name: stored.progress.upto_ms.get(topic.name, 0) for topic in node.topics}
         unusable = UnusableTable(spark, lake, node).read()
         tables = feed_tables(spark, of, slices_of(lake, node, {}, upto_ms), unusable)
-        return cls(spark, of, stored.progress, tables, rows.select([*node.columns, *times]))
+        return cls(spark, node, of, stored.progress, tables, rows.select([*node.columns, *times]))
 
     @property
     def feeds(self) -> Sequence[str]:

@@ -39,16 +39,15 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Evidence(ABC):
-    """The logs and the table of a node, as of its last micro-batch."""
+    """The logs and the table of a node, as of its last micro-batch.
+
+    node  that is checked; the operator is bound once for nodes that differ in their sinks alone
+    """
 
     spark: SparkSession
+    node: Node
     of: BoundOperator
     progress: Progress
-
-    @property
-    def node(self) -> Node:
-        """The node."""
-        return self.of.operator.node
 
     def columns(self, feed: str) -> pa.Schema:
         """The columns of a feed that its operator reads."""

@@ -61,7 +61,7 @@ class SparkEvidence(Evidence):
         frames = {
             name: of.rows.rows_apart(name, feed, logs, unusable) for name, feed in feeds_of(node).items()
         }
-        return cls(spark, of, progress, logs, frames, rows)
+        return cls(spark, node, of, progress, logs, frames, rows)
 
     @property
     def feeds(self) -> Sequence[str]:
