@@ -10,7 +10,7 @@ from headrace.nodes.operator_frames import operator_of
 from tests.matrix.kinds import nodes
 from tests.matrix.stores import KeyedStore, Store
 
-SORTS: Mapping[str, type[Store]] = {"KafkaSink": Store, "PostgresSink": KeyedStore}
+SORTS: Mapping[str, type[Store]] = {"KafkaSink": Store, "PostgresSink": KeyedStore, "each": Store}
 
 
 @cache

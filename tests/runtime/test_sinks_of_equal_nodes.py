@@ -42,7 +42,9 @@ class Store:
 def test_rows_reach_the_sinks_of_the_node_that_runs_and_its_oracle_checks_it(kind: str) -> None:
     for amount in (1, 2):
         store, rows = Store(), ORDERS if kind == "stream" else ORDERS.table()
-        driver = TestDriver([rows.where("amount > 0").to(store).named("kept")])
+        driver = TestDriver(
+            [rows.where("amount > 0").with_column("twice", "amount * 2").to(store).named("kept")]
+        )
         driver.pipe("orders", key="a", value={"amount": amount}, timestamp_ms=0)
         driver.cut()
         assert store.amounts == [amount]
