@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from headrace.description import Delivery
+    from headrace.sinks import Delivery
 
 pytestmark = pytest.mark.fast
 
