@@ -50,6 +50,7 @@ def write_both(folder: Path) -> None:
     known = described.__enter__()
 
     def write() -> None:
+        described.__exit__(None, None, None)  # held until here: it stops to record when nothing holds it
         document = pickle.dumps(sorted(known))
         (folder / f"{hashlib.sha256(document).hexdigest()}{DESCRIBED}").write_bytes(document)
 
