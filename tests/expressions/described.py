@@ -185,21 +185,31 @@ def _literals(texts: Sequence[str]) -> list[str]:
 
 
 def _value(of: pa.DataType, rng: random.Random, literals: Sequence[str], *, edges: bool) -> Any:
-    """A value of a type, or null."""
-    if rng.random() < 0.1:
+    """A value of a type, or null. A STRUCT with a field that is never null is never null: Arrow's casts ask for that."""
+    if rng.random() < 0.1 and not _is_complete(of):
         return None
     if pa.types.is_list(of):
         return [_value(of.value_type, rng, literals, edges=edges) for _ in range(rng.randrange(4))]
     if pa.types.is_struct(of):
-        return {each.name: _value(each.type, rng, literals, edges=edges) for each in of}
+        return {
+            each.name: _value(each.type, rng, literals, edges=edges)
+            if each.nullable
+            else _plain(each.type, rng, literals)
+            for each in of
+        }
     if pa.types.is_map(of):
         keys = {
-            rng.choice(literals) if pa.types.is_string(of.key_type) else rng.randrange(5) for _ in range(3)
+            rng.choice(literals) if pa.types.is_string(of.key_type) else _plain(of.key_type, rng, literals)
+            for _ in range(3)
         }
         return [(key, _value(of.item_type, rng, literals, edges=edges)) for key in sorted(keys, key=str)]
     if edges and of in EDGES:
         return rng.choice(EDGES[of])
     return _plain(of, rng, literals)
+
+
+def _is_complete(of: pa.DataType) -> bool:
+    return pa.types.is_struct(of) and not all(each.nullable for each in of)
 
 
 def _plain(of: pa.DataType, rng: random.Random, literals: Sequence[str]) -> Any:
@@ -208,6 +218,8 @@ def _plain(of: pa.DataType, rng: random.Random, literals: Sequence[str]) -> Any:
         number = Decimal(literal) if rng.random() < 0.5 and Decimal(literal).is_finite() else number
     if pa.types.is_boolean(of):
         return rng.random() < 0.5
+    if pa.types.is_binary(of):
+        return literal.encode()
     if pa.types.is_integer(of):
         edge = 1 << of.bit_width - 1
         return max(-edge, min(edge - 1, int(number) + rng.choice([-1, 0, 0, 1])))
