@@ -44,6 +44,8 @@ def arithmetic(sign: str, left: Term, right: Term) -> Term | None:
     left, right = (Term(DOUBLE) if term.type == STRING else term for term in (left, right))
     if left.type == NULL and right.type == NULL:
         left = right = _cast(left, DOUBLE)
+    if left.type == NULL and sign == DIVIDE:
+        left = _cast(left, DOUBLE)  # of a DECIMAL, too; DECIMAL / NULL is a DECIMAL
     if left.type == NULL or right.type == NULL:
         of = right.type if left.type == NULL else left.type
         left, right = _cast(left, of), _cast(right, of)
