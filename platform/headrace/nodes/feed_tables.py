@@ -42,7 +42,7 @@ def feed_tables(
         }
     except SparkNeededError:
         return feed_tables(spark, of.by_spark(spark), slices, unusable)
-    marked = {name: _set_apart(name, table, unusable) for name, table in feeds.items()}
+    marked = {name: set_apart(name, table, unusable) for name, table in feeds.items()}
     if rows.computed.feeds:
         frame = rows.computed_frame(spark, slices, unusable)
         marked |= (
@@ -58,8 +58,8 @@ def as_dated(of: BoundOperator, feeds: FeedTables, before: Clock) -> dict[str, p
     return {name: raised(rows, times, driving) for name, rows in feeds.items()}
 
 
-def _set_apart(feed: str, rows: pa.Table, unusable: Sequence[Unusable]) -> pa.Table:
-    """Rows with the fates of the records that a feed cannot use."""
+def set_apart(feed: str, rows: pa.Table, unusable: Sequence[Unusable]) -> pa.Table:
+    """The rows of a feed, with the fate and reason of the records that the node cannot use."""
     marks = {(one.topic, one.partition, one.offset): one for one in unusable if one.feed == feed}
     if not marks:
         return rows

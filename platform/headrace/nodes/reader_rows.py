@@ -8,16 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.log_slices import LogSlice
 from headrace.expressions import SparkNeededError
-from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
-from headrace.fold.fates import with_column
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.feed_tables import set_apart
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
@@ -25,12 +20,12 @@ from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.engine.unusable import Unusable
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 
@@ -88,22 +83,5 @@ def reader_rows(spark: SparkSession, lake: Lake, node: Node, *, updated: bool = 
         return None
     driving, unusable = operator_for(node).driving, UnusableTable(spark, lake, node).read()
     times = times_of([*feeds.values()], opening.clock, progress.upto_ms, (), driving)
-    feeds = {name: raised(_apart(name, rows, unusable), times, driving) for name, rows in feeds.items()}
+    feeds = {name: raised(set_apart(name, rows, unusable), times, driving) for name, rows in feeds.items()}
     return ReaderRows(of, feeds, slices)
-
-
-def _apart(feed: str, rows: pa.Table, unusable: Sequence[Unusable]) -> pa.Table:
-    """The rows of a feed, with the fate and reason of the records that the node cannot use."""
-    marks = {(each.topic, each.partition, each.offset): each for each in unusable if each.feed == feed}
-    if not marks:
-        return rows
-    places = zip(*(rows[name].to_pylist() for name in (TOPIC, PARTITION, OFFSET)), strict=True)
-    which = [marks.get(place) for place in places]
-    is_apart = pa.array(np.array([each is not None for each in which], bool))
-    is_apart = pc.and_(is_apart, rows[FATE].is_null())
-    for name, values in (
-        (FATE, [each and each.fate for each in which]),
-        (REASON, [each and each.reason for each in which]),
-    ):
-        rows = with_column(rows, name, pc.if_else(is_apart, pa.array(values, pa.string()), rows[name]))
-    return rows
