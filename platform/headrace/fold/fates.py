@@ -92,6 +92,13 @@ def sum_tallies(tallies: Sequence[pa.Table]) -> pa.Table:
     return summed.rename_columns({f"{RECORDS}_sum": RECORDS}).select(TALLY.names)
 
 
+def with_fate(rows: pa.Table, which: np.ndarray, fate: str) -> pa.Table:
+    """The rows, where some have met a fate. In: which  places, or whether each row has."""
+    met = np.zeros(rows.num_rows, bool)
+    met[which] = True
+    return with_column(rows, FATE, pc.if_else(pa.array(met), fate, rows[FATE])) if met.any() else rows
+
+
 def with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
     """The rows with a column replaced, or added at the end."""
     place = rows.schema.get_field_index(name)

@@ -15,7 +15,6 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import (
     BATCH,
     DELETED,
-    FATE,
     PARTITION,
     TOPIC,
     Clock,
@@ -26,7 +25,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_column
+from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_fate
 from headrace.fold.kernel import OpenState
 from headrace.fold.keys import distinct_hashes, with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
@@ -174,19 +173,10 @@ class FoldSessions(Step):
         return Folded(
             outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)} | outputs,
             changes={OPEN: gained},
-            tally=tally_of(judged(decided, kept[found.late])),
+            tally=tally_of(with_fate(decided, kept[found.late], LATE)),
         )
 
     def _closed(self, closed: pa.Table, times: Times) -> pa.Table:
         partition, places = places_of(closed)
         at_ms = closing_commits(closed[END].to_numpy() + self.shape.wait_ms, partition, places, times)
         return results(closed, self.shape).append_column(SEQUENCE, pa.array(at_ms))
-
-
-def judged(decided: pa.Table, places: np.ndarray) -> pa.Table:
-    """The decided rows, late ones marked. In: places  of late ones."""
-    if not len(places):
-        return decided
-    late = np.zeros(decided.num_rows, bool)
-    late[places] = True
-    return with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))

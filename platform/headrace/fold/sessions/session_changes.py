@@ -33,11 +33,11 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import decide_inputs, tally_of
+from headrace.fold.fates import LATE, decide_inputs, tally_of, with_fate
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.sessions.each_commit import each_commit
-from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions, judged
+from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions
 from headrace.fold.sessions.mark_raises import MarkRaises
 from headrace.fold.sessions.open_sessions import OPEN, results
 from headrace.fold.sessions.shape import END, RECORDS, START, Shape
@@ -106,7 +106,7 @@ class FoldSessionChanges(Step):
             )
         gained = table.merge(pa.concat_tables(came)).select(table.schema.names)
         shown = self._shown(pa.concat_tables(changed))
-        tally = tally_of(judged(decided, np.concatenate(late)))
+        tally = tally_of(with_fate(decided, np.concatenate(late), LATE))
         return Folded(outputs={RESULTS: shown}, changes={OPEN: gained}, tally=tally)
 
     def _shown(self, changed: pa.Table) -> pa.Table:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, FATE, HASH, KEY, PARTITION, STREAM, TOPIC, Clock
-from headrace.fold.fates import LATE, decide_inputs, is_kept, with_column
+from headrace.fold.contract import EVENT, HASH, KEY, PARTITION, STREAM, TOPIC, Clock
+from headrace.fold.fates import LATE, decide_inputs, is_kept, with_fate
 from headrace.fold.segments import NO_TIME
 
 POINT, FROM, RECORDS = "__point", "__from", "__records"
@@ -66,7 +65,7 @@ class Shape:
         decided = decide_inputs(rows, self.aggregates)
         last_ms = int64(decided[EVENT]) + self.difference_ms
         late = is_kept(decided) & (self.first_open_ends(decided) > last_ms)
-        return with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
+        return with_fate(decided, late, LATE)
 
     def first_open_ends(self, rows: pa.Table) -> np.ndarray:
         """The first end, at or after the event time, of a window that is open to each record."""

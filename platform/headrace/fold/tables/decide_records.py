@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, EVENT, FATE, REASON, STREAM
-from headrace.fold.fates import BARE_TOMBSTONE, LATE, TOMBSTONE, dead_letters, has_fate, is_kept, with_column
+from headrace.fold.fates import (
+    BARE_TOMBSTONE,
+    LATE,
+    TOMBSTONE,
+    dead_letters,
+    has_fate,
+    is_kept,
+    with_column,
+    with_fate,
+)
 from headrace.fold.keys import canonical
 from headrace.fold.segments import NO_TIME
 
@@ -53,7 +62,7 @@ def decide_records(
     rows = dead_letters(rows, undecided, keyless)
     if forget_ms is not None:
         late = is_kept(rows) & (int64(rows[EVENT]) + forget_ms <= int64(rows[STREAM], NO_TIME))
-        rows = with_column(rows, FATE, pc.if_else(pa.array(late), LATE, rows[FATE]))
+        rows = with_fate(rows, late, LATE)
     return with_column(rows, DELETED, pa.array(deleted))
 
 

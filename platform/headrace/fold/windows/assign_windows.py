@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.fold.contract import FATE, KEY
-from headrace.fold.fates import KEPT, LATE, decide_inputs, has_fate, is_kept, with_column
+from headrace.fold.contract import KEY
+from headrace.fold.fates import KEPT, LATE, decide_inputs, has_fate, is_kept, with_fate
 from headrace.fold.late_view import late_view
 from headrace.fold.segments import ranges
 from headrace.fold.windows.panes import AnyPanes, Panes
@@ -60,8 +59,8 @@ def assign_windows(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Entered]:
     entered = Entered.of(rows, shape)
     decided = decide_inputs(rows, shape.aggregates)
     late = entered.start > entered.last
-    if late.any() and (late := late & is_kept(decided)).any():
-        decided = with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
+    if late.any():
+        decided = with_fate(decided, late & is_kept(decided), LATE)
     return decided, entered
 
 

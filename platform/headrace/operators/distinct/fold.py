@@ -19,7 +19,6 @@ from headrace.description.distinct import Distinct
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
-    FATE,
     HASH,
     KEY,
     STREAM,
@@ -32,7 +31,7 @@ from headrace.fold.contract import (
     Times,
     as_they_are,
 )
-from headrace.fold.fates import DUPLICATE, LATE, has_fate, is_kept, tally_of, with_column
+from headrace.fold.fates import DUPLICATE, LATE, has_fate, is_kept, tally_of, with_fate
 from headrace.fold.group_order import order_by_group
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import distinct_hashes, group, with_keys
@@ -136,18 +135,13 @@ def decide_late(rows: pa.Table, grace_ms: int) -> pa.Table:
     """Complete FATE by each row alone: a record is late, or kept; copies among those are not told yet."""
     rows = decide_records(rows)
     late = is_kept(rows) & (int64(rows[EVENT]) + grace_ms <= int64(rows[STREAM], NO_TIME))
-    return with_column(rows, FATE, pc.if_else(pa.array(late), LATE, rows[FATE])) if late.any() else rows
+    return with_fate(rows, late, LATE)
 
 
 def decide_copies(rows: pa.Table, passed: pa.Table, within_ms: int) -> pa.Table:
     """Make copies among the kept rows duplicates. In: rows with KEY; the records that passed before, as `PASSED_ROWS`."""
     kept = np.flatnonzero(is_kept(rows))
-    copies = kept[_is_copy(rows.take(pa.array(kept)), passed, within_ms)]
-    if not len(copies):
-        return rows
-    is_copy = np.zeros(rows.num_rows, bool)
-    is_copy[copies] = True
-    return with_column(rows, FATE, pc.if_else(pa.array(is_copy), DUPLICATE, rows[FATE]))
+    return with_fate(rows, kept[_is_copy(rows.take(pa.array(kept)), passed, within_ms)], DUPLICATE)
 
 
 def _is_copy(kept: pa.Table, passed: pa.Table, within_ms: int) -> np.ndarray:
