@@ -1,4 +1,4 @@
-"""What people write has a type while it is described, and what they mistype is an error then."""
+"""Ordinary expressions have a type while they are described, and a mistyped one is an error then."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("sql", TYPES)
 def test_an_ordinary_expression_has_the_type_that_spark_gives_it(sql: str) -> None:
-    """Of these 31 five had a type before."""
+    """Five of these 31 had a type before."""
     column = ORDERS.with_column("made", sql).shape.type_of("made")
     assert column is not None
     assert column.type == TYPES[sql]
@@ -51,7 +51,7 @@ def test_an_ordinary_expression_has_the_type_that_spark_gives_it(sql: str) -> No
 
 @pytest.mark.parametrize("sql", MISTAKES)
 def test_a_newcomers_mistake_is_an_error_of_the_description(sql: str) -> None:
-    """Of these twelve one was before; the others stopped a stream, or Spark refused them."""
+    """One of these twelve was refused before; the others stopped a stream, or Spark refused them."""
     with pytest.raises(hr.DescriptionError) as refused:
         ORDERS.where(sql)
     assert MISTAKES[sql] in str(refused.value)

@@ -39,7 +39,7 @@ class Dev:
         self.process, self._log, self._read = process, log, 0
 
     def wait_for(self, *words: str) -> str:
-        """What it printed since the last call, as soon as that has one of these texts."""
+        """The text that it printed since the last call, as soon as that has one of these texts."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not any(each in (text := self._log.read_text()[self._read :]) for each in words):
             assert self.process.poll() is None, self._log.read_text()

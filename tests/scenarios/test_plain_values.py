@@ -25,7 +25,7 @@ METERS = hr.Topic(
 
 
 def test_windows_of_numbers_by_numbers() -> None:
-    """Of meter 7: 5 + 6 litres in the first two minutes, then a value of four bytes, which no int64 has."""
+    """Meter 7 counts 5 + 6 litres in the first two minutes, then a value of four bytes, which no int64 has."""
     window = METERS.group_by("meter").window(hr.tumbling("2 minutes"), grace=0)
     sums = window.aggregate(n=hr.count(), total=hr.sum("litres")).suppress(hr.until_window_closes())
     driver = TestDriver([sums.named("sums")])

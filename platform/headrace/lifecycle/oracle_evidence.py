@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BEFORE = "__before_ms"
 NUMBER = "__number"
-# Of final rows: the commit at which they were final, and their event time.
+# Columns of final rows: the commit at which they were final, and their event time.
 TIMES_OF_ROWS = ("__sequence", "__timestamp")
 C = TypeVar("C", bound=Computing)
 Rows = list[dict[str, Any]]

@@ -65,7 +65,7 @@ def sessions_by_value(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
 
 
 def whole(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
-    """Of the whole stream, which is one group."""
+    """Windows of the whole stream, which is one group."""
     window = draw(st.sampled_from([hr.tumbling(6 * SECOND), hr.hopping(10 * SECOND, 5 * SECOND)]))
     made = stream.window(window, grace=draw(st.sampled_from([0, 3 * SECOND])))
     return made.aggregate(key=hr.max("key"), n=hr.count()).suppress(hr.until_window_closes())

@@ -84,8 +84,8 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
     keys = pa.chunked_array([*rows[KEY].chunks, *known[KEY].chunks], pa.binary())
     groups = group(keys)
     partition, of_known = groups.codes[: rows.num_rows], groups.codes[rows.num_rows :]
-    # A tick has no offset, and stands after the records of its commit. Of two ticks the one with the lower stream time
-    # comes first.
+    # A tick has no offset, and stands after the records of its commit. If a commit has two ticks, the one with the
+    # lower stream time comes first.
     sub = int64(rows[SUB]) if SUB in rows.column_names else np.zeros(rows.num_rows, np.int64)
     stream_ms = int64(rows[STREAM], NO_TIME)
     order = np.lexsort((stream_ms, sub, int64(rows[OFFSET], HIGHEST), int64(rows[INGESTED]), partition))
