@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates import Aggregates
@@ -19,7 +18,6 @@ from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
-    FATE,
     INGESTED,
     OFFSET,
     PARTITION,
@@ -28,9 +26,9 @@ from headrace.fold.contract import (
     TOPIC,
     Clock,
 )
-from headrace.fold.fates import TOMBSTONE, decide_inputs, is_kept, with_column
+from headrace.fold.fates import TOMBSTONE, decide_inputs, is_kept, with_column, with_fate
 from headrace.fold.merge_along import merge_along
-from headrace.fold.tables.decide_records import UNDATED, decide_records
+from headrace.fold.tables.decide_records import decide_records
 from headrace.fold.time_limits.names import FROM, START, SUB
 from headrace.fold.windows.assign_windows import assign_windows, panes_from
 from headrace.fold.windows.shape import Shape
@@ -193,10 +191,13 @@ class LatestRow(Updates):
         return (*self.values.names, DELETED)
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Every record that has a key is kept, tombstones too. An UNDATED one comes before all rows of its partition."""
+        """Every record that has a key is kept, tombstones too, but for those before any event time of their partition.
+
+        A node's log tells the delete that such a tombstone makes with the time UNDATED: this delete does follow a row.
+        """
         decided = decide_records(rows, self.by.names)
-        undated = pc.fill_null(pc.equal(decided[EVENT], UNDATED), False).to_numpy() & is_kept(decided)
-        decided = with_column(decided, FATE, pc.if_else(pa.array(undated), TOMBSTONE, decided[FATE]))
+        undated = rows[EVENT].is_null().to_numpy() & is_kept(decided)
+        decided = with_fate(decided, undated, TOMBSTONE)
         return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
 
     def worth(
