@@ -15,7 +15,8 @@ from rich.console import Console
 import headrace as hr
 from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
-from headrace.local.dev import _Parts, private_settings
+from headrace.local.dagster_ui import create_databases
+from headrace.local.dev import DAGSTER, _Parts, private_settings
 from headrace.local.dev_errors import last_words, run_part
 from headrace.local.dev_traffic import _records, record_key, send
 from headrace.local.samples import sample_records
@@ -169,3 +170,15 @@ def test_a_settings_file_is_read_as_a_shell_reads_it(tmp_path: Path) -> None:
         file.write_text(wrong, encoding="utf-8")
         with pytest.raises(TerminalError, match="line 2 is no NAME=value"):
             read_settings_file(file)
+
+
+def test_processes_that_open_a_new_home_of_dagster_at_once_find_its_databases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text(DAGSTER)
+    create_databases()
+    opens = "from dagster import DagsterInstance\nwith DagsterInstance.get(): pass"
+    started = [subprocess.Popen([sys.executable, "-c", opens], stderr=subprocess.PIPE) for _ in range(3)]
+    errors = [each.communicate()[1].decode() for each in started]
+    assert [each.returncode for each in started] == [0, 0, 0], errors

@@ -25,6 +25,18 @@ def require_free(port: int) -> None:
             )
 
 
+def create_databases() -> None:
+    """Create the databases of Dagster's home if they are missing.
+
+    Dagster's processes each create them when they start, and two that do so at once leave a history with two heads, which
+    no process opens. So they exist before the first two start.
+    """
+    from dagster import DagsterInstance
+
+    with DagsterInstance.get():
+        pass
+
+
 def wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
     """Return when the UI answers.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.description.printed_sink import VARIABLE as PRINT_SINKS
 from headrace.local import lifeline
 from headrace.local.broker import Broker
-from headrace.local.dagster_ui import reload_code, require_free, wait_for_ui
+from headrace.local.dagster_ui import create_databases, reload_code, require_free, wait_for_ui
 from headrace.local.descendants import end_with_descendants
 from headrace.local.dev_errors import last_words
 from headrace.local.dev_traffic import TRAFFIC
@@ -78,6 +78,8 @@ def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> No
         os.environ.update(settings)
         dev = _Parts(home, console, sends=not has_kafka)
         stack.callback(dev.stop)
+        if ui:
+            create_databases()
         dev.apply()
         if ui:
             _start_ui(stack, home, port, console)
