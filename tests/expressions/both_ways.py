@@ -25,6 +25,7 @@ from headrace.engine.arrow_steps import ArrowSteps
 from headrace.expressions import SparkNeededError
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import REFUSED
+from headrace.spark.frames import arrow_frame
 from headrace.spark.jars import spark_jars
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.row_steps import applied, expression_of
@@ -74,7 +75,7 @@ def _write_chains(folder: Path) -> None:
 
 def by_spark(spark: SparkSession, steps: ArrowSteps, rows: pa.Table) -> pa.Table:
     """The same rows after the same steps, as Spark computes them."""
-    frame = spark.createDataFrame(rows).coalesce(1)
+    frame = arrow_frame(spark, rows).coalesce(1)
     if any(isinstance(step, Where) for step in steps.steps):
         frame = frame.withColumn(REFUSED, F.lit(False))
     for step in steps.steps:

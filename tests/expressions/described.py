@@ -44,7 +44,10 @@ Described = tuple[str, Columns]
 DOCUMENTS = "documents"
 ROWS = 40
 NOT_ASKED = "headers, or refused by Spark"
-EDGES: dict[pa.DataType, list[Any]] = dict(boundary_rows.COLUMNS.values())
+EDGES: dict[pa.DataType, list[Any]] = {
+    **dict(boundary_rows.COLUMNS.values()),
+    pa.timestamp("us"): [at and at.replace(tzinfo=None) for at in boundary_rows.TIMES],
+}
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from headrace.spark.frames import arrow_frame
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +25,7 @@ def answers(spark: SparkSession, rows: pa.Table, texts: Sequence[str]) -> Iterat
     for key, value in INTERPRETED.items():  # nothing is compiled for expressions that run once
         spark.conf.set(key, value)
     try:
-        frame = spark.createDataFrame(rows).coalesce(1)
+        frame = arrow_frame(spark, rows).coalesce(1)
         known = [text for text in texts if _is_accepted(frame, text)]
         for first in range(0, len(known), AT_ONCE):
             yield from _computed(frame, known[first : first + AT_ONCE])

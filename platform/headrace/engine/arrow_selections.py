@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.description import Select, Where, WithColumn, parse_expression
 from headrace.engine.arrow_steps import term_of_step
 from headrace.expressions import Rows, Term
 from headrace.fold.changes.deltas import PORT
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from headrace.description.refined import RowStep
@@ -47,7 +46,7 @@ def types_in_arrow(computing: Computing, carried: pa.Schema) -> pa.Schema | None
             named[PASSES] = pa.bool_()
     if named is None:
         return None
-    return arrow_schema(from_arrow_schema(pa.schema([*named.items()]), prefer_timestamp_ntz=True))
+    return arrow_schema(spark_schema(pa.schema([*named.items()])))
 
 
 def is_computed_in_arrow(selections: Mapping[str, Computing], rows: pa.Schema) -> bool:

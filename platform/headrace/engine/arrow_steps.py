@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.description import Select, Step, Topic, Transform, Where, WithColumn
 from headrace.description.expression_types import term_over
@@ -23,7 +22,7 @@ from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.sequence.parse.types import fields_of
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import arrow_schema, spark_schema
 from headrace.spark.row_steps import RAW
 
 _RAW = pa.schema([(RAW[field.name], field.type) for field in RAW_COLUMNS])
@@ -66,9 +65,7 @@ class ArrowSteps:
         wanted = read | (set() if selects else wanted)
         fields = fields_of((*topic.key_columns, *topic.value_columns))
         read_columns = pa.schema([field for field in fields if field.name.lower() in wanted])
-        columns = arrow_schema(
-            from_arrow_schema(read_columns, prefer_timestamp_ntz=True)
-        )  # as the log has them: nullable at every level
+        columns = arrow_schema(spark_schema(read_columns))  # as the log has them: nullable at every level
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.pandas.types import to_arrow_type
 
 from headrace.description import (
     Batches,
@@ -42,7 +42,7 @@ from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import Selection, local_frame
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import arrow_schema, spark_schema
 from headrace.spark.refusals import refusals_explained, refusals_of
 from headrace.spark.row_steps import (
     RAW,
@@ -247,7 +247,7 @@ def _schema_by_terms(feed: Feed) -> pa.Schema | None:
         steps = ArrowSteps.of(branch.topic, branch.steps, feed.conditions, columns, every=True)
         if steps is None:
             return None
-        found.append(arrow_schema(from_arrow_schema(steps.columns_after, prefer_timestamp_ntz=True)))
+        found.append(arrow_schema(spark_schema(steps.columns_after)))
     first, *others = found
     if any({*first} != {*other} for other in others):  # Spark makes one type of two
         return None

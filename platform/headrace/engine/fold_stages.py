@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.engine.bucket_tasks import BucketResult
@@ -24,6 +23,7 @@ from headrace.engine.state_files import StateSource
 from headrace.fold.contract import Clock, Step, Times
 from headrace.fold.kernel import Kernel
 from headrace.spark import workers
+from headrace.spark.one_task import spark_schema
 
 REPORT, BUCKET = "__report", "__bucket"
 REPORT_TYPE, BUCKET_TYPE = StructField(REPORT, BinaryType()), StructField(BUCKET, IntegerType())
@@ -104,7 +104,7 @@ class Destination:
     @property
     def travelling(self) -> StructType:
         """The columns of the frame."""
-        columns = [] if self.columns is None else from_arrow_schema(self.columns).fields
+        columns = [] if self.columns is None else spark_schema(self.columns).fields
         return StructType([*columns, REPORT_TYPE, BUCKET_TYPE])
 
 

@@ -19,6 +19,7 @@ from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep
 from headrace.oracle.relations import key_of_pair
+from headrace.spark.frames import arrow_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +152,7 @@ class Evidence(ABC):
                 return plain
         schema = pa.schema([(NUMBER, pa.int64()), *types])
         numbered = [{NUMBER: number, **row} for number, row in enumerate(rows)]
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(numbered, schema))
+        frame = arrow_frame(self.spark, pa.Table.from_pylist(numbered, schema))
         plain = computed_columns({part: computing}, frame).toArrow().sort_by(NUMBER).to_pylist()
         return plain
 

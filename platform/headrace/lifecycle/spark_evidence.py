@@ -22,6 +22,7 @@ from headrace.operators.contract import SEQUENCE
 from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
 from headrace.sequence.log_columns import CONTROL, RECORD, TICK
 from headrace.sequence.operator_rows import REFUSED
+from headrace.spark.frames import arrow_frame
 from headrace.spark.row_steps import RAW, raw_column
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class SparkEvidence(Evidence):
 
     def table(self, by: Sequence[str], keys: pa.Table | None) -> Rows:
         """See `Evidence`."""
-        rows = self.rows if keys is None else semi_join(self.rows, self.spark.createDataFrame(keys))
+        rows = self.rows if keys is None else semi_join(self.rows, arrow_frame(self.spark, keys))
         plain: Rows = rows.toArrow().to_pylist()
         return plain
 
@@ -95,7 +96,7 @@ class SparkEvidence(Evidence):
         """See `Evidence`."""
         frame = with_stream_before(self.frames[feed]) if before else self.frames[feed]
         if keys is not None:
-            mine = semi_join(frame, self.spark.createDataFrame(keys))
+            mine = semi_join(frame, arrow_frame(self.spark, keys))
             of_control = frame.where(F.col(RAW["kind"]) == CONTROL)
             frame = mine.unionByName(of_control) if controls else mine
         return self._plain(feed, frame)
@@ -103,7 +104,7 @@ class SparkEvidence(Evidence):
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
         """See `Evidence`."""
         frame, partition = self.frames[feed], RAW["partition"]
-        own = semi_join(frame, self.spark.createDataFrame(keys)).select(partition).distinct().collect()
+        own = semi_join(frame, arrow_frame(self.spark, keys)).select(partition).distinct().collect()
         return self._plain(feed, frame.where(F.col(partition).isin([row[0] for row in own])))
 
     def history(self) -> list[Commit]:

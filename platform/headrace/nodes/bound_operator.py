@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.description import Join, Refined, TableAggregate, TableChanges
@@ -29,7 +28,7 @@ from headrace.sequence.parse.types import has_maps
 from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
 from headrace.spark.on_demand import application_of
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +83,7 @@ class BoundOperator:
     @cached_property
     def results(self) -> StructType:
         """The same as Spark's types."""
-        return from_arrow_schema(self.result_schema)
+        return spark_schema(self.result_schema)
 
     @cached_property
     def change_schema(self) -> pa.Schema:
@@ -94,7 +93,7 @@ class BoundOperator:
     @cached_property
     def changes(self) -> StructType:
         """The same as Spark's types."""
-        return from_arrow_schema(self.change_schema)
+        return spark_schema(self.change_schema)
 
     @cached_property
     def state_schema(self) -> pa.Schema:
@@ -104,7 +103,7 @@ class BoundOperator:
     @cached_property
     def state(self) -> StructType:
         """The same as Spark's types."""
-        return from_arrow_schema(self.state_schema)
+        return spark_schema(self.state_schema)
 
 
 def bound(spark: SparkSession, node: Node) -> BoundOperator:
@@ -184,7 +183,7 @@ def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema
     known = types_in_arrow(refinement, carried)
     if known is not None:
         return known
-    nothing = local_frame(spark, [], from_arrow_schema(carried))
+    nothing = local_frame(spark, [], spark_schema(carried))
     computed = computed_columns({part: refinement}, nothing)
     refuse_day_of_run(computed, "A step after a table")
     made = arrow_schema(computed.schema)
@@ -212,7 +211,7 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
     known = types_in_arrow(selection, carried)
     if known is not None:
         return pa.schema([*keys, *known])
-    nothing = local_frame(spark, [], from_arrow_schema(carried))
+    nothing = local_frame(spark, [], spark_schema(carried))
     computed = computed_columns({part: selection}, nothing)
     refuse_day_of_run(computed, "The select of a join")
     made = arrow_schema(computed.schema)
@@ -221,4 +220,4 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    return arrow_schema(from_arrow_schema(schema))
+    return arrow_schema(spark_schema(schema))

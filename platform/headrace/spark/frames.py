@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.spark.jvm import scala_seq
+from headrace.spark.one_task import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,11 @@ def local_frame(
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
+
+
+def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """A frame of these rows. `createDataFrame` alone makes a TIMESTAMP of a TIMESTAMP_NTZ."""
+    return spark.createDataFrame(rows, spark_schema(rows.schema))
 
 
 class Selection:

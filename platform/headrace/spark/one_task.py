@@ -50,6 +50,11 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
     return to_arrow_schema(schema.toNullable(), timestamp_utc=True)
 
 
+def spark_schema(schema: pa.Schema) -> T.StructType:
+    """The schema as Spark's. Law: `arrow_schema` of it is the schema again; a TIMESTAMP_NTZ stays one."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
 @dataclass(frozen=True)
 class Target:
     """A table to which a task adds a file.
@@ -146,7 +151,7 @@ def made_of(
     In: make, whole  see `MakeRows`; columns: of the rows; schema: of the result, whose columns may all be null
     """
     gives = pa.schema([field.with_nullable(True) for field in schema])
-    return mapped(rows, MakeRows(make, whole, gives), columns, from_arrow_schema(gives))
+    return mapped(rows, MakeRows(make, whole, gives), columns, spark_schema(gives))
 
 
 def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
