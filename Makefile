@@ -89,7 +89,7 @@ cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Mav
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
-	@$(LOCK) --extra kubernetes --constraints requirements.lock --output-file deploy/image/requirements.lock
+	@$(LOCK) --extra all --constraints requirements.lock --output-file deploy/image/requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock

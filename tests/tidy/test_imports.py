@@ -13,6 +13,7 @@ HEADRACE = Path(__file__).resolve().parents[2] / "platform" / "headrace"
 # Each imports from those before it alone.
 ORDER = (
     "errors",
+    "extras",
     "expressions",
     "description",
     "oracle",

@@ -16,6 +16,7 @@ from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report, report_error
 from headrace.cli.unexpected import print_trace_if_asked, unexpected
 from headrace.errors import HeadraceError, TransientError
+from headrace.extras import missing_extra
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -345,5 +346,5 @@ def main() -> None:
         sys.exit(MAY_GO_AWAY if isinstance(error, TransientError) else 2)
     except Exception as error:
         print_trace_if_asked(error)
-        report_error(unexpected(error))
-        sys.exit(UNEXPECTED)
+        report_error(missing_extra(error) or unexpected(error))
+        sys.exit(2 if missing_extra(error) else UNEXPECTED)

@@ -25,6 +25,7 @@ from headrace.engine.operators import current_results
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import TerminalError
+from headrace.extras import named_extra
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.lake import open_table
@@ -61,7 +62,8 @@ class LakeSql:
         In:     nodes  whose tables queries may name, and the logs of whose topics
         Raises: TerminalError when DuckDB has no credentials for the lake
         """
-        import duckdb
+        with named_extra():
+            import duckdb
 
         found = resolve_all_references(lake, nodes)
         self._lake, self._nodes = lake, {node.required_name: node for node in found}

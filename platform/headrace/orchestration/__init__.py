@@ -5,8 +5,11 @@ selected. Its end says what happens next: CANCELED is a person's choice and stay
 FAILURE a fault; after both of these the sensor starts the next run.
 """
 
-from headrace.orchestration.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
-from headrace.orchestration.component import HeadraceComponent
-from headrace.orchestration.definitions import build_definitions
+from headrace.extras import named_extra
+
+with named_extra():
+    from headrace.orchestration.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
+    from headrace.orchestration.component import HeadraceComponent
+    from headrace.orchestration.definitions import build_definitions
 
 __all__ = ["AlertChannel", "EmailAlerts", "HeadraceComponent", "SlackAlerts", "build_definitions"]

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from headrace.description import Duration
 from headrace.description.durations import duration_ms
 from headrace.errors import DescriptionError, TransientError
+from headrace.extras import named_extra
 from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 
@@ -41,7 +42,8 @@ class SlackAlerts:
 
     def send(self, subject: str, lines: Sequence[str]) -> None:
         """See `AlertChannel`. Raises: TransientError when Slack does not take it."""
-        from dagster_slack import SlackResource
+        with named_extra():
+            from dagster_slack import SlackResource
 
         token = SlackSettings().token
         if token is None:

@@ -13,6 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.extras import named_extra
 from headrace.quality.claims import Outcome
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[st
 def _context(root: Path) -> Any:
     # Its import takes seconds, and it would send usage statistics.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
+    with named_extra():
+        import great_expectations as gx
 
     root.mkdir(parents=True)
     context = gx.get_context(mode="file", project_root_dir=root)

@@ -16,6 +16,7 @@ from pydantic_settings import SettingsConfigDict
 
 from headrace.description import Node
 from headrace.errors import HeadraceError, TerminalError
+from headrace.extras import missing_extra
 from headrace.settings.environment import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ def _not_loaded(module: str, error: Exception) -> TerminalError:
             detail=str(error),
             hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
         )
+    missing = missing_extra(error)
     return TerminalError(
         f"The module {module!r} cannot be loaded: {type(error).__name__}: {error}",
         detail=place_in_pipeline(error),
+        hint=missing.hint if missing else None,
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError, TerminalError
+from headrace.extras import named_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,15 +107,17 @@ class PostgresSink:
 
     def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
         """The identities that the table holds, and those that it has refused (see `ReadableSink.identities`)."""
-        from headrace.sinks.postgres_identities import identities_in_table
+        with named_extra():
+            from headrace.sinks.postgres_identities import identities_in_table
 
         return identities_in_table(spark, self._secret(), self.table, delivery)
 
     def _merge(self, rows: DataFrame, delivery: Delivery, through: int | None) -> None:
-        from headrace.sinks.postgres_copy import copier, lines_of
-        from headrace.sinks.postgres_merge import merge
-        from headrace.sinks.postgres_session import kept_open, session
-        from headrace.sinks.postgres_tables import Target, stored_columns
+        with named_extra():
+            from headrace.sinks.postgres_copy import copier, lines_of
+            from headrace.sinks.postgres_merge import merge
+            from headrace.sinks.postgres_session import kept_open, session
+            from headrace.sinks.postgres_tables import Target, stored_columns
         from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
 
         dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
