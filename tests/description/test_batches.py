@@ -8,6 +8,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Batches
+from headrace.description.clocks import WallWait
 from headrace.nodes.operator_frames import operator_of
 from tests.description.refusal import refused
 
@@ -48,9 +49,16 @@ def test_a_node_of_batches_says_what_it_is() -> None:
     )
 
 
+def test_batches_on_a_beat_wait_for_its_next_moment() -> None:
+    node = described(max_wait=None, max_records=100, every="10 seconds")
+    assert (node.longest_wall_wait_ms, node.wall_waits) == (10_000, (WallWait(10_000, 10_000),))
+    assert node.in_words.endswith("a batch closes at 100 records or each full 10 seconds.")
+
+
 def test_every_limit_and_collected_column_is_part_of_the_fingerprint() -> None:
     changes: list[dict[str, Any]] = [
-        {}, {"max_records": 4}, {"max_wait": "11 seconds"}, {"max_bytes": 10}, {"collect": ["visitor"]}
+        {}, {"max_records": 4}, {"max_wait": "11 seconds"}, {"max_bytes": 10}, {"collect": ["visitor"]},
+        {"max_wait": None, "every": "10 seconds"}, {"max_wait": None, "every": "5 seconds"},
     ]  # fmt: skip
     assert len({described(**change).fingerprint() for change in changes}) == len(changes)
     assert described(max_wait=10_000).fingerprint() == described().fingerprint()
@@ -66,6 +74,8 @@ def test_every_limit_and_collected_column_is_part_of_the_fingerprint() -> None:
         ({"max_bytes": -1}, "max_bytes -1"),
         ({"max_wait": "0 seconds"}, "max_wait 0"),
         ({"max_wait": "soon"}, "'soon'"),
+        ({"max_wait": None, "every": 0}, "every 0"),
+        ({"every": "10 seconds"}, "a batch has one"),
         ({"collect": []}, "collect names no column"),
         ({"collect": "visitor"}, "collect 'visitor'"),
         ({"collect": ["visitr"]}, "column 'visitr' does not exist"),

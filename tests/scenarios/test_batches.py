@@ -62,6 +62,10 @@ class Visits:
         self.driver.advance_wall_clock(duration)
         self.driver.cut()
 
+    def wait_until_beat(self, every_ms: int) -> None:
+        """Let the wall clock run to a multiple of an interval."""
+        self.driver.advance_wall_clock(f"{every_ms - self.driver.now_ms % every_ms} ms")
+
     def shown(self, node: str = "visit_batches") -> list[str]:
         """`a 2 by count 0-4`: group, records, what closed it, seconds since the start at which it opened and closed."""
         rows = self.driver.rows(node)
@@ -94,6 +98,27 @@ def test_a_drain_closes_what_is_open_and_a_crash_closes_nothing(drive: Drive) ->
     visits.driver.drain()
     visits.driver.drain()
     assert len(visits.shown()) == 4, "a drain of nothing closes nothing"
+    visits.driver.check("visit_batches")
+
+
+def test_on_a_beat_the_batches_of_all_groups_close_together_and_a_full_one_closes_at_once(
+    drive: Drive,
+) -> None:
+    """By hand: beats at 10 and 20 seconds. b is full at 6; its fourth record is open at the beat, as are those of a."""
+    visits = Visits(drive(batches(max_records=3, every="10 seconds")))
+    visits.wait_until_beat(10_000)
+    visits.visit("a", "b")
+    visits.wait("6 seconds")
+    visits.visit("b", "b", "b", "a")
+    visits.wait("4 seconds")  # nothing arrives; a tick records the beat
+    closed = [line.split(" ")[:4] for line in visits.shown()]
+    assert closed == [["b", "3", "by", "count"], ["a", "2", "by", "beat"], ["b", "1", "by", "beat"]]
+    beats = [row for row in visits.driver.rows("visit_batches") if row["closed_by"] == "beat"]
+    assert {tables.ms(row["closed_at"]) % 10_000 for row in beats} == {0}
+    visits.visit("a")
+    visits.driver.crash("after outputs")
+    visits.wait("10 seconds")
+    assert visits.shown()[-1].startswith("a 1 by beat")
     visits.driver.check("visit_batches")
 
 

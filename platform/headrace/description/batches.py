@@ -1,4 +1,4 @@
-"""Batches: each group's records in the log's order, cut by number, by size or by elapsed wall-clock time."""
+"""Batches: each group's records in the log's order, cut by number, by size, by elapsed time or on a beat."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.clocks import WallWait
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
-COUNT, BYTES, WAIT, DRAIN = "count", "bytes", "wait", "drain"  # what closes a batch
+COUNT, BYTES, WAIT, BEAT, DRAIN = "count", "bytes", "wait", "beat", "drain"  # what closes a batch
 _BATCH_COLUMNS = ("batch_id", "events", "records", "opened_at", "closed_at", "closed_by")
 
 
@@ -27,11 +28,13 @@ class Batches(Emitting):
     """Puts each group's records into batches, each delivered whole.
 
     Out: columns `by`, `batch_id`, `events` (array of struct of the collected columns), `records`, `opened_at`,
-         `closed_at`, `closed_by` (`count`, `bytes`, `wait`, `drain`); one row per batch, written when it closes.
+         `closed_at`, `closed_by` (`count`, `bytes`, `wait`, `beat`, `drain`); one row per batch, written when it closes.
     Law: a function of the log alone. A batch opens at the `ingested_at` of its first record and takes its group's records
          in the log's order. It closes with its `max_records`-th record; before the record that would take it beyond
          `max_bytes`, or with the one that fills it; or `max_wait_ms` after it was opened, whatever came since. A record at
-         that very moment opens the next batch. Without `max_wait_ms` a group that falls silent waits for a drain.
+         that very moment opens the next batch. In place of `max_wait_ms`, with `every_ms` it closes at the next multiple
+         of `every_ms` since 1970, so the batches of all groups close together. With neither, a group that falls silent
+         waits for a drain.
          With several topics the order is by `ingested_at`, then topic, partition and offset; a drain recorded in the log of
          one of them closes all batches that are open, behind the records of its `ingested_at`.
     """
@@ -42,9 +45,16 @@ class Batches(Emitting):
     max_records: int | None = None
     max_wait_ms: int | None = None
     max_bytes: int | None = None
+    every_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _check_limits(self.max_records, self.max_wait_ms, self.max_bytes)
+        _check_sizes(self.max_records, self.max_bytes)
+        _check_times(self.max_wait_ms, self.every_ms)
+        if (self.max_records, self.max_bytes, self.max_wait_ms, self.every_ms) == (None,) * 4:
+            raise DescriptionError(
+                "batch: no limit, so that no batch would ever close.",
+                hint="Write for example .batch(max_records=100, max_wait='10 seconds', collect=[…]).",
+            )
         by = grouping_columns(self.stream, self.by)
         _check_names(by)
         object.__setattr__(self, "by", by)
@@ -72,7 +82,7 @@ class Batches(Emitting):
             ResultColumn("records", "BIGINT", "Number of records."),
             ResultColumn("opened_at", "TIMESTAMP", "When its first record was ingested."),
             ResultColumn("closed_at", "TIMESTAMP", "Its deadline, or when the record or drain that closed it was ingested."),
-            ResultColumn("closed_by", "STRING", "What closed it: count, bytes, wait or drain."),
+            ResultColumn("closed_by", "STRING", "What closed it: count, bytes, wait, beat or drain."),
         )  # fmt: skip
 
     @property
@@ -82,8 +92,13 @@ class Batches(Emitting):
 
     @property
     def longest_wall_wait_ms(self) -> int:
-        """How long a batch may be open: `max_wait_ms`."""
-        return self.max_wait_ms or 0
+        """How long a batch may be open: `max_wait_ms`, or `every_ms`."""
+        return self.max_wait_ms or self.every_ms or 0
+
+    @property
+    def wall_waits(self) -> tuple[WallWait, ...]:
+        """For `max_wait_ms` after its first record, or for the next beat."""
+        return super().wall_waits if self.every_ms is None else (WallWait(self.every_ms, self.every_ms),)
 
     @property
     def in_words(self) -> str:
@@ -91,6 +106,7 @@ class Batches(Emitting):
         limits = [f"{self.max_records:,} records"] if self.max_records else []
         limits += [f"{self.max_bytes:,} bytes"] if self.max_bytes else []
         limits += [f"{format_duration(self.max_wait_ms)} after its first record"] if self.max_wait_ms else []
+        limits += [f"each full {format_duration(self.every_ms)}"] if self.every_ms else []
         return f"One row per {', '.join(self.by)} and batch; a batch closes at {' or '.join(limits)}."
 
     def rules(self) -> dict[str, Any]:
@@ -101,6 +117,7 @@ class Batches(Emitting):
             "max_records": self.max_records,
             "max_wait_ms": self.max_wait_ms,
             "max_bytes": self.max_bytes,
+            "every_ms": self.every_ms,
         }
 
     def _events_type(self) -> str:
@@ -111,22 +128,26 @@ class Batches(Emitting):
         return f"ARRAY<STRUCT<{fields}>>"
 
 
-def _check_limits(max_records: object, max_wait_ms: object, max_bytes: object) -> None:
+def _check_sizes(max_records: object, max_bytes: object) -> None:
     for name, limit in (("max_records", max_records), ("max_bytes", max_bytes)):
         if limit is not None and not (type(limit) is int and limit > 0):
             raise DescriptionError(
                 f"batch: {name} {a_value(limit)} is not a positive whole number.",
                 hint=f"Write for example .batch({name}=100, …), or leave it out.",
             )
-    if max_wait_ms is not None and (type(max_wait_ms) is not int or exact_ms(max_wait_ms, "max_wait") == 0):
+
+
+def _check_times(max_wait_ms: object, every_ms: object) -> None:
+    for name, wait_ms in (("max_wait", max_wait_ms), ("every", every_ms)):
+        if wait_ms is not None and (type(wait_ms) is not int or exact_ms(wait_ms, name) == 0):
+            raise DescriptionError(
+                f"batch: {name} {a_value(wait_ms)} leaves no time for a second record.",
+                hint=f"Write for example .batch({name}='10 seconds', …), or leave it out.",
+            )
+    if max_wait_ms is not None and every_ms is not None:
         raise DescriptionError(
-            f"batch: max_wait {a_value(max_wait_ms)} leaves no time for a second record.",
-            hint="Write for example .batch(max_wait='10 seconds', …), or leave it out.",
-        )
-    if max_records is None and max_wait_ms is None and max_bytes is None:
-        raise DescriptionError(
-            "batch: no limit, so that no batch would ever close.",
-            hint="Write for example .batch(max_records=100, max_wait='10 seconds', collect=[…]).",
+            "batch: max_wait and every are both a deadline; a batch has one.",
+            hint="Leave out max_wait, to close all open batches together, or every, to count from the first record.",
         )
 
 

@@ -86,16 +86,20 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         max_records: int | None = None,
         max_wait: Duration | None = None,
         max_bytes: int | None = None,
+        every: Duration | None = None,
     ) -> Batches:
         """Collect columns of each group's records into batches, each closed by the first limit that it meets.
 
         In:     max_wait   of wall clock since the batch's first record; None: a group that falls silent waits for a drain
                 max_bytes  of raw keys and values; a larger record is a batch by itself
+                every      in place of `max_wait`: all open batches close together, at each multiple of it since 1970, by the
+                           time at which the log recorded the records
         Raises: DescriptionError without any limit, or for a limit that is not positive.
         """
         wait_ms = None if max_wait is None else duration_ms(max_wait, "max_wait")
-        limits = {"max_records": max_records, "max_wait_ms": wait_ms, "max_bytes": max_bytes}
-        return Batches(self.stream, self.by, collect, **limits)  # type: ignore[arg-type]
+        every_ms = None if every is None else duration_ms(every, "every")
+        limits = max_records, wait_ms, max_bytes, every_ms
+        return Batches(self.stream, self.by, collect, *limits)  # type: ignore[arg-type]
 
     def process(
         self,

@@ -125,7 +125,7 @@ def _worth(kernel: TimeLimit, tables: Tables) -> pa.Table:
 
 
 def _waiting(kernel: BatchedSink, clock: Clock, tables: Tables) -> pa.Table:
-    rows = still_open(tables[WAITING], clock, kernel.topics, kernel.limits.max_wait_ms)
+    rows = still_open(tables[WAITING], clock, kernel.topics, kernel.limits)
     return rows.select([*kernel.by])
 
 

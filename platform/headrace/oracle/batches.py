@@ -40,9 +40,9 @@ class _Cutter:
     def commit(self, at_ms: int, rows: list[Row], results: Results) -> None:
         """One log commit, or the end of the log."""
         for key, batch in list(self.open.items()):
-            wait = self.node.max_wait_ms
-            if wait is not None and batch.opened_ms + wait <= at_ms:
-                self.close(key, batch.opened_ms + wait, "wait")
+            deadline_ms, why = _deadline(self.node, batch.opened_ms)
+            if deadline_ms is not None and deadline_ms <= at_ms:
+                self.close(key, deadline_ms, why)
         for row in rows:
             fate = refused(row)
             if fate is None:
@@ -87,6 +87,13 @@ def batches(node: Batches, log: Log) -> Results:
                 found.met(row, fate)
     found.rows = [_shown(node, batch) for batch in sorted(cutter.closed, key=_order)]
     return found
+
+
+def _deadline(node: Batches, opened_ms: int) -> tuple[int | None, str]:
+    """When a batch closes by time, and the word for it."""
+    if node.every_ms is not None:
+        return (opened_ms // node.every_ms + 1) * node.every_ms, "beat"
+    return None if node.max_wait_ms is None else opened_ms + node.max_wait_ms, "wait"
 
 
 def _order(batch: Batch) -> tuple[object, ...]:

@@ -48,8 +48,8 @@ def batches_within_limits(results: DataFrame, node: Batches) -> Check:
         beyond = beyond | (F.col("records") > node.max_records)
     if node.max_bytes is not None:
         beyond = beyond | ((F.col("__bytes") > node.max_bytes) & (F.col("records") > 1))
-    if node.max_wait_ms is not None:
-        beyond = beyond | (age_ms > node.max_wait_ms)
+    if node.longest_wall_wait_ms:
+        beyond = beyond | (age_ms > node.longest_wall_wait_ms)
     flagged = results.select(
         "batch_id", "opened_at", "records", age_ms.alias("age_ms"), beyond.alias("beyond")
     )

@@ -164,6 +164,8 @@ def batch_subjects() -> list[Subject]:
         {"max_wait": "2 seconds"},
         {"max_records": 2, "max_wait": "61 seconds"},
         {"max_bytes": 13},
+        {"every": "2 seconds"},
+        {"max_records": 3, "every": "7 seconds"},
         {"max_records": 4, "max_bytes": 20, "max_wait": "7 seconds"},
     ]
     made = []

@@ -86,6 +86,7 @@ def closed(draw: st.DrawFn, stream: Stream, window: Any) -> Any:
 
 def batches(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     limits: list[dict[str, Any]] = [{"max_records": 2}, {"max_wait": "2 seconds"}, {"max_bytes": 20}]
+    limits.append({"max_records": 3, "every": "2 seconds"})
     return stream.group_by("key").batch(collect=["value"], **draw(st.sampled_from(limits)))
 
 

@@ -17,9 +17,9 @@ from headrace.fold.batches.cut_batches import (
     BY_WAIT,
     OPEN,
     Begun,
-    Limits,
     cut,
 )
+from headrace.fold.batches.limits import Limits
 from headrace.fold.batches.line import Line
 
 pytestmark = pytest.mark.fast
@@ -53,8 +53,11 @@ def cut_one_by_one(
     def ends_before(batch: Batch, at: int) -> Closed:
         """What closes a batch before a record that comes then."""
         ends = [(d, 1, BY_DRAIN) for d in drains if batch.opened <= d < at]
-        if limits.max_wait_ms is not None and batch.opened + limits.max_wait_ms <= at:
-            ends.append((batch.opened + limits.max_wait_ms, 0, BY_WAIT))
+        deadline = None if limits.max_wait_ms is None else batch.opened + limits.max_wait_ms
+        if limits.every_ms is not None:
+            deadline = next(beat for beat in range(0, 1_000, limits.every_ms) if beat > batch.opened)
+        if deadline is not None and deadline <= at:
+            ends.append((deadline, 0, BY_WAIT))
         return (min(ends)[2], min(ends)[0]) if ends else None
 
     for at, size in records:
@@ -85,16 +88,19 @@ def cut_one_by_one(
 @st.composite
 def cases(draw: st.DrawFn, groups: int = 3) -> Case:
     """What came to each group, what was open before, and the drains."""
+    time_ms, beats = draw(st.none() | st.integers(1, 12)), draw(st.booleans())
     limits = Limits(
         draw(st.none() | st.integers(1, 4)),
+        None if beats else time_ms,
         draw(st.none() | st.integers(1, 12)),
-        draw(st.none() | st.integers(1, 12)),
+        time_ms if beats else None,
     )
     record = st.tuples(st.integers(50, 65).map(lambda half: 2 * half), st.integers(0, 7))
     records = [sorted(draw(st.lists(record, max_size=12)), key=lambda each: each[0]) for _ in range(groups)]
     n = st.integers(1, 10 if limits.max_records is None else max(1, limits.max_records - 1))
     size = st.integers(0, 10 if limits.max_bytes is None else limits.max_bytes - 1)
-    before = st.integers(max(0, 100 - (limits.max_wait_ms or 50)), 99)
+    beat = limits.every_ms
+    before = st.integers(max(0, 100 - (limits.max_wait_ms or 50)) if beat is None else 99 - 99 % beat, 99)
     held: list[Held | None] = []
     for _ in range(groups):
         opened = draw(st.none() | st.tuples(before, n, size))

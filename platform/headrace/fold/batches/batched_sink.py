@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.description import Batches
-from headrace.fold.batches.cut_batches import Limits
 from headrace.fold.batches.cut_increment import CutIncrement
 from headrace.fold.batches.gather_events import WAITING, GatherEvents
+from headrace.fold.batches.limits import Limits
 from headrace.fold.batches.open_batches import open_records
 from headrace.fold.contract import Clock, Step
 from headrace.fold.fates import decide_inputs
@@ -38,7 +38,7 @@ class BatchedSink(OfOneFeed):
             node.by,
             node.collect,
             tuple(topic.name for topic in node.topics),
-            Limits(node.max_records, node.max_wait_ms, node.max_bytes),
+            Limits(node.max_records, node.max_wait_ms, node.max_bytes, node.every_ms),
             inputs,
             len(node.by) == 1 and declared is not None and declared.type == "STRING",
         )
@@ -46,8 +46,7 @@ class BatchedSink(OfOneFeed):
     @property
     def steps(self) -> tuple[Step, ...]:
         """Cut the increment, then gather what closes; both by group."""
-        wait_ms = self.limits.max_wait_ms
-        gather = GatherEvents(self.by, self.collect, self.topics, wait_ms, self.inputs, self.plain)
+        gather = GatherEvents(self.by, self.collect, self.topics, self.limits, self.inputs, self.plain)
         return CutIncrement(self.by, gather.columns, self.topics, self.limits), gather
 
     def decide(self, rows: pa.Table) -> pa.Table:
@@ -61,4 +60,4 @@ class BatchedSink(OfOneFeed):
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The kept records that are in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""
-        return open_records(waiting, clock, self.topics, self.limits.max_wait_ms)
+        return open_records(waiting, clock, self.topics, self.limits)

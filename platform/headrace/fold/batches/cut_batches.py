@@ -12,21 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.fold.batches.limits import NEVER, Limits
 from headrace.fold.batches.line import Line
 
-NEVER = np.iinfo(np.int64).max
 UNLIMITED = 1 << 61  # more than records and bytes can be; a sum of two does not overflow
 OPEN = -1
 BY_COUNT, BY_BYTES, BY_WAIT, BY_DRAIN, BY_NEXT = range(5)  # `BY_NEXT`: the next record did not fit
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a batch (see `headrace.description.Batches`); None: no such limit."""
-
-    max_records: int | None
-    max_wait_ms: int | None
-    max_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -157,8 +148,8 @@ def _ends(line: Line, begun: Begun, limits: Limits, drains: np.ndarray) -> np.nd
     end = line.ends[begun.group]
     if limits.max_records is not None:
         end = np.minimum(end, begun.begin + min(limits.max_records, UNLIMITED) - begun.records)
-    if limits.max_wait_ms is not None:
-        end = np.minimum(end, line.first_from(begun.group, begun.opened_ms + limits.max_wait_ms))
+    if limits.by_time:
+        end = np.minimum(end, line.first_from(begun.group, limits.deadlines_ms(begun.opened_ms)))
     if len(drains):
         drained_ms = _drained_ms(drains, begun.opened_ms)
         end = np.minimum(end, line.first_from(begun.group, np.minimum(drained_ms, NEVER - 1) + 1))
@@ -185,9 +176,7 @@ def _closed(line: Line, cut_at: CutBatches, limits: Limits, drains: np.ndarray, 
     next_ms = np.full(len(end), NEVER)
     followed = end < line.ends[begun.group]
     next_ms[followed] = line.at_ms[end[followed]]
-    deadline_ms = np.full(len(end), NEVER)
-    if limits.max_wait_ms is not None:
-        deadline_ms = begun.opened_ms + limits.max_wait_ms
+    deadline_ms = limits.deadlines_ms(begun.opened_ms)
     drained_ms = _drained_ms(drains, begun.opened_ms)
     undrained_ms = np.minimum(next_ms - 1, upto_ms)  # a record comes before the drain of its own time
     in_time_ms = np.minimum(np.minimum(next_ms, upto_ms), drained_ms)

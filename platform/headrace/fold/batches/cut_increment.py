@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.batches.cut_batches import BY_WAIT, Begun, CutBatches, Limits, cut
+from headrace.fold.batches.cut_batches import BY_WAIT, Begun, CutBatches, cut
+from headrace.fold.batches.limits import Limits
 from headrace.fold.batches.line import Line
 from headrace.fold.batches.open_batches import (
     BYTES,
@@ -17,7 +18,7 @@ from headrace.fold.batches.open_batches import (
     RECORDS,
     frontier_ms,
     open_batches,
-    opened_after,
+    opened_through,
     still_open,
 )
 from headrace.fold.columns import int64
@@ -67,7 +68,7 @@ class CutIncrement(Step):
     @property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`open`: the batches that are open."""
-        return {"open": open_batches(self.topics, self.limits.max_wait_ms)}
+        return {"open": open_batches(self.topics, self.limits)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The open batches of the groups that have records, and those whose deadline has come; all, if there is a drain."""
@@ -84,7 +85,7 @@ class CutIncrement(Step):
         rows = decide_inputs(rows)
         kept = self._kept(rows)
         known = state.get("open", self.state["open"].empty())
-        known = still_open(known, times.before, self.topics, self.limits.max_wait_ms)
+        known = still_open(known, times.before, self.topics, self.limits)
         both = pa.concat_tables([kept.select([KEY, HASH]), known.select([KEY, HASH])])
         groups = group(both[KEY])
         codes, known_codes = groups.codes[: kept.num_rows], groups.codes[kept.num_rows :]
@@ -108,10 +109,10 @@ class CutIncrement(Step):
 
     def _due(self, times: Times) -> tuple[int, int] | None:
         """When the batches were opened whose deadline lies in this micro-batch; None: there are none."""
-        if self.limits.max_wait_ms is None:
+        if not self.limits.by_time:
             return None
         before, after = (
-            opened_after(clock, self.topics, self.limits.max_wait_ms) for clock in (times.before, times.after)
+            opened_through(clock, self.topics, self.limits) for clock in (times.before, times.after)
         )
         return (before + 1, after) if before < after else None
 

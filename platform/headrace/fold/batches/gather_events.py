@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.batches import BEAT, COUNT, DRAIN, WAIT
 from headrace.description.batches import BYTES as BY_SIZE
-from headrace.description.batches import COUNT, DRAIN, WAIT
 from headrace.fold.batches.batch_id import batch_ids
 from headrace.fold.batches.cut_batches import BY_WAIT, OPEN
 from headrace.fold.batches.cut_increment import CLOSED_BY, CLOSED_MS, CONTINUED, NUMBER
+from headrace.fold.batches.limits import Limits
 from headrace.fold.batches.open_batches import BYTES, ENTRY, OPENED, RECORDS, waiting_records
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
@@ -39,7 +40,6 @@ from headrace.fold.segments import LOWEST
 
 TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
 WAITING = "waiting"  # the state table of records in open batches
-REASONS = (COUNT, BY_SIZE, WAIT, DRAIN, BY_SIZE)  # by their numbers in `cut_batches`
 SOURCE = (TOPIC, PARTITION, OFFSET)
 
 
@@ -57,7 +57,7 @@ class GatherEvents(Step):
     by: tuple[str, ...]
     collect: tuple[str, ...]
     topics: tuple[str, ...]
-    max_wait_ms: int | None
+    limits: Limits
     inputs: pa.Schema
     plain: bool  # see `batch_ids`
     scope = Scope.GROUP  # by the KEY that the rows have
@@ -70,7 +70,7 @@ class GatherEvents(Step):
     @property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
         """`waiting`: the records of open batches."""
-        return {WAITING: waiting_records(self.inputs, self.columns, self.topics, self.max_wait_ms)}
+        return {WAITING: waiting_records(self.inputs, self.columns, self.topics, self.limits)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The records of batches that were open and closed."""
@@ -110,7 +110,7 @@ class GatherEvents(Step):
             "records": pa.array(count),
             "opened_at": moments(int64(of[OPENED])),
             "closed_at": moments(int64(of[CLOSED_MS])),
-            "closed_by": pa.array(REASONS).take(of[CLOSED_BY]),
+            "closed_by": pa.array(self._reasons).take(of[CLOSED_BY]),
             RECORDS: pa.array(count),
             BYTES: pa.array(_reduced(np.add, int64(both[SIZE])[row], begins)),
             **{name: first[name] for name in SOURCE if name != TOPIC or len(self.topics) > 1},
@@ -118,6 +118,11 @@ class GatherEvents(Step):
             SEQUENCE: of[CLOSED_MS],
         }
         return pa.table(columns)
+
+    @property
+    def _reasons(self) -> tuple[str, ...]:
+        """By their numbers in `cut_batches`."""
+        return COUNT, BY_SIZE, WAIT if self.limits.every_ms is None else BEAT, DRAIN, BY_SIZE
 
     def _changes(self, rows: pa.Table, closes: pa.ChunkedArray) -> pa.Table:
         """The new records of batches that are open; a row for each batch that was open and closed before its deadline."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.batches.limits import Limits
 from headrace.fold.contract import (
     BATCH,
     DELETED,
@@ -34,7 +35,7 @@ OPENED, RECORDS, BYTES = "__opened_ms", "__records", "__bytes"
 ENTRY = (INGESTED, TOPIC, PARTITION, OFFSET, EVENT, SIZE)  # of a record, beside the user's columns
 
 
-def open_batches(topics: Sequence[str], max_wait_ms: int | None) -> StateTable:
+def open_batches(topics: Sequence[str], limits: Limits) -> StateTable:
     """Batches that are open: when they were opened, and how full they are.
 
     Rows: one per batch and micro-batch that gave it records; the newest counts. DELETED: it closed before its deadline
@@ -49,11 +50,11 @@ def open_batches(topics: Sequence[str], max_wait_ms: int | None) -> StateTable:
             (DELETED, pa.bool_()),
         ]
     )
-    return StateTable(schema, _sorted_by(max_wait_ms), _newest, OPENED, _over(topics, max_wait_ms))
+    return StateTable(schema, _sorted_by(limits), _newest, OPENED, _over(topics, limits))
 
 
 def waiting_records(
-    inputs: pa.Schema, columns: Sequence[str], topics: Sequence[str], max_wait_ms: int | None
+    inputs: pa.Schema, columns: Sequence[str], topics: Sequence[str], limits: Limits
 ) -> StateTable:
     """The records of open batches: KEY, OPENED of the batch, place, event time, size, and the user's columns.
 
@@ -62,14 +63,14 @@ def waiting_records(
     fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), pa.field(OPENED, pa.int64())]
     fields += [inputs.field(name).with_nullable(True) for name in (*ENTRY, *columns)]
     schema = pa.schema([*fields, pa.field(DELETED, pa.bool_())])
-    return StateTable(schema, _sorted_by(max_wait_ms), _without_closed, OPENED, _over(topics, max_wait_ms))
+    return StateTable(schema, _sorted_by(limits), _without_closed, OPENED, _over(topics, limits))
 
 
-def still_open(rows: pa.Table, clock: Clock, topics: Sequence[str], max_wait_ms: int | None) -> pa.Table:
+def still_open(rows: pa.Table, clock: Clock, topics: Sequence[str], limits: Limits) -> pa.Table:
     """Merged rows of either table whose batch is open as of a clock."""
     there = pc.invert(rows[DELETED].combine_chunks())
-    if max_wait_ms is not None:
-        there = pc.and_(there, pc.greater(rows[OPENED], opened_after(clock, topics, max_wait_ms)))
+    if limits.by_time:
+        there = pc.and_(there, pc.greater(rows[OPENED], opened_through(clock, topics, limits)))
     return rows.filter(there)
 
 
@@ -78,36 +79,36 @@ def frontier_ms(clock: Clock, topics: Sequence[str]) -> int:
     return max((clock.upto_ms[topic] for topic in topics if topic in clock.upto_ms), default=0)
 
 
-def opened_after(clock: Clock, topics: Sequence[str], max_wait_ms: int) -> int:
+def opened_through(clock: Clock, topics: Sequence[str], limits: Limits) -> int:
     """Batches opened at or before this time have reached their deadline."""
-    return frontier_ms(clock, topics) - max_wait_ms
+    return limits.opened_through_ms(frontier_ms(clock, topics))
 
 
-def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str], max_wait_ms: int | None) -> pa.Table:
+def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str], limits: Limits) -> pa.Table:
     """How many records of each partition are in open batches: they are kept, and not used yet.
 
     In:  waiting  rows of `waiting_records`, merged
     Out: TOPIC, PARTITION, `records` BIGINT
     """
-    rows = still_open(waiting, clock, topics, max_wait_ms)
+    rows = still_open(waiting, clock, topics, limits)
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     return counted.rename_columns({"count_all": "records"})
 
 
-def _sorted_by(max_wait_ms: int | None) -> tuple[str, ...]:
-    return (HASH, OPENED) if max_wait_ms is None else (OPENED, HASH)
+def _sorted_by(limits: Limits) -> tuple[str, ...]:
+    return (OPENED, HASH) if limits.by_time else (HASH, OPENED)
 
 
-def _over(topics: Sequence[str], max_wait_ms: int | None) -> Callable[[pa.Table, Clock], pa.Array]:
-    return partial(_is_over, topics=tuple(topics), max_wait_ms=max_wait_ms)
+def _over(topics: Sequence[str], limits: Limits) -> Callable[[pa.Table, Clock], pa.Array]:
+    return partial(_is_over, topics=tuple(topics), limits=limits)
 
 
-def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], max_wait_ms: int | None) -> pa.Array:
+def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], limits: Limits) -> pa.Array:
     """Rows of batches that have closed."""
     early = rows[DELETED].combine_chunks()
-    if max_wait_ms is None:
+    if not limits.by_time:
         return early
-    over = pc.less_equal(rows[OPENED].combine_chunks(), opened_after(clock, topics, max_wait_ms))
+    over = pc.less_equal(rows[OPENED].combine_chunks(), opened_through(clock, topics, limits))
     return pc.or_(early, over)
 
 

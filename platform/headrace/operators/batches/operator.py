@@ -28,8 +28,8 @@ class Batches(OfNode[description.Batches]):
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the longest wait before the end of the log on; without one a batch may stay open for ever."""
-        wait_ms = self.node.max_wait_ms
-        return None if read_ms is None or wait_ms is None else read_ms - wait_ms
+        wait_ms = self.node.longest_wall_wait_ms
+        return None if read_ms is None or not wait_ms else read_ms - wait_ms
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.batches`."""
