@@ -7,7 +7,7 @@ import pytest
 import headrace as hr
 from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 scores = hr.Topic(
     "scores",

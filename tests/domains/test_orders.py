@@ -11,8 +11,6 @@ import headrace as hr
 from headrace.testing import TestDriver
 from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
-
 orders = hr.Topic(
     "orders",
     key="order_id STRING",
@@ -161,6 +159,7 @@ def refund(driver: TestDriver, id: int, amount: str, at: int) -> None:
     driver.pipe("shop.public.refunds", key={"id": id}, value=value, timestamp_ms=at)
 
 
+@pytest.mark.spark
 def test_an_order_that_is_not_paid_within_an_hour_is_unpaid(drive: Drive) -> None:
     driver = drive(orders_with_payments, unpaid_orders, late_payments, reminders)
     order(driver, "a", HOUR)
@@ -187,6 +186,7 @@ def test_an_order_that_is_not_paid_within_an_hour_is_unpaid(drive: Drive) -> Non
         driver.check(node)
 
 
+@pytest.mark.fast
 def test_the_revenue_of_a_day_is_exact_and_final(drive: Drive) -> None:
     driver = drive(daily_revenue)
     pay(driver, "p1", "a", 10 * HOUR, "0.10")

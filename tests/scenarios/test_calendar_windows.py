@@ -15,7 +15,6 @@ from headrace.orchestration.days import last_complete_day, rows_by_day
 if TYPE_CHECKING:
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
 
 SALES = hr.Topic("sales", key="shop STRING", value="amount INT", idle_timeout=None)
 HOUR = dt.timedelta(hours=1)
@@ -28,6 +27,7 @@ def sales_by(unit: str, name: str, zone: str = "Europe/Berlin") -> Any:
     )
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("first", "hours"),
     [("2026-03-27", (24, 24, 23, 24)), ("2026-10-23", (24, 24, 25, 24))],
@@ -63,6 +63,7 @@ def test_days_of_berlin_are_final_partitions_over_a_change_of_the_clocks(
     assert verify_keys(spark, lake, days, 10).equal
 
 
+@pytest.mark.fast
 def test_months_with_a_leap_day_and_weeks_of_a_zone_without_one_of_its_days(drive: Drive) -> None:
     months, weeks = sales_by("month", "months"), sales_by("week", "weeks", "Pacific/Apia")
     driver = drive(months, weeks)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
 
 NODES: tuple[Node, ...] = (FOURS, SITES, PER_TEN, QUIET, COUNTS, ENRICHED, PAIRS)
 
@@ -64,6 +63,7 @@ def tables(driver: TestDriver) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.spark
 def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any_crash(
     drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +113,7 @@ def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any
         driver.check(name)
 
 
+@pytest.mark.fast
 def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -> None:
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):
         drive(QUIET)

@@ -11,7 +11,7 @@ import headrace as hr
 if TYPE_CHECKING:
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 SECOND = 1_000
 SHOWN = hr.Topic("shown", key="id STRING", value="visitor STRING", idle_timeout=None)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from headrace.sinks import Delivery
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
 
 WORDS = hr.Topic("words", value="text STRING", idle_timeout=None)
 NUMBERS = WORDS.with_column("n", "CAST(text AS INT)").select("n").where("n % 2 = 0")
@@ -41,6 +40,7 @@ class Sent:
             self.rows[row["__sequence"], bytes(row["__place"])] = row["n"]
 
 
+@pytest.mark.spark
 def test_values_are_cast_filtered_and_branched_and_one_branch_goes_to_a_sink(
     drive: Drive, tmp_path: Path
 ) -> None:
@@ -67,6 +67,7 @@ def test_values_are_cast_filtered_and_branched_and_one_branch_goes_to_a_sink(
     assert [result.sentence for result in judged if not result.passed] == []
 
 
+@pytest.mark.fast
 def test_a_name_changes_nothing_of_what_is_made_of_the_stream(drive: Drive) -> None:
     readings = hr.Topic("readings", key="sensor STRING", value="value INT", idle_timeout=None)
     kept = readings.where("value > 0")

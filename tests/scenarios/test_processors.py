@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
 
 SECOND = 1_000
 VISITS = hr.Topic("visits", key="customer STRING", value="page STRING", idle_timeout=None)
@@ -100,6 +99,7 @@ def pages_of(rows: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
     return sorted((row["customer"], row["pages"]) for row in rows)
 
 
+@pytest.mark.spark
 def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_can_be_read(
     drive: Drive, tmp_path: Path
 ) -> None:
@@ -144,6 +144,7 @@ def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_ca
     assert pages_of(driver.backfill("by_hand")) == kept
 
 
+@pytest.mark.spark
 def test_an_exception_in_a_task_stops_the_node_and_names_the_record_its_key_and_the_processor(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +162,7 @@ def test_an_exception_in_a_task_stops_the_node_and_names_the_record_its_key_and_
         driver.cut()
 
 
+@pytest.mark.fast
 def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_others_go_on(
     drive: Drive,
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_
     driver.check(pages.required_name)
 
 
+@pytest.mark.fast
 def test_long_timers_of_a_processor_hold_no_window_behind_it_open(drive: Drive) -> None:
     passes = (
         VISITS.group_by("customer")

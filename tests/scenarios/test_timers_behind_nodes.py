@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 MINUTE = 60_000
 ORDERS = hr.Topic("orders", key="order_id STRING", value="status STRING, customer STRING", idle_timeout=None)
