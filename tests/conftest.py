@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 from collections import defaultdict
@@ -69,6 +70,19 @@ os.environ |= {
     "AWS_ENDPOINT_URL": f"http://{HOST}:{S3_PORT}",
     "AWS_REGION": "us-east-1",
 }
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m fast` imports no file without a fast test: the others bring Dagster, brokers and Great Expectations."""
+    if config.option.markexpr == "fast" and collection_path.match("test_*.py"):
+        return ("mark.fast" not in collection_path.read_text()) or None
+    return None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, so no collection of garbage has to look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

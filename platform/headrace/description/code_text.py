@@ -50,7 +50,7 @@ def text_of_class(owner: type) -> str | None:
     """The text of a class with its decorators; None if Python finds none."""
     module = sys.modules.get(owner.__module__)
     lines = _lines(getattr(module, "__file__", None) or _file_of(owner) or "")
-    named = [node for name, node in _classes(_tree(lines), "") if name == owner.__qualname__]
+    named = [node for name, node in _classes_of(lines) if name == owner.__qualname__]
     within = {each.__code__.co_firstlineno for each in vars(owner).values() if isinstance(each, FunctionType)}
     for node in reversed(named):
         if len(named) == 1 or any(node.lineno <= line <= (node.end_lineno or 0) for line in within):
@@ -142,6 +142,11 @@ def _index(
     definitions = {(each.name, _first_line(each)): each for each in nodes if isinstance(each, _Function)}
     lambdas = [each for each in nodes if isinstance(each, ast.Lambda)]
     return definitions, {(each.body.lineno, each.body.col_offset): each for each in lambdas}
+
+
+@lru_cache(maxsize=32)
+def _classes_of(lines: tuple[str, ...]) -> tuple[tuple[str, ast.ClassDef], ...]:
+    return tuple(_classes(_tree(lines), ""))
 
 
 def _classes(node: ast.AST, above: str) -> Iterator[tuple[str, ast.ClassDef]]:

@@ -122,7 +122,9 @@ def _first_name(tree: exp.Expr | None) -> str:
 
 def _require_connectable(side: exp.Expr | None, shape: Shape, what: str) -> None:
     """Raise DescriptionError for a side of AND, OR or NOT that is known not to be BOOLEAN."""
-    sql = "" if side is None else side.sql(dialect="spark")
+    if side is None or isinstance(side, (exp.Connector, exp.Not)):
+        return  # BOOLEAN; the caller asks for its own sides. As text, each side of a long chain has all before it.
+    sql = side.sql(dialect="spark")
     known = type_in(sql, shape.types.values()) if sql else None
     if known not in (None, "BOOLEAN"):
         raise DescriptionError(
