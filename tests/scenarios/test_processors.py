@@ -187,9 +187,7 @@ def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_
 @pytest.mark.fast
 def test_long_timers_of_a_processor_hold_no_window_behind_it_open(drive: Drive) -> None:
     passes = (
-        VISITS.group_by("customer")
-        .process(Passes, output="customer STRING, page STRING", stream_wait="1 hour")
-        .named("passed")
+        VISITS.group_by("customer").process(Passes, output="customer STRING, page STRING").named("passed")
     )
     counts = (
         passes.group_by("customer")

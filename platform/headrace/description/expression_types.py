@@ -35,8 +35,6 @@ def term_over(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
 
 def is_covered(sql: str, columns: Iterable[Column]) -> bool:
     """Whether an expression is evaluated over Arrow columns, without Spark. In: the columns whose type is known."""
-    if runnable(sql).reads_headers:
-        return False
     return _known(sql, tuple((column.name.lower(), column.type) for column in columns))[1]
 
 

@@ -120,8 +120,9 @@ class GroupedStream(WaysOn, kind="grouped stream"):
                 output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)
                 stores       of `hr.key_value_store`, `hr.value_store`, `hr.window_store` and `hr.session_store`; each group
                              has its own; and of `hr.global_table`, which all groups read
-                stream_wait  the longest interval of its timers by the stream clock; a silent log ticks so long
-                wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
+                stream_wait  the longest interval of the timers by the stream clock that it schedules after `init`; a silent
+                             log ticks so long, or as long as those of `init` say
+                wall_wait    the same by the wall clock; a silent log ticks so long after a record
                 on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what
                              it has done is undone
                 attempts     how often a record is tried before

@@ -31,6 +31,7 @@ def process_groups(
     """
     from headrace.description.global_table import GlobalTable  # its table may be made of such a node
     from headrace.description.processed import Processed  # it is such a node itself
+    from headrace.description.record_headers import with_headers
 
     tables = (
         tuple(each for each in stores if isinstance(each, GlobalTable))
@@ -44,5 +45,16 @@ def process_groups(
     )
     on_error, attempts, order, grace_ms = rest
     return Processed(
-        stream, by, processor, output, own, stream_ms, wall_ms, on_error, attempts, order, tables, grace_ms
+        with_headers(stream, processor),
+        by,
+        processor,
+        output,
+        own,
+        stream_ms,
+        wall_ms,
+        on_error,
+        attempts,
+        order,
+        tables,
+        grace_ms,
     )

@@ -19,6 +19,7 @@ from headrace.description.processor_function import FunctionProcessor, Processor
 from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.stores import Store
+from headrace.description.timers_of_init import longest_intervals_ms
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -40,7 +41,7 @@ class Processed(Emitting):
          output          columns of the rows, as DDL; of several outputs by name
          stores          of each group
          stream_wait_ms  the longest interval of a timer by the stream clock: how long a silent log ticks; None: there are no
-                         such timers
+                         such timers. Those of `init` count by themselves
          wall_wait_ms    the same by the wall clock
          on_error        "stop": an exception of `process` stops the node; "dead_letter": what the record has done is undone,
                          and it is a dead letter. One of a timer or of `close` always stops the node
@@ -91,12 +92,13 @@ class Processed(Emitting):
             object.__setattr__(self, "output", outputs)
         assert self.output_columns
         assert self.code
-        for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
+        for name, wait in self._waits_ms.items():
             if wait == 0:
                 raise DescriptionError(
                     f"process: {name} 0 is no interval.", hint=f"Leave it out, or write {name}='1 second'."
                 )
         self._check_errors()
+        self._wait_for_timers_of_init()
         object.__setattr__(self, "order", checked_order(self))
         super().__post_init__()
 
@@ -242,12 +244,27 @@ class Processed(Emitting):
                     f"process: entries of store '{store.name}' end by stream time, and {self.processor_name} takes tables.",
                     hint="Write a class of hr.Processor, or delete the entries yourself.",
                 )
-        for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
+        for name, wait in self._waits_ms.items():
             if wait is not None:
                 raise DescriptionError(
                     f"process: {name} is given, but {self.processor_name} can have no timers.",
                     hint="Leave it out, or write a class of hr.Processor.",
                 )
+
+    @property
+    def _waits_ms(self) -> Mapping[str, int | None]:
+        """By the names that people give."""
+        return {"stream_wait": self.stream_wait_ms, "wall_wait": self.wall_wait_ms}
+
+    def _wait_for_timers_of_init(self) -> None:
+        """Wait at least as long as the timers that `init` schedules."""
+        if isinstance(self.processor, ProcessorFunction) or self.is_vectorised:
+            return
+        for clock, interval_ms in longest_intervals_ms(self.processor).items():  # type: ignore[arg-type]
+            name = f"{clock}_wait"
+            wait_ms = self._waits_ms.get(name) or 0
+            if name in self._waits_ms and interval_ms:
+                object.__setattr__(self, f"{name}_ms", max(wait_ms, interval_ms))
 
     def _check_errors(self) -> None:
         if self.on_error not in (STOP, SET_APART):

@@ -17,6 +17,7 @@ from headrace.errors import TerminalError
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STREAM, WALL = "stream", "wall"  # the clocks of timers
+HEADERS_OF_RECORD = "headers_of_record"  # a column that `Record.headers` shows
 _FROZEN = "_headrace_frozen"
 
 
@@ -31,7 +32,17 @@ class Record(Mapping[str, Any]):
     late                      in the order of time: whether its event time is before its moment
     """
 
-    __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "late", "offset", "partition", "topic")
+    __slots__ = (
+        "_event_ms",
+        "_headers",
+        "_ingested_ms",
+        "_stream_ms",
+        "_values",
+        "late",
+        "offset",
+        "partition",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -42,6 +53,10 @@ class Record(Mapping[str, Any]):
         late: bool = False,
     ) -> None:
         """In: times_ms  commit time, event time, and stream time of its partition through the record."""
+        self._headers: Any = None
+        if HEADERS_OF_RECORD in values:
+            self._headers = values[HEADERS_OF_RECORD] or ()
+            values = {name: value for name, value in values.items() if name != HEADERS_OF_RECORD}
         self._values = values
         self.topic, self.partition, self.offset = position
         self._ingested_ms, self._event_ms, self._stream_ms = times_ms
@@ -55,6 +70,19 @@ class Record(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """The record's headers: names and values, as Kafka has them. A node's rows have none.
+
+        Raises: ProcessorError when the node does not read them
+        """
+        if self._headers is None:
+            raise ProcessorError(
+                "record.headers: the node does not read headers, because no method of the processor names them.",
+                hint="Write reads_headers = True in the class, if a function outside of it reads them.",
+            )
+        return tuple((header["key"], header["value"]) for header in self._headers)
 
     @property
     def timestamp(self) -> dt.datetime | None:
@@ -236,9 +264,14 @@ class Processor(Frozen, ABC):
 
     The engine calls `init` once for each object. An object stands for all groups, so `init` reads no store. After `init` no
     attribute can be changed, and lists, dicts and sets in attributes are read only. A store keeps what a group remembers.
+    While the node is described, `init` is called once, too: the timers that it schedules say how long the node waits.
+
+    reads_headers  whether the node reads the headers of records; it does, too, if a method of the class names `headers`
 
     Source: Kafka Streams, Processor (KIP-28, KIP-478).
     """
+
+    reads_headers: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

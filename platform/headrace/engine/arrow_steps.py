@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from headrace.description import Select, Step, Topic, Transform, Where, WithColumn
 from headrace.description.expression_types import term_over
 from headrace.description.expressions import parse_expression
-from headrace.description.record_metadata import HEADERS, runnable
+from headrace.description.record_metadata import HEADERS
 from headrace.expressions import Rows, Term
 from headrace.fold.contract import CAUSE
 from headrace.fold.tables.decide_records import PASSES
+from headrace.sequence.log_rows import HEADERS as LOG_HEADERS
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.sequence.parse.types import fields_of
 from headrace.spark.one_task import arrow_schema, spark_schema
@@ -142,9 +143,11 @@ def _of_step(step: Step, types: Mapping[str, pa.DataType]) -> tuple[_Run, dict[s
 
 def term_of_step(sql: str, types: Mapping[str, pa.DataType]) -> Term | None:
     """The term of an expression; None: Spark has to evaluate it."""
-    if runnable(sql).reads_headers:
-        return None
-    known = {field.name: field.type for field in _RAW} | {name.lower(): of for name, of in types.items()}
+    known = (
+        {field.name: field.type for field in _RAW}
+        | {HEADERS: LOG_HEADERS}
+        | {name.lower(): of for name, of in types.items()}
+    )
     term = term_over(sql, known)
     return None if term is None or term.evaluate is None or pa.types.is_null(term.type) else term
 

@@ -230,7 +230,7 @@ def _origins(
         }
         if feed.reads_causes:
             raw[CAUSE] = Origin(("cause",), pa.binary())
-        if feed.chained:
+        if feed.reads_headers:
             raw[HEADERS] = Origin(("headers",), to_arrow_type(LOG_HEADERS))
         sides = {name.lower(): (side, name) for name, side in origins(topic).items()}
         read = steps[topic.name].columns if topic.name in steps else columns
