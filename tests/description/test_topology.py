@@ -11,6 +11,20 @@ from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
 
+
+class Reminds(hr.Processor):
+    """Gives each record again after 20 seconds."""
+
+    def init(self, context: hr.Context) -> None:
+        context.schedule("20 seconds", self.remind, clock="wall")
+
+    def process(self, record: hr.Record) -> None:
+        """Nothing."""
+
+    def remind(self, moment: object) -> None:
+        """Nothing."""
+
+
 READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
 SENSORS = hr.Topic("sensors", key="sensor_id STRING", value="site STRING")
 COUNTS = (
@@ -43,6 +57,27 @@ def test_the_text_goes_from_the_table_back_to_the_topics() -> None:
         "      └─ latest row by sensor_id, by position\n"
         "         └─ topic sensors (key sensor_id; site)"
     )
+
+
+def test_guards_formats_waits_and_sinks_are_said_where_they_are_not_as_everywhere() -> None:
+    """Before: the topic, the processor and the sink said none of this."""
+    guard = hr.ReplayGuard(header="chain", mode="exact")
+    topic = hr.Topic(
+        "lines", key="n BIGINT", key_format=hr.Number("int64"), value="line STRING", format=hr.Text(),
+        replay_guard=guard, idle_timeout="5 minutes",
+    )  # fmt: skip
+    store = hr.value_store("last", "last STRING")
+    made = topic.group_by("n").process(Reminds, output="n BIGINT, line STRING", stores=[store])
+    node = made.to(hr.KafkaSink("out", format=hr.Text())).named("reminders")
+    described = hr.describe(node)
+    assert str(described).splitlines() == [
+        "reminders, to kafka-out (values Text)",
+        "└─ One row for each that Reminds forwards, by n, stores last, timers of the wall clock up to 20 seconds",
+        "   └─ topic lines (key n; line), keys Number int64, values Text, exact replay guard by chain, idle after 5 minutes",
+    ]
+    assert '>"kafka-out (values Text)"]' in described.mermaid
+    timed = hr.Topic("t", value="at BIGINT", timestamp="at", idle_timeout=None).named("rows")
+    assert str(hr.describe(timed)).endswith("topic t (at), event time at, never idle")
 
 
 def test_a_step_that_only_spark_computes_is_marked() -> None:

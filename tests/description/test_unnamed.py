@@ -96,7 +96,7 @@ def test_a_step_is_not_drawn_as_a_table() -> None:
         "└─ where n < 4",
         "   └─ suppress until the window closes",
         "      └─ by sensor and tumbling window of 2 minutes, grace 1 minute: n = count()",
-        "         └─ topic readings (key sensor; value)",
+        "         └─ topic readings (key sensor; value), never idle",
     ]
 
 

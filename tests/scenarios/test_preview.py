@@ -39,7 +39,7 @@ def test_each_step_is_shown_and_the_lake_stays_as_it_is(
     before = small_files.names(driver._lake.root), len(driver.log("readings"))
     shown = hr.preview(QUIET, 6, lake=driver._lake, spark=driver.spark)
     assert [stage.title for stage in shown.stages] == [
-        "topic readings (key sensor; text)",
+        "topic readings (key sensor; text), never idle",
         "with column value = CAST(text AS INT)",
         "where value >= 0",
         "counts: by sensor and tumbling window of 2 minutes, grace 0 ms: n = count(), total = sum(value)",

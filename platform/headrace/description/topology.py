@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from headrace.description.aggregate_inputs import is_of_aggregate
 from headrace.description.aggregates import Aggregate
-from headrace.description.batches import Batches
 from headrace.description.durations import format_duration
 from headrace.description.flat_map import FlatMap
 from headrace.description.flat_mapped import FlatMapped
@@ -17,7 +16,8 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import written_by
-from headrace.description.node_reference import NodeReference
+from headrace.description.node_reference import NodeReference, is_of_kafka
+from headrace.description.part_words import words_of_processor, words_of_sink, words_of_topic
 from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
@@ -96,7 +96,7 @@ class Topology:
             part = _of_node(node)
             self._drawn(part, numbers, edges)
             for sink in node.sinks:
-                numbers.setdefault(drawn := Part(SINK, sink.name, (part,)), len(numbers))
+                numbers.setdefault(drawn := Part(SINK, words_of_sink(sink), (part,)), len(numbers))
                 edges[numbers[part], numbers[drawn]] = None
         boxes = (_box(number, part) for part, number in numbers.items())
         arrows = (f"  p{one} --> p{other}" for one, other in edges)
@@ -142,7 +142,7 @@ def words_of_branch(branch: Branch) -> str:
 
 
 def _of_node(node: Node) -> Part:
-    sinks = f", to {listed([sink.name for sink in node.sinks])}" if node.sinks else ""
+    sinks = f", to {listed([words_of_sink(sink) for sink in node.sinks])}" if node.sinks else ""
     if node.name is not None and is_unnamed(node.name):
         (made,) = _operators(node)
         return made
@@ -206,9 +206,8 @@ def _operators(node: Node) -> tuple[Part, ...]:
             return (Part(OPERATOR, "changes", _operators(node.changed)),)
         case Suppressed():
             return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
-        case Batches():
-            return (Part(OPERATOR, node.in_words.removesuffix("."), _of_stream(node.stream)),)
-    return (Part(OPERATOR, node.in_words.removesuffix("."), tuple(_inputs(node))),)
+    waits = words_of_processor(node) if isinstance(node, Processed) else ""
+    return (Part(OPERATOR, node.in_words.removesuffix(".") + waits, tuple(_inputs(node))),)
 
 
 def _inputs(node: Node) -> Iterator[Part]:
@@ -270,7 +269,8 @@ def _topic(topic: Topic) -> Part:
         else f"topic {topic.name}"
     )
     keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
-    return Part(TOPIC, f"{name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
+    words = words_of_topic(topic) if is_of_kafka(topic) else ""
+    return Part(TOPIC, f"{name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)}){words}")
 
 
 def _step(step: Step) -> str:

@@ -73,6 +73,7 @@ class TestDriver(Findings):
         nodes: Sequence[Node],
         spark: SparkSession | None = None,
         *,
+        topics: Collection[Topic] = (),
         incomplete: Collection[str] = (),
         reaches_servers: bool = False,
     ) -> None:
@@ -80,7 +81,8 @@ class TestDriver(Findings):
 
         A node that is read by name has to be among them, as if one pipeline had them all.
 
-        In:     incomplete  topics of lookups' tables that are complete once `complete` says so. Others are so with the
+        In:     topics      more topics that are piped to; no node need read them, and each has its log
+                incomplete  topics of lookups' tables that are complete once `complete` says so. Others are so with the
                             records piped before the first cut: a stream finds those in Kafka when it begins
                 reaches_servers  True: rows are delivered to Kafka and PostgreSQL, too; sinks of your own always get theirs
         Raises: DescriptionError when no lookup waits for a topic of `incomplete`
@@ -90,7 +92,7 @@ class TestDriver(Findings):
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = nodes_by_name(nodes, reaches_servers=reaches_servers)
-        self._topics = topics_of(nodes)
+        self._topics = {topic.name: topic for topic in topics} | topics_of(nodes)
         awaited = {topic for node in self._nodes.values() for topic in operator_for(node).waits.complete}
         late = {self._named({each: each for each in awaited}, "awaited topic", name) for name in incomplete}
         self._begins_with = awaited - late
