@@ -66,6 +66,7 @@ from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.previous_values import increase
 from headrace.description.processor_function import processor
+from headrace.description.several_topics import topics
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.preview import Preview, preview
@@ -87,6 +88,6 @@ __all__ = [
     "WindowStore", "approx_count_distinct", "avg", "calendar", "collect", "count", "count_distinct", "describe",
     "each", "first", "from_files", "from_table", "global_table", "hopping", "increase", "key_value_store", "last",
     "local", "max", "max_by", "min", "min_by", "node", "preview", "processor", "quantiles", "session", "session_store",
-    "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes",
+    "sliding", "source_chain", "stddev", "sum", "top", "topics", "tumbling", "until_time_limit", "until_window_closes",
     "value_store", "variance", "window_store",
 ]  # fmt: skip

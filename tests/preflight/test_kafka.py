@@ -53,6 +53,17 @@ def test_who_may_read_and_write_what_it_needs_is_told_so(broker: SaslBroker) -> 
     assert "2 partition(s)" in found[2].said
 
 
+def test_a_topic_that_matches_a_pattern_and_is_not_read_is_named(broker: SaslBroker) -> None:
+    plain = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    create_topics(broker.bootstrap_servers, {"shop-at": 1, "shop-de": 1, "shops": 1})
+    names = ["shop-at", "shop-de"]
+    for read, said in ((names[:1], "'shop-de' matches, and nothing reads it"), (names, "2 topic(s) match")):
+        node = hr.topics(read, pattern="shop-.*", value="value DOUBLE").named("shops")
+        (found,) = [each for each in check_kafka([node], plain) if each.what == "topics like 'shop-.*'"]
+        assert said in found.said
+        assert found.ok == (read == names)
+
+
 def test_rights_that_a_client_lacks_are_named(broker: SaslBroker) -> None:
     (sink,) = wrong([*check_kafka([node("readings", "counts")], settings(broker))])
     assert "topic 'counts': Topic 'counts': this client may not write." in sink

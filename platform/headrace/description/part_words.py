@@ -1,4 +1,4 @@
-"""What `describe` says of topics, processors and sinks beside their names: formats, guards, waits and stores."""
+"""The words of `describe` for formats, guards, waits and stores of topics, processors and sinks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = "json"
 
 
 def words_of_topic(topic: Topic) -> str:
-    """What is not as of every topic: formats, event time, guard, and how long it may be silent; each after a comma."""
+    """Formats, event time, guard, and how long the topic may be silent, if they are no defaults; each after a comma."""
     return "".join(f", {words}" for words in _of_topic(topic))
 
 

@@ -45,7 +45,8 @@ class Topic(StreamOperators):
     `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so;
     `added`: values of new columns in records that the log has, such as `{"place": "hall"}`: `headrace apply` fills them in;
     `keep_raw`: a change of how records are read is applied to older records, too: True: the log keeps their bytes; "kafka":
-    the log does not, and `headrace apply` reads Kafka again, as long as Kafka has all records of the log.
+    the log does not, and `headrace apply` reads Kafka again, as long as Kafka has all records of the log;
+    `family`: a pattern of names, of a topic that `hr.topics` describes with others; it changes nothing that is read.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -63,6 +64,7 @@ class Topic(StreamOperators):
     renamed: Mapping[str, str] = field(default_factory=dict)
     keep_raw: bool | str = False
     added: Mapping[str, Any] = field(default_factory=dict)
+    family: str | None = None
 
     def __post_init__(self) -> None:
         self._check_name()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 
 from headrace.description.sink import Delivery
+from headrace.description.wording import listed
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.nodes.sink_settings import reached_by
 from headrace.nodes.topics import topics_of
@@ -23,7 +25,7 @@ from headrace.spark.kafka_refusals import refusal_of
 from headrace.spark.kafka_source import client_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.settings.kafka import KafkaSettings
@@ -49,6 +51,7 @@ def check_kafka(nodes: Sequence[Node], settings: KafkaSettings) -> Iterator[Find
         if reached.ok:
             for name, uses in sorted(broker.wanted.items()):
                 yield tried(f"topic '{name}'", partial(broker.look_at, name, uses))
+            yield from _families(nodes, broker)
 
 
 def _wanted(
@@ -63,6 +66,25 @@ def _wanted(
                 more = {name: value for name, value in sink.options.items() if name not in FIELDS}
                 own = (sink.kafka or settings).of(sink.options)
                 yield sink.topic, own, more, _Use(AclOperation.WRITE, partial(_require_own_keys, sink, node))
+
+
+def _families(nodes: Sequence[Node], broker: _Broker) -> Iterator[Finding]:
+    """For each pattern of `hr.topics` whether the broker has topics that match it and that nothing reads."""
+    read = topics_of(nodes)
+    families = {topic.family for topic in read.values() if topic.family and topic.name in broker.wanted}
+    for pattern in sorted(families):
+        yield tried(f"topics like '{pattern}'", partial(_require_all, pattern, read, broker))
+
+
+def _require_all(pattern: str, read: Collection[str], broker: _Broker) -> str:
+    matching = [name for name in broker.topics if re.fullmatch(pattern, name)]
+    more = sorted({*matching} - {*read})
+    if more:
+        raise TerminalError(
+            f"{listed(more)} {'matches' if len(more) == 1 else 'match'}, and nothing reads it.",
+            hint="Add it to the list of hr.topics. `headrace plan` shows what changes, and `headrace apply` does it.",
+        )
+    return f"{len(matching)} topic(s) match, and all are read"
 
 
 def _require_other_topics(nodes: Sequence[Node], settings: KafkaSettings) -> str:
@@ -91,17 +113,21 @@ class _Broker:
         self.wanted: dict[str, list[_Use]] = {}
         self._settings, self._options = settings, options
         self._said: set[str] = set()
+        self.topics: Collection[str] = ()
 
     def reach(self) -> str:
         """Ask for the cluster. Raises: TerminalError for settings that are wrong; TransientError when nobody answers."""
         self._settings.spark_options()  # the JVM's client needs certificate and key in another form
         admin = self._admin
         try:
-            brokers = admin.list_topics(timeout=SECONDS).brokers
+            cluster = admin.list_topics(timeout=SECONDS)
         except KafkaException as error:
             admin.poll(0)
             raise self._unreachable("; ".join(sorted(self._said)) or str(error)) from None
-        return f"{len(brokers)} broker(s) answer, by {self._settings.security_protocol or 'PLAINTEXT'}"
+        self.topics = tuple(cluster.topics)
+        return (
+            f"{len(cluster.brokers)} broker(s) answer, by {self._settings.security_protocol or 'PLAINTEXT'}"
+        )
 
     def look_at(self, name: str, uses: Sequence[_Use]) -> str:
         """Ask for a topic, what this client may do there, and its settings. Raises: TerminalError, or TransientError."""
