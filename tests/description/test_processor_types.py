@@ -20,7 +20,7 @@ DESCRIBES = re.compile(r"^from headrace\.(description|errors)\b[^(]*?(\((?:.|\n)
 def test_every_line_that_is_marked_as_wrong_is_an_error_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the package only what describes is checked, as the rest takes mypy ten times as long."""
+    """Of the package only what describes is checked, and no package that it imports: these take mypy ten times as long."""
     (tmp_path / "headrace").mkdir()
     for name in ("description", "errors.py"):
         (tmp_path / "headrace" / name).symlink_to(PACKAGE / name)
@@ -28,13 +28,16 @@ def test_every_line_that_is_marked_as_wrong_is_an_error_and_no_other(
     (tmp_path / "headrace" / "__init__.py").write_text("\n".join([*names, ""]))
     lines = MISUSE.read_text().splitlines()
     (tmp_path / "misuse.py").write_text("\n".join(line.partition("  # type: ignore")[0] for line in lines))
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\n[mypy-sqlglot.*,numpy.*,pyarrow.*,pyspark.*]\nfollow_imports = skip\n"
+    )
     monkeypatch.setenv("MYPYPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     options = [
         "--strict",
         "--implicit-reexport",
         "--ignore-missing-imports",
-        "--config-file=",
+        "--config-file=mypy.ini",
         "--cache-dir=/dev/null",
     ]
     said, problems, _ = api.run([*options, "misuse.py"])
