@@ -22,9 +22,8 @@ KEY, VALUE = "k", "v"
 _OPEN, _OPEN_EMPTY, _COLON, _COMMA, _CLOSE, _CLOSE_EMPTY = range(6)
 _WRITTEN = (b'[{"k":', b"[", b',"v":', b'},{"k":', b"}]", b"]")
 _LENGTHS = np.array([len(text) for text in _WRITTEN])
-_MARKS, _OPENS, _CLOSES, _BLANKS = (
-    np.isin(np.arange(256), [*letters]) for letters in (b"{}[]:,", b"{[", b"}]", b" \t\r\n")
-)
+_OPENS, _CLOSES, _BLANKS = (np.isin(np.arange(256), [*letters]) for letters in (b"{[", b"}]", b" \t\r\n"))
+_READ = bytes(letter in b'{}[]:,"\\' for letter in range(256))  # marks, and what tells strings from them
 _STEPS = _OPENS.astype(np.int32) - _CLOSES
 _BLANKS_MAX = 8  # around a name; a text with more is odd
 
@@ -99,17 +98,19 @@ class MapTexts:
 
 @dataclass(frozen=True)
 class _Marks:
-    """The marks of texts that are in balance, in order: where each stands, what it is, in which row, at which level."""
+    """The marks of texts that are in balance, in order: where each stands, what it is, in which row, at which level, and
+    whether it opens a container."""
 
     at: np.ndarray
     letter: np.ndarray
     row: np.ndarray
     level: np.ndarray
+    opening: np.ndarray
     slashes: np.ndarray | None  # how many backslashes stand before each byte; None: there are none
 
     def opens(self, level: int) -> np.ndarray:
         """Which marks open a container of a level."""
-        found: np.ndarray = (self.level == level) & _OPENS[self.letter]
+        found: np.ndarray = (self.level == level) & self.opening
         return found
 
     def of_level(self, level: int) -> np.ndarray:
@@ -119,19 +120,22 @@ class _Marks:
 
 def _marks(letters: np.ndarray, ends: np.ndarray) -> tuple[_Marks, np.ndarray]:
     """The marks of all texts that are in balance, and which are not."""
-    slash = letters == ord("\\")
-    quote = letters == ord('"')
-    slashes = None
-    if slash.any():
-        quote &= ~_escaped(slash)
+    at = np.flatnonzero(np.frombuffer(letters.tobytes().translate(_READ), bool))
+    letter, bounds = letters[at], np.searchsorted(at, ends)
+    quote, slashes = letter == ord('"'), None
+    if (slash := letters == ord("\\")).any():
+        quote &= ~_escaped(slash)[at]
         slashes = np.concatenate([[0], np.cumsum(slash, dtype=np.int32)])
     quotes = np.concatenate([[0], np.cumsum(quote, dtype=np.int32)])
-    odd = (quotes[ends[1:]] - quotes[ends[:-1]]) % 2 == 1
-    at = np.flatnonzero(_MARKS[letters])
-    row = np.repeat(np.arange(len(odd)), np.diff(np.searchsorted(at, ends)))
-    outside = (quotes[at] - quotes[ends[:-1]][row]) % 2 == 0
-    at, row = at[outside], row[outside]
-    letter = letters[at]
+    odd = (quotes[bounds[1:]] - quotes[bounds[:-1]]) % 2 == 1
+    row = np.repeat(np.arange(len(odd), dtype=np.int32), np.diff(bounds))
+    inside = quotes[:-1] & 1
+    if odd.any():
+        inside ^= (quotes[bounds[:-1]] & 1)[row]
+    is_mark = (inside == 0) & (letter != ord('"'))
+    if slashes is not None:
+        is_mark &= letter != ord("\\")
+    at, row, letter = at[is_mark], row[is_mark], letter[is_mark]
     step = _STEPS[letter]
     depth = np.concatenate([[0], np.cumsum(step)])
     first = np.searchsorted(row, np.arange(len(odd) + 1))
@@ -139,7 +143,9 @@ def _marks(letters: np.ndarray, ends: np.ndarray) -> tuple[_Marks, np.ndarray]:
     level = depth[1:] - depth[first[:-1]][row] + (step < 0)
     odd[row[level < 1]] = True
     kept = ~odd[row]
-    return _Marks(at[kept], letter[kept], row[kept], level[kept], slashes), odd
+    if kept.all():
+        return _Marks(at, letter, row, level, step > 0, slashes), odd
+    return _Marks(at[kept], letter[kept], row[kept], level[kept], step[kept] > 0, slashes), odd
 
 
 def _escaped(slash: np.ndarray) -> np.ndarray:
@@ -158,7 +164,7 @@ def _of_maps(
     letters: np.ndarray, marks: _Marks, own: np.ndarray, is_map: np.ndarray, odd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The bytes of the maps of a level that are written otherwise, and how. In: own   the marks of that level."""
-    container = np.cumsum(_OPENS[marks.letter[own]]) - 1
+    container = np.cumsum(marks.opening[own]) - 1
     own, container = own[is_map[container]], container[is_map[container]]
     letter, row = marks.letter[own], marks.row[own]
     if not len(own):
