@@ -35,7 +35,7 @@ OPERATORS = {
     "`CASE` `IF`": ("CASE WHEN b THEN {a} ELSE {b} END",),
     "`LIKE`": ("{a} LIKE '%a_'",),
     "`||`": ("{a} || {b}",),
-    "field, element": ("st.n", "ar[0]"),
+    "field, element, value of a key": ("st.n", "ar[0]", "m['a']"),
 }
 OF_TYPE = {  # a column of each type
     "BOOLEAN": "b", "TINYINT": "t", "SMALLINT": "h", "INT": "i", "BIGINT": "l", "FLOAT": "f", "DOUBLE": "x",

@@ -57,6 +57,11 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
         [None, {"Id": "a", "n": 1, "deep": {"v": 1.5}}, {"Id": None, "n": None, "deep": None}],
     ),
     "ar": (pa.list_(pa.field("element", pa.int32())), [None, [], [1], [None, 2], [3, 4, 5]]),
+    "m": (
+        pa.map_(pa.string(), pa.int32()),
+        [None, [], [("a", 1)], [("b", None), ("A", 2), ("a", 3)], [("é", 4), ("a", None)], [("", 5)]],
+    ),
+    "n": (pa.map_(pa.int32(), pa.string()), [None, [], [(0, "zero"), (1, None)], [(-1, "a"), (3, "b")]]),
 }  # fmt: skip
 SCHEMA = pa.schema([(name, of) for name, (of, _) in COLUMNS.items()])
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.expressions.casts import cast
 from headrace.expressions.logic import equal
-from headrace.expressions.term import Datum, Term, lifted, on_arrays
+from headrace.expressions.term import Datum, Term, lifted, literal, on_arrays
 from headrace.expressions.types import BINARY, BOOLEAN, INT, NULL, STRING, is_atomic, is_integral, widest
 
 
@@ -21,7 +21,7 @@ def field_of(term: Term, name: str) -> Term | None:
     """
     of = term.type
     if pa.types.is_map(of) and of.key_type == STRING:
-        return Term(of.item_type)
+        return _of_key(term, literal(name, STRING))
     is_array = pa.types.is_list(of) and pa.types.is_struct(of.value_type)
     struct = of.value_type if is_array else of
     if not pa.types.is_struct(struct):
@@ -92,7 +92,7 @@ def element(term: Term, index: Term, *, offset: int) -> Term | None:
         field = field_of(term, str(index.constant))
         return None if field is None else Term(field.type)
     if pa.types.is_map(of):
-        return Term(of.item_type)
+        return _of_key(term, index)
     if not pa.types.is_list(of) or not is_integral(index.type):
         return None
     known = offset == 0 and index.is_constant and isinstance(index.constant, int) and index.constant >= 0
@@ -109,11 +109,36 @@ def _element(value: pa.Array, wanted: int) -> pa.Array:
     return value.values.take(pa.array(np.where(there, places, 0), pa.int64(), mask=~there))
 
 
+def _of_key(term: Term, key: Term) -> Term:
+    """The value of a key in a map; null where there is none."""
+    of = term.type
+    if key.type != of.key_type or not (key.type == STRING or is_integral(key.type)):
+        return Term(of.item_type)
+    if not key.is_constant:
+        return on_arrays(of.item_type, _value_of, term, key)
+    wanted = pa.scalar(key.constant, key.type)
+    return on_arrays(of.item_type, lambda value: _value_of(value, wanted), term)
+
+
+def _value_of(mapping: pa.MapArray, key: Datum) -> pa.Array:
+    """In a map whose keys are not unique the first counts, as in Spark."""
+    offsets = np.asarray(mapping.offsets).astype(np.int64)
+    sizes = np.diff(offsets) * np.asarray(mapping.is_valid())
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    entries = np.arange(len(row_of)) + np.repeat(offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
+    keys = mapping.keys.take(pa.array(entries))
+    same = pc.equal(keys, key if isinstance(key, pa.Scalar) else key.take(pa.array(row_of)))
+    hits = np.flatnonzero(np.asarray(same.fill_null(False)))[::-1]
+    places = np.full(len(sizes), -1)
+    places[row_of[hits]] = entries[hits]
+    return mapping.items.take(pa.array(places, mask=places < 0))
+
+
 def size(term: Term) -> Term | None:
     """`size(term)`: the number of elements; of null it is −1, as Spark has it while ANSI mode is off."""
     of = term.type
     if pa.types.is_map(of):
-        return Term(INT)
+        return on_arrays(INT, _size_of_map, term)
     if not pa.types.is_list(of):
         return None
     return lifted(INT, _size, term)
@@ -121,3 +146,8 @@ def size(term: Term) -> Term | None:
 
 def _size(value: Datum) -> Datum:
     return pc.fill_null(pc.cast(pc.list_value_length(value), INT), -1)
+
+
+def _size_of_map(value: pa.MapArray) -> pa.Array:
+    sizes = np.diff(np.asarray(value.offsets))
+    return pa.array(np.where(np.asarray(value.is_valid()), sizes, -1), INT)
