@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 T = hr.Topic(
     "things",
     key="id STRING",
-    value="name STRING, n INT, big BIGINT, x DOUBLE, at BIGINT, user STRUCT<id: STRING, age: INT>, tags ARRAY<STRING>",
+    value="name STRING, n INT, big BIGINT, x DOUBLE, at BIGINT, user STRUCT<id: STRING, age: INT>, tags ARRAY<STRING>, more MAP<STRING, INT>",
 )
 Stream = Any
 CHAINS: dict[str, Callable[[Stream], Stream]] = {
@@ -34,6 +34,7 @@ CHAINS: dict[str, Callable[[Stream], Stream]] = {
     "all of them": lambda s: (
         s.where("n <> 1").with_column("y", "x / n").select("id", "y", "n").where("y > 0 OR y IS NULL")
     ),
+    "parts": lambda s: s.with_column("level", "user.age + size(tags) + more['step']").where("more.step < 3"),
     "a place in the log": lambda s: s.with_column("where_from", "record_offset() % 2").where(
         "record_partition() = 0"
     ),
@@ -59,6 +60,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
             "at": rng.choice([None, 0, -1, 1_764_288_000_123]),
             "user": rng.choice([None, {"id": "u", "age": 3}, {"id": None, "age": None}]),
             "tags": rng.choice([None, [], ["a", "b"]]),
+            "more": rng.choice([None, {}, {"step": 1}, {"other": 2, "step": None}, {"step": 4, "other": 5}]),
         }
         bad = rng.random() < 0.1
         made.pipe(
