@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.description.checks import checked_owners, checked_sinks
@@ -252,6 +253,11 @@ class Node(WaysOn, ABC):
 
     def fingerprint(self) -> str:
         """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Each commit names it."""
         return digest_of(self.rules())
 
 

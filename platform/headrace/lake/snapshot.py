@@ -80,7 +80,13 @@ class Snapshot:
 
     def within(self, column: str, first: Bound = 0, last: Bound | None = None) -> dict[str, DataFile]:
         """The files that may have rows where a column is from `first` through `last`."""
-        return {name: file for name, file in self.files.items() if file.may_have(column, first, last)}
+        # `may_have`, written out: readers ask this of all files at each commit.
+        return {
+            name: file
+            for name, file in self.files.items()
+            if ((highest := file.highest.get(column)) is None or not highest < first)  # type: ignore[operator]
+            and (last is None or (lowest := file.lowest.get(column)) is None or not lowest > last)  # type: ignore[operator]
+        }
 
 
 class IncrementalSnapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sequence.seed_pieces import SeedState
@@ -130,8 +130,8 @@ class LogState:
             "complete": self.complete or None,
             "idle": self.idle or None,
         }
-        found = asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
-        often = {name: of for name, of in found.items() if name not in seldom}
+        often = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in seldom}
+        often["partitions"] = {str(p): dict(vars(state)) for p, state in self.partitions.items()}
         return often | {name: of for name, of in seldom.items() if of is not None}
 
     @classmethod
