@@ -1,5 +1,6 @@
 """The command line."""
 
+from headrace.cli.backups import back_lake_up, restore_lake
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
@@ -40,6 +41,8 @@ app.command("plan")(plan_pipeline)
 app.command("apply")(apply_pipeline)
 app.command("rollback")(roll_pipeline_back)
 app.add_typer(config, name="config")
+app.command("backup")(back_lake_up)
+app.command("restore")(restore_lake)
 app.command("sql")(answer_query)
 app.command("get")(get_row)
 app.command("status")(show_status)

@@ -29,7 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         ),
         *("maintain", "retain", "erase"),
     ),
-    "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),
+    "Repair": ("repair", "redrive", "accept-gap", "reset-guard", "backup", "restore"),
     "Develop": ("new", "fetch-jars"),
 }
 OTHERS = "More"

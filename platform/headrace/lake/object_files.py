@@ -81,6 +81,11 @@ def create(uri: str, content: bytes) -> bool:
     return True
 
 
+def share_store(one: str, other: str) -> bool:
+    """True if both lie in one bucket."""
+    return store_of(one)[0] is store_of(other)[0]
+
+
 def copy(source: str, target: str) -> None:
     """Copy an object within its bucket; its content does not pass through this process."""
     import obstore

@@ -69,11 +69,16 @@ def modified_ms(uri: str) -> int:
 
 
 def copy(source: str, target: str) -> None:
-    """Copy one file of a lake to another place in it."""
-    if is_local(source):
+    """Copy one file to another place, of the same store or not. Raises: FileNotFoundError."""
+    if is_local(source) and is_local(target):
         local_files.copy(local_path(source), local_path(target))
-    else:
+    elif not is_local(source) and not is_local(target) and object_files.share_store(source, target):
         object_files.copy(source, target)
+    else:
+        content = read_bytes(source)
+        if content is None:
+            raise FileNotFoundError(source)
+        write_bytes(target, content)
 
 
 def delete(uri: str) -> None:
