@@ -29,7 +29,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test-fast: setup ## Run the tests that need neither Spark nor a broker, for ever
 
 faults: setup $(CLASSES)/.made ## Go on with the matrix of faults; ARGS="--only SIGKILL --minutes 30", "--table"; see docs/reliability.md
 	@$(TEST_JVMS) $(BIN)/python -m tests.faults.matrix $(ARGS)
+
+lives: setup ## Live on through random lives, without a JVM; ARGS="--minutes 30", "--seed 7"; see docs/guides/testing.md
+	@$(BIN)/python -m tests.lives.many $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

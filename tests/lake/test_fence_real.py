@@ -27,6 +27,7 @@ from headrace.lake import (
     TableWriter,
     create,
     forget,
+    local_files,
     open_table,
 )
 from headrace.lake.commit_file import no_hooks, properties
@@ -156,6 +157,24 @@ def test_a_commit_whose_answer_was_lost_stands_once(table: LakeTable, broken_put
     assert version == 2
     assert taken.append([written(table, 1)], {"writer": "appender", "next": 2}) == 3
     assert positions(table) == [0, 1]
+
+
+def test_a_commit_whose_answer_was_lost_is_in_the_snapshot_that_its_process_remembers(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, write = TableWriter(table, APPENDER), local_files.write
+    table.snapshot()
+    taken.append([written(table, 0)], {"writer": "appender", "next": 1})
+
+    def lost(*arguments: Any, **options: Any) -> bool:
+        monkeypatch.setattr(local_files, "write", write)
+        write(*arguments, **options)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(local_files, "write", lost)
+    version = taken.append([written(table, 1)], {"writer": "appender", "next": 2})
+    snapshot = table.recent_snapshot()
+    assert (snapshot.version, len(snapshot.files)) == (version, 2)
 
 
 def test_an_attempt_that_arrives_after_its_writer_gave_up_is_noticed(

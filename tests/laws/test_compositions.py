@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.testing import TestDriver
-from tests.laws.kernel.test_compositions import Pipeline, pipelines
+from tests.laws.kernel.test_compositions import Drawn, pipelines
 
 pytestmark = pytest.mark.fast
 
@@ -39,7 +39,7 @@ CUTS = st.lists(st.lists(RECORDS, min_size=3, max_size=8), min_size=3, max_size=
 )
 @given(pipeline=pipelines(), cuts=CUTS)
 def test_a_pipeline_streams_what_it_backfills_and_what_the_oracle_finds(
-    pipeline: Pipeline, cuts: list[list[Record]]
+    pipeline: Drawn, cuts: list[list[Record]]
 ) -> None:
     nodes = [node for node in pipeline.nodes if not node.required_name.startswith("unnamed_")]
     topics = {topic.name for node in pipeline.nodes for topic in node.topics}

@@ -26,6 +26,19 @@ def test_a_deadline_passes_once_and_a_commit_at_it_does_as_well_as_a_tick() -> N
     assert not deadlines.passed(1_500, 10**9), "the log says so already"
 
 
+def test_the_next_deadline_is_the_first_of_all_waits_that_no_commit_has_reached() -> None:
+    deadlines = Deadlines([500, WallWait(300, 100)])
+    assert deadlines.next_ms(0) is None
+    deadlines.committed(1_050)
+    assert [deadlines.next_ms(frontier) for frontier in (1_050, 1_100, 1_299, 1_300, 1_550)] == [
+        1_100,
+        1_200,
+        1_300,
+        1_550,
+        None,
+    ]
+
+
 def test_windows_end_at_their_own_times_whichever_commit_they_hold() -> None:
     rng = random.Random(11)
     for size, advance in [(100, 100), (100, 30), (60, 7)]:

@@ -30,7 +30,11 @@ class Store:
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """See `Sink`."""
-        taken = sorted((row.asDict(recursive=True) for row in rows.collect()), key=_place)
+        self.take([row.asDict(recursive=True) for row in rows.collect()], delivery)
+
+    def take(self, rows: list[Row], delivery: Delivery) -> None:
+        """Take the rows of a delivery."""
+        taken = sorted(rows, key=_place)
         assert len({_place(row) for row in taken}) == len(taken), f"{delivery.node}: two rows at one place"
         for row in taken:
             key = _identity(row, delivery)

@@ -209,6 +209,7 @@ class LakeTable:
                     f"{self.uri}: version {looked}, which a commit was to follow, is gone."
                 )
             self._stood, self._stood_at = commit.version - 1, now
+        self._snapshot.lost_track()  # the commit may stand though its answer is lost
         if not put_commit(commit):
             raise VersionTakenError(f"{self.uri}: version {commit.version} is taken.")
         self._snapshot.take(commit, now)

@@ -209,9 +209,12 @@ class _Check:
                 plain[part] = self.evidence.of_keys(part, keys, before=is_sessions(node))
 
     def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
-        """The right keys that left rows refer to; None: all, for they are groups, or stand in the result by themselves."""
+        """The right keys that left rows refer to; None: all.
+
+        Groups, and rows that stand in the result by themselves, need all; so do changes, of left rows that are gone.
+        """
         feed, leaf = leftmost(node.right, below(part, RIGHT))
-        if node.how == OUTER or isinstance(leaf, TableAggregate):
+        if node.how == OUTER or self.node.tells_changes or isinstance(leaf, TableAggregate):
             return None
         names, of = _group_of(leaf), node.right.key
         own = [tuple(key[of.index(name)] for name in names) for key in refers]

@@ -55,25 +55,31 @@ class Deadlines:
 
         In: frontier_ms  the last commit of the log
         """
-        commits = self._commits_ms
+        next_ms = self.next_ms(frontier_ms)
+        return next_ms is not None and next_ms <= now_ms
+
+    def next_ms(self, frontier_ms: int) -> int | None:
+        """The first deadline that no log commit has reached; None: there is none."""
+        commits, found = self._commits_ms, list[int]()
         for ms, advance_ms in self._waits:
             first = bisect_right(commits, frontier_ms - ms)
             if first == len(commits):
                 continue
-            if advance_ms:
-                if _window_ends(commits[first:], ms, advance_ms, frontier_ms, now_ms):
-                    return True
-            elif commits[first] <= now_ms - ms:
-                return True
-        return False
+            found += (
+                _window_ends(commits[first:], ms, advance_ms, frontier_ms)
+                if advance_ms
+                else [commits[first] + ms]
+            )
+        return min(found, default=None)
 
 
-def _window_ends(commits: array[int], size_ms: int, advance_ms: int, frontier_ms: int, now_ms: int) -> bool:
-    """Whether a window that holds one of these commits ends after the frontier and not after now."""
+def _window_ends(commits: array[int], size_ms: int, advance_ms: int, frontier_ms: int) -> list[int]:
+    """The first end after the frontier of a window that holds one of these commits."""
     at_ms = np.frombuffer(commits, np.int64)
     after_ms = np.maximum(at_ms, frontier_ms)
     next_end = after_ms + advance_ms - (after_ms - size_ms) % advance_ms
-    return bool((next_end <= np.minimum(at_ms + size_ms, now_ms)).any())
+    ends = next_end[next_end <= at_ms + size_ms]
+    return [int(ends.min())] if len(ends) else []
 
 
 def waits_now(waits: Iterable[WallWait | int], limits_ms: Mapping[str, int]) -> list[WallWait | int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.errors import TerminalError
 from headrace.log.control import control_rows
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
+
+    from headrace.sequence.replays.guards import Guard
 
 ACTION = "reset_guard"
 
@@ -36,6 +39,26 @@ def control_entry(root_topic: str, root_partition: int | None) -> str:
     """The control row's JSON."""
     entry = {"action": ACTION, "root_topic": root_topic, "root_partition": root_partition}
     return json.dumps(entry, sort_keys=True)
+
+
+def roots_to_forget(
+    topic: str, guard: Guard | None, root_topic: str, root_partition: int | None
+) -> set[tuple[str, int]]:
+    """The roots that a topic's guard forgets.
+
+    In:     root_partition  None: every partition of the root topic
+    Raises: TerminalError when the topic has no guard, or its guard has never seen that root
+    """
+    if guard is None:
+        problem = f"Topic '{topic}' has no replay guard: there is nothing to reset."
+        raise TerminalError(problem, hint="Give it one: hr.Topic(…, replay_guard=hr.ReplayGuard()).")
+    roots = {(t, p) for t, p in guard.roots() if t == root_topic and root_partition in (None, p)}
+    if not roots:
+        wanted = root_topic if root_partition is None else f"{root_topic} partition {root_partition}"
+        known = ", ".join(f"{root}/{p}" for root, p in sorted(guard.roots())) or "none yet"
+        problem = f"Topic '{topic}': its guard knows no root {wanted}."
+        raise TerminalError(problem, hint=f"It knows {known}.")
+    return roots
 
 
 def resets_in(log: DataFrame) -> list[Reset]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace import lake
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import TransientError
 from headrace.log.added_columns import log_table
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
@@ -26,7 +26,7 @@ from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import keeping_raw
 from headrace.log.record_writer import NOTHING, Records, RecordWriter, WrittenRecords
 from headrace.log.recovery import commits_during, recover
-from headrace.log.resets import control_entry
+from headrace.log.resets import control_entry, roots_to_forget
 from headrace.log.ticks import Due, due_now
 from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
@@ -132,7 +132,7 @@ class Sequencer:
                 self._commit(written.files, after, written.guard, written)
                 self._deadlines.committed(at_ms)
             elif after.next_offsets != self.state.next_offsets:
-                self._commit(self._decided(TICK, {anywhere(self.state): None}, at_ms), after, self._guard)
+                self._commit_time(after)
             return Appended(written.records, written.dead_letters, written.replays)
 
     @property
@@ -248,32 +248,26 @@ class Sequencer:
         Raises: TerminalError when the topic has no guard, or its guard has never seen that root.
         """
         with self._alone():
-            guard = self._guarding()
-            roots = {(t, p) for t, p in guard.roots() if t == root_topic and root_partition in (None, p)}
-            if not roots:
-                wanted = root_topic if root_partition is None else f"{root_topic} partition {root_partition}"
-                known = ", ".join(f"{topic}/{p}" for topic, p in sorted(guard.roots())) or "none yet"
-                raise TerminalError(
-                    f"Topic '{self.topic.name}': its guard knows no root {wanted}.",
-                    hint=f"It knows {known}.",
-                )
+            roots = roots_to_forget(self.topic.name, self._guard, root_topic, root_partition)
+            assert self._guard is not None
             at_ms = self._next_commit_ms()
             control = {anywhere(self.state): control_entry(root_topic, root_partition)}
             after = self.state.after(at_ms, [])
-            self._control(control, at_ms, after, guard.without(roots))
+            self._control(control, at_ms, after, self._guard.without(roots))
             return sorted(partition for _, partition in roots)
 
-    def _guarding(self) -> Guard:
-        if self._guard is None:
-            raise TerminalError(
-                f"Topic '{self.topic.name}' has no replay guard: there is nothing to reset.",
-                hint="Give it one: hr.Topic(…, replay_guard=hr.ReplayGuard()).",
-            )
-        return self._guard
-
     def promise(self, through_ms: int) -> None:
-        """Promise that no later row will lie at or before a commit time (see `headrace.log.promise`)."""
+        """Promise that no later row will lie at or before a commit time (see `headrace.log.promise`).
+
+        It ends before a deadline that no commit has reached: then nodes have rows, and their logs promise the same.
+        """
         with self._alone():
+            if self._deadlines.passed(self.state.ingested_at_ms, min(through_ms, self.now_ms())):
+                at_ms = self._next_commit_ms()
+                self._on_step("before log commit")
+                self._commit_time(self.state.after(at_ms, []))
+            next_ms = self._deadlines.next_ms(self.state.ingested_at_ms)
+            through_ms = through_ms if next_ms is None else min(through_ms, next_ms - 1)
             if through_ms > self.settled_ms:
                 write_promise(self._path, through_ms)
                 self._promised_ms = through_ms
@@ -325,6 +319,11 @@ class Sequencer:
         if not decisions:
             return []
         return [write_decisions(LogFolder(self._path, self._schema), self.topic.name, kind, at_ms, decisions)]
+
+    def _commit_time(self, after: LogState) -> None:
+        """Commit that time has passed, or offsets without a record."""
+        files = self._decided(TICK, {anywhere(self.state): None}, after.ingested_at_ms)
+        self._commit(files, after, self._guard)
 
     def _commit(
         self,

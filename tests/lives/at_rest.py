@@ -1,0 +1,81 @@
+"""What is true once a life has come to rest: the laws, from the lake as a new process reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from headrace.description import is_of_kafka
+from headrace.fold.fates import NOT_RECORDS
+from headrace.lake import forget
+from headrace.nodes.node_tables import frontier_ms
+from tests.matrix.stores import shown
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from tests.lives.live import LivesDriver
+
+
+def faults(life: LivesDriver) -> list[str]:
+    """The laws that do not hold, in words; each kind of a fault once for each node."""
+    forget()
+    found = logs(life)
+    for node in life._nodes.values():
+        found += behind(life, node)
+        try:
+            life.check(node.required_name)
+        except AssertionError as error:
+            found.append(str(error))
+        found += books(life, node)
+        found += store(life, node)
+    return found
+
+
+def logs(life: LivesDriver) -> list[str]:
+    """Each record that a producer sent stands in its log once, and no other."""
+    found = []
+    for name, broker in life._brokers.items():
+        rows = [(row["partition"], row["offset"]) for row in life.log(name) if row["offset"] is not None]
+        if sorted(rows) != sorted(broker.sent):
+            more, missing = Counter(rows) - Counter(broker.sent), Counter(broker.sent) - Counter(rows)
+            found.append(f"log of {name}: missing {[*missing][:5]}, more {[*more][:5]}")
+    return found
+
+
+def behind(life: LivesDriver, node: Node) -> list[str]:
+    """The node has read its logs to their ends: all of them are settled."""
+    name = node.required_name
+    read = life._runners[name].progress.upto_ms
+    ends = {topic.name: frontier_ms(life.lake, topic) for topic in node.topics}
+    late = {topic: end for topic, end in ends.items() if read.get(topic, 0) < end}
+    return [f"{name} is behind: it has read {dict(read)}, and the logs end at {ends}"] if late else []
+
+
+def books(life: LivesDriver, node: Node) -> list[str]:
+    """The ledger knows each record of Kafka's topics once."""
+    name, known = node.required_name, Counter[tuple[str, int]]()
+    for row in life.ledger(name):
+        if row["fate"] not in NOT_RECORDS:
+            known[row["topic"], row["partition"]] += row["records"]
+    sent = Counter(
+        (topic.name, partition)
+        for topic in node.topics
+        if is_of_kafka(topic)
+        for partition, _ in life._brokers[topic.name].sent
+    )
+    counted = Counter({at: n for at, n in known.items() if at[0] in life._brokers and n})
+    return [f"books of {name}: {dict(counted)} of {dict(sent)}"] if counted != sent else []
+
+
+def store(life: LivesDriver, node: Node) -> list[str]:
+    """The sink holds the rows of the table, and was never given another row for the same place."""
+    name = node.required_name
+    if name not in life.stores:
+        return []
+    sink = life.stores[name]
+    wanted = Counter(shown({column: row[column] for column in node.columns}) for row in life.rows(name))
+    there = Counter(sink.table())
+    found = [f"sink of {name}: {words}" for words in sink.contradictions[:1]]
+    if there != wanted:
+        found.append(f"sink of {name}: missing {[*(wanted - there)][:2]}, more {[*(there - wanted)][:2]}")
+    return found

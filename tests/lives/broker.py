@@ -1,0 +1,61 @@
+"""A topic as a broker has it: records stay, a reader begins at any offset, and some offsets have no record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.testing.piped import PipedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+PARTITION, OFFSET = 3, 4  # their places in a row of `PipedTopic`
+
+
+class BrokerTopic(PipedTopic):
+    """Keeps all records, in the order in which they were sent."""
+
+    def roll_back(self, partition: int) -> None:
+        """A transaction takes an offset for its record and one for its marker; neither arrives."""
+        self._next_offset[partition] += 2
+
+    def send_again(self, partition: int) -> None:
+        """The producer of a partition sends its last record once more."""
+        last = next((row for row in reversed(self._rows) if row[PARTITION] == partition), None)
+        if last is not None:
+            self._rows.append((*last[:OFFSET], self._next_offset[partition], *last[OFFSET + 1 :]))
+            self._next_offset[partition] += 1
+
+    @property
+    def sent(self) -> list[tuple[int, int]]:
+        """Partition and offset of each record that a reader gets."""
+        return [row[PARTITION:][:2] for row in self._rows]
+
+    def unread(self, next_offsets: Mapping[int, int]) -> frozenset[int]:
+        """The partitions that a reader has not read to their ends."""
+        return frozenset(p for p, end in self._next_offset.items() if end > next_offsets.get(p, 0))
+
+    def read(
+        self, next_offsets: Mapping[int, int], pieces: int, *, again: bool
+    ) -> tuple[list[pa.RecordBatch], dict[int, int]]:
+        """One of so many pieces of what comes after the offsets, and where it ends.
+
+        In: again  the record before each offset, too: a process that died may have read so far
+        """
+        rest = [row for row in self._rows if row[OFFSET] >= next_offsets.get(row[PARTITION], 0)]
+        piece = rest[: -(-len(rest) // pieces)]
+        ends = (
+            dict(self._next_offset)
+            if len(piece) == len(rest)
+            else {row[PARTITION]: row[OFFSET] + 1 for row in piece}
+        )
+        before: list[tuple[Any, ...]] = []
+        if again:
+            before = [row for row in self._rows if row[OFFSET] == next_offsets.get(row[PARTITION], 0) - 1]
+        kept, self._rows = self._rows, [*before, *piece]
+        try:
+            return self.take_here(), ends
+        finally:
+            self._rows = kept

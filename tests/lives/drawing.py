@@ -1,0 +1,144 @@
+"""Random lives. Few numbers make one, so that Hypothesis draws and shrinks them fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.laws.kernel.pipelines import ENDS, GOING_ON, KINDS, ON_A_LAKE
+from tests.lives.story import (
+    SINKS,
+    TOPICS,
+    Crash,
+    Cut,
+    Drain,
+    Grow,
+    Life,
+    Limit,
+    Made,
+    Maintain,
+    Overtaken,
+    Rest,
+    Restart,
+    Send,
+    Sent,
+    SinkFault,
+    Step,
+    StoreFault,
+    Wait,
+)
+
+NODES_MAX = 6
+STEPS = (12, 24)  # of a life, at least and at most
+NODE_STEPS = ("after sinks", "after outputs", "after state", "before outputs")
+LOG_STEPS = ("before log commit", "after log commit")
+KEYS = ("a", "b", "ü", None, "a", "b", "c")
+PARTITIONS = (0, 0, 0, 1, 1, 2)
+WHAT = (*["record"] * 12, "tombstone", "malformed", "rolled back", "again", "again")
+HALF_SECONDS = sorted(range(-40, 25), key=abs)
+SECOND, HOUR = 1_000, 3_600_000
+NUMBERS = st.lists(st.integers(0, 1 << 24), min_size=1, max_size=6)
+WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0)
+# A producer's clock goes on, stands still, jumps ahead or jumps back.
+GOES_ON = (*[9 * SECOND] * 6, 0, 0, 61 * SECOND, HOUR, 26 * HOUR, -30 * SECOND)
+
+
+def pick(number: int, *of: Sequence[Any]) -> list[Any]:
+    """One of each sequence, by the digits of a number."""
+    found = []
+    for some in of:
+        number, digit = divmod(number, len(some))
+        found.append(some[digit])
+    return found
+
+
+def sent(number: int, center: int) -> Sent:
+    """The record that a number stands for."""
+    kind, topic, partition, key, half, value, apart = pick(
+        number, WHAT, ("t", "t", "u"), PARTITIONS, KEYS, HALF_SECONDS, (None, *range(-1, 7)), (0, 0, 0, 1, -1)
+    )
+    return Sent(topic, partition, key, center + half * 500 + apart, value, kind)
+
+
+def cut(number: int, center: int) -> Step:
+    """Mostly of all topics and nodes."""
+    topics, commits, settles, some = pick(
+        number, (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ()), (1, 1, 2, 3), (True, True, False), (0, 0, 1)
+    )
+    chosen = tuple(place for place in range(NODES_MAX) if number >> (12 + place) & 1) if some else None
+    return Cut(topics, commits, chosen, settles)
+
+
+def trouble(number: int, center: int) -> Step:
+    """Of a process, the store or a sink."""
+    what, skips = pick(number, ("crash", "overtaken", "store", "sink", "crash"), (0, 0, 0, 1, 2, 5))
+    number //= 30
+    if what == "sink":
+        return SinkFault(*pick(number, ("after", "in", "before")))
+    if what == "store":
+        kind, times, some = pick(number, ("lost", "refused"), (1, 1, 2, 5, 9), range(30))
+        return StoreFault(kind, some, times)
+    at, records = pick(number, (*NODE_STEPS, *LOG_STEPS), range(3))
+    if what == "crash":
+        return Crash(at, skips)
+    seeds = [number * 7919 + place * 104_729 for place in range(records)]
+    return Overtaken(at, skips, tuple(sent(each % (1 << 24), center) for each in seeds))
+
+
+def decision(number: int, center: int) -> Step:
+    """Of a person."""
+    what, node, ms, records = pick(
+        number,
+        ("grow", "rest", "maintain", "restart", "drain", "limit", "grow"),
+        range(NODES_MAX),
+        (0, 2 * SECOND, 20 * SECOND),
+        (None, None, 1, 3),
+    )
+    match what:
+        case "grow":
+            return Grow()
+        case "rest":
+            return Rest(node)
+        case "maintain":
+            return Maintain(node)
+        case "restart":
+            return Restart()
+        case "drain":
+            return Drain()
+    return Limit(ms, records)
+
+
+OTHERS: Sequence[Callable[[int, int], Step]] = (cut, cut, cut, trouble, trouble, trouble, decision, decision)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Life:
+    """A pipeline of up to six nodes, and what happens to it."""
+    nodes = tuple(draw(st.lists(st.integers(0, 1 << 24).map(made), min_size=1, max_size=NODES_MAX)))
+    steps: list[Step] = []
+    center = 0
+    for _ in range(draw(st.integers(*STEPS))):
+        numbers = draw(NUMBERS)
+        center += GOES_ON[numbers[0] % len(GOES_ON)]
+        steps.append(Send(tuple(sent(number, center) for number in numbers)))
+        steps.append(Wait(*pick(numbers[-1] // 7, WAITS)))
+        steps += [one_step(number, center) for number in draw(st.lists(st.integers(0, 1 << 30), max_size=3))]
+        if numbers[-1] % 3:
+            steps.append(Cut())
+    return Life(nodes, draw(st.integers(1, len(nodes))), tuple(steps))
+
+
+def one_step(number: int, center: int) -> Step:
+    """The step that a number stands for."""
+    which, rest = number % len(OTHERS), number // len(OTHERS)
+    return OTHERS[which](rest, center)
+
+
+def made(number: int) -> Made:
+    """The operator that a number stands for."""
+    kinds = [*GOING_ON, *ON_A_LAKE, *ENDS]
+    assert len(kinds) == len(KINDS)
+    kind, sink, rest = pick(number, kinds, SINKS, range(1 << 14))
+    return Made(kind, rest, sink)

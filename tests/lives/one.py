@@ -1,0 +1,41 @@
+"""One life from beginning to end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from tests.lives.at_rest import faults
+from tests.lives.live import LivesDriver
+from tests.lives.story import Life
+
+MEMORY = Path("/dev/shm")  # a lake there waits for no disk
+
+
+@dataclass(frozen=True)
+class Lived:
+    """How much happened in a life."""
+
+    micro_batches: int
+    log_commits: int
+    troubles: int
+
+
+def live(life: Life) -> Lived:
+    """Live through it. Raises: AssertionError naming what is wrong at rest"""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        tempfile.tempdir = str(MEMORY)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    driver = LivesDriver(life)
+    try:
+        driver.live()
+        wrong = faults(driver)
+    finally:
+        driver.close()
+    assert not wrong, "\n".join(wrong)
+    return Lived(driver.micro_batches, driver.log_commits, driver.troubles.met)

@@ -1,0 +1,52 @@
+"""Sinks of a life: stores in memory that take tables, and fail before, in or after a delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import TransientError
+from tests.matrix.stores import KeyedStore, Row, Store, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.sinks import Delivery
+
+
+class LivesStore(Store):
+    """A store that takes rows, as `KafkaSink` does. It also knows each row that it was ever given."""
+
+    def __init__(self, node: Any, fails: Callable[[], str]) -> None:
+        """In: fails  asked at each delivery: "before", "in" or "after" it; empty: it does not fail."""
+        super().__init__(node)
+        self._fails = fails
+        self._at_places: dict[tuple[Any, ...], str] = {}
+        self.contradictions: list[str] = []
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """See `TableSink`."""
+        fault, some = self._fails(), rows.to_pylist()
+        if fault == "before":
+            raise TransientError("the sink is away")
+        if fault == "in":
+            self._take(some[: len(some) // 2], delivery)
+            raise TransientError("the sink went away")
+        self._take(some, delivery)
+        if fault == "after":
+            raise TransientError("the sink's answer is lost")
+
+    def _take(self, rows: list[Row], delivery: Delivery) -> None:
+        for row in rows:
+            place, text = (row["__sequence"], row["__place"]), shown(row)
+            known = self._at_places.setdefault(place, text)
+            if known != text:
+                self.contradictions.append(f"at {place} first {known}, then {text}")
+        self.take(rows, delivery)
+
+
+class LivesKeyedStore(LivesStore, KeyedStore):
+    """A store that also says what it holds, as `PostgresSink` does."""
+
+
+SORTS: dict[str, type[LivesStore]] = {"rows": LivesStore, "keyed": LivesKeyedStore}

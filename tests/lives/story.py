@@ -1,0 +1,175 @@
+"""A life as a value: a pipeline, and what happens to it. Its text is Python, so a life that fails can be kept as a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+TOPICS = ("t", "u")
+SINKS = ("", "rows", "keyed")
+
+
+@dataclass(frozen=True)
+class Made:
+    """An operator. In: kind  of `pipelines.KINDS`; number: its choices; sink: of `SINKS`."""
+
+    kind: str
+    number: int = 0
+    sink: str = ""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record that a producer sends.
+
+    at     its timestamp in ms, from the beginning of all lives on
+    value  of the column `value`
+    kind   "record", "tombstone", "malformed", "rolled back" (it takes an offset and never arrives), or "again": the
+           producer sends the last record of the partition once more
+    """
+
+    topic: str
+    partition: int
+    key: str | None
+    at: int
+    value: int | None = None
+    kind: str = "record"
+
+
+class Step:
+    """Something that happens."""
+
+
+@dataclass(frozen=True)
+class Send(Step):
+    """Producers send records."""
+
+    records: tuple[Sent, ...]
+
+
+@dataclass(frozen=True)
+class Cut(Step):
+    """Logs are written and nodes run.
+
+    topics   whose records are sequenced; the others' wait
+    commits  into so many log commits
+    nodes    by their number, that run; None: all
+    settles  the logs promise that nothing comes before this moment
+    """
+
+    topics: tuple[str, ...] = TOPICS
+    commits: int = 1
+    nodes: tuple[int, ...] | None = None
+    settles: bool = True
+
+
+@dataclass(frozen=True)
+class Wait(Step):
+    """Time passes."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
+class Crash(Step):
+    """The next process that comes to a numbered step dies there. In: skips  so many that come there before it."""
+
+    at: str
+    skips: int = 0
+
+
+@dataclass(frozen=True)
+class Overtaken(Step):
+    """The next process that comes to a numbered step is paused there; another one takes over, and then the first goes on.
+
+    In: meanwhile  records that are sent and sequenced during the pause
+    """
+
+    at: str
+    skips: int = 0
+    meanwhile: tuple[Sent, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoreFault(Step):
+    """The store of the lake fails. In: kind  "refused" or "lost": the write stands, and nobody learns it
+
+    skips  so many writes that succeed before; times: so many fail
+    """
+
+    kind: str
+    skips: int = 0
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class SinkFault(Step):
+    """The next delivery of a sink fails. In: when  "before", "in" or "after" it"""
+
+    when: str
+
+
+@dataclass(frozen=True)
+class Grow(Step):
+    """The pipeline starts again with one more node, if it is not whole yet."""
+
+
+@dataclass(frozen=True)
+class Rest(Step):
+    """A node is paused, or goes on if it was. In: node  its number"""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Limit(Step):
+    """A person sets the limits of the nodes with a time limit."""
+
+    ms: int
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class Drain(Step):
+    """A person stops the stream and has open batches closed; it goes on."""
+
+
+@dataclass(frozen=True)
+class Maintain(Step):
+    """The tables of a node are maintained. In: node  its number"""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Restart(Step):
+    """All processes start again."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """A life. In: begins  with so many nodes; the others come as it grows."""
+
+    nodes: tuple[Made, ...]
+    begins: int
+    steps: tuple[Step, ...]
+
+    def text(self) -> str:
+        """The life as Python, a step a line."""
+        nodes = "".join(f"        {short(each)},\n" for each in self.nodes)
+        steps = "".join(f"        {short(each)},\n" for each in self.steps)
+        return f"Life(\n    nodes=(\n{nodes}    ),\n    begins={self.begins},\n    steps=(\n{steps}    ),\n)"
+
+
+def short(value: object) -> str:
+    """The value as Python, without fields that are as they are unless said otherwise."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(short, value))}{',' if len(value) == 1 else ''})"
+    if not isinstance(value, Life | Made | Sent | Step):
+        return repr(value)
+    named: Sequence[str] = [
+        f"{each.name}={short(getattr(value, each.name))}"
+        for each in fields(value)  # type: ignore[arg-type]
+        if getattr(value, each.name) != each.default
+    ]
+    return f"{type(value).__name__}({', '.join(named)})"

@@ -1,0 +1,34 @@
+"""Whole lives without a JVM: random pipelines, producers, processes, a store and sinks that fail; at rest the laws hold.
+
+`make lives` lives on for as long as one likes. HEADRACE_LIVES says how many there are here.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from headrace.description import with_unnamed
+from headrace.operators.registry import KINDS
+from tests.lives.drawing import made
+from tests.lives.live import described
+from tests.lives.many import try_seed
+from tests.matrix.kinds import kind_of
+
+pytestmark = pytest.mark.fast
+
+LIVES, A_TEST = int(os.environ.get("HEADRACE_LIVES", "10")), 5
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + LIVES // A_TEST))
+def test_at_rest_tables_are_the_oracles_sinks_hold_each_row_once_and_books_balance(seed: int) -> None:
+    done = try_seed(seed, A_TEST)
+    assert not done.failure, f"{done.reason}\n{done.failure}"
+
+
+def test_each_kind_of_node_is_drawn() -> None:
+    """By the registry of operators, so that a new kind is missed here."""
+    pipelines = (described([made(number * 7919), made(number * 104_729)]) for number in range(400))
+    drawn = {kind_of(node) for nodes in pipelines for node in with_unnamed(nodes)}
+    assert drawn == KINDS.keys()
