@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headrace.description import Node
 
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
-# Spark takes most of a minute for a world. The kernel's laws try hundreds of logs of the same operators without Spark.
-WORLDS = settings(max_examples=int(EXAMPLES or 1))
+# A world takes a second without Spark. The kernel's laws try hundreds of logs of the same operators.
+WORLDS = settings(max_examples=int(EXAMPLES or 3))
 # Worlds with many nodes, in each of which hundreds of rows are compared.
 FEW = settings(max_examples=max(1, int(EXAMPLES or 1) // 4))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.description import RunningAggregate, WindowedAggregate
     from headrace.testing import TestDriver
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.fast
 
 
 WINDOWED = [node for group in SUBJECTS.values() for node in group]
