@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregate_inputs import columns_read
@@ -136,6 +137,26 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         rest = on_error, attempts, order, duration_ms(grace, "grace")
         return process_groups(self.stream, self.by, processor, output, stores, waits, rest)
 
+    def reaches(
+        self,
+        number: int | Decimal,
+        of: Aggregate | None = None,
+        *,
+        order: str | None = None,
+        grace: Duration = 0,
+    ) -> Processed:
+        """Give each group's record with which an aggregate reaches a number, once: `reaches(5)` is the fifth record.
+
+        In:     of     `hr.count(…)` (the default: of all records) or `hr.sum(…)` of exact numbers
+                order  "log" (the default) or "time", and `grace`: see `process`
+        Out:    a stream: the columns of that record, then `reached`, the value. A sum that falls again takes nothing back,
+                and the number is not reached a second time
+        Raises: DescriptionError for another aggregate, or a number that is none
+        """
+        from headrace.description.reaching import reaches, threshold_of  # its rows are a stream
+
+        return reaches(self.stream, self.by, threshold_of(number, of), order, grace)
+
     def with_previous(
         self, *, order: str | None = None, grace: Duration = 0, **columns: str | Increase
     ) -> Processed:
@@ -179,6 +200,23 @@ class WindowedStream(WaysOn, kind="windowed stream"):
         grouped = self.grouped
         stream, made = _with_inputs(grouped.stream, aggregates)
         return WindowedAggregate(stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock)
+
+    def reaches(
+        self, number: int | Decimal, of: Aggregate | None = None, *, order: str | None = None
+    ) -> Processed:
+        """Give the record with which an aggregate reaches a number, once for each group and window, and at once.
+
+        It is for tumbling and hopping windows of event time. A record that is late for a window does not count there.
+
+        In:     of     `hr.count(…)` (the default: of all records) or `hr.sum(…)` of exact numbers
+                order  "log" or "time", if groups come from several partitions: see `process`
+        Out:    a stream: the columns of that record, `window_start`, `window_end`, and `reached`, the value
+        Raises: DescriptionError for another aggregate or another kind of windows, or a number that is none
+        """
+        from headrace.description.reaching import reaches, threshold_of  # its rows are a stream
+
+        grouped, window = self.grouped, (self.window, self.grace_ms, self.clock)
+        return reaches(grouped.stream, grouped.by, threshold_of(number, of, window), order)
 
 
 def whole_stream(stream: Stream) -> GroupedStream:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import format_duration
 from headrace.description.formats import Format
+from headrace.description.processed import class_of
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def words_of_topic(topic: Topic) -> str:
 
 def words_of_processor(node: Processed) -> str:
     """Its stores, and how long its timers may wait; each after a comma."""
-    words = [f"stores {listed([store.name for store in node.stores])}"] if node.stores else []
+    own_words = class_of(node.processor)._in_words_of(node) is not None  # it says itself what matters
+    words = (
+        [f"stores {listed([store.name for store in node.stores])}"] if node.stores and not own_words else []
+    )
     clocks = (("stream", node.stream_wait_ms), ("wall", node.wall_wait_ms))
     words += [f"timers of the {clock} clock up to {format_duration(ms)}" for clock, ms in clocks if ms]
     return "".join(f", {each}" for each in words)

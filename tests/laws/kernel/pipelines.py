@@ -48,6 +48,15 @@ def rekeyed_table(choose: Choose, stream: Stream, other: Stream) -> Any:
     return stream.key_by("value").table()
 
 
+def reaches(choose: Choose, stream: Stream, other: Stream) -> Any:
+    """The record with which the count or the sum of a group reaches a number."""
+    grouped, number, order = stream.group_by("key"), choose([1, 2, 4]), choose(["log", "time"])
+    if choose([False, True]):
+        windowed = grouped.window(hr.hopping("9 seconds", "3 seconds"), grace="2 seconds")
+        return windowed.reaches(number, order=order)
+    return grouped.reaches(number, hr.sum("value"), order=order)
+
+
 def closed(choose: Choose, stream: Stream, window: Any) -> Any:
     made = stream.group_by("key").window(window, grace=choose([0, 3 * SECOND]))
     return made.aggregate(n=hr.count(), total=hr.sum("value")).suppress(hr.until_window_closes())
@@ -186,6 +195,7 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "merged branches": (branches, "value"),
     "processor": (processed, "n"),
     "previous values": (with_previous, "before"),
+    "reaches": (reaches, "reached"),
     "increases": (with_previous, "value"),
     "processor of a table": (looked_up, "found"),
 }

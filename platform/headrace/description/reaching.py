@@ -1,0 +1,204 @@
+"""The record with which an aggregate reaches a number, once for each group, or for each group and window: `reaches`.
+
+Law: the rows are those of a processor (L34) that adds up each group's records one by one. Let v(r) be the aggregate of the
+records of r's group, and of a window that r is in, through r. The row is that of the first record with v(r) at or beyond the
+number. No later record takes it back, also if v falls below the number again. A record whose window is over at its
+clock (end and grace are at or before it) does not count, as in windows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.aggregate_inputs import columns_read
+from headrace.description.aggregates import Aggregate, count
+from headrace.description.clocks import STREAM
+from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.grouping import require_known_columns
+from headrace.description.process_groups import process_groups
+from headrace.description.processor import EPOCH, Context, Processor, Record, moment
+from headrace.description.schema import Column, is_floating, is_numeric, refuse_repeats, to_ddl
+from headrace.description.stores import value_store, window_store
+from headrace.description.windows import END, START, TimeWindows
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.processed import Processed
+    from headrace.description.stream import Stream
+    from headrace.description.windows import WindowKind
+
+STORE, REACHED = "reached", "reached"  # the names of its store, and of the column with the value
+_COUNT, _SUM = "count", "sum"
+_WHAT = "reaches"
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_STATE = f"`{STORE} so far` STRUCT<value: DECIMAL(38, {{scale}}), done: BOOLEAN>"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The number that an aggregate reaches.
+
+    of      the aggregate; once the stream has the column that it reads, of columns alone
+    window  and its grace, if the aggregate is one of each window
+    words   for the aggregate
+    """
+
+    number: int | Decimal
+    of: Aggregate
+    words: str
+    window: TimeWindows | None = None
+    grace_ms: int = 0
+
+
+def reaches(
+    stream: Stream,
+    by: tuple[str, ...],
+    threshold: Threshold,
+    order: str | None = None,
+    grace: Duration = 0,
+) -> Processed:
+    """See `GroupedStream.reaches`."""
+    require_known_columns(stream, _WHAT)
+    own = [_typed(stream, name) for name in stream.columns or ()]
+    stream, threshold = _with_input(stream, threshold)
+    bounds = [Column(name, "TIMESTAMP", True) for name in ((START, END) if threshold.window else ())]
+    scale = _scale(stream, threshold)
+    value = Column(REACHED, "BIGINT" if scale is None else f"DECIMAL(38, {scale})", True)
+    refuse_repeats([column.name for column in (*own, *bounds, value)], _WHAT)
+    made = partial(Reaches, columns=tuple(column.name for column in own), threshold=threshold)
+    state = _STATE.format(scale=scale or 0)
+    if threshold.window is None:
+        store = value_store(STORE, state)
+    else:
+        retention_ms = threshold.window.size_ms + threshold.grace_ms
+        store = window_store(STORE, "", state, retention=dt.timedelta(milliseconds=retention_ms))
+    rest = "stop", 1, order, duration_ms(grace, "grace")
+    return process_groups(stream, by, made, to_ddl([*own, *bounds, value]), [store], (None, None), rest)
+
+
+def threshold_of(
+    number: object, of: object = None, windows: tuple[WindowKind, int, str] | None = None
+) -> Threshold:
+    """The threshold of an aggregate. In: of  None: a count of all records; windows  with their grace and clock.
+
+    Raises: DescriptionError for another kind of aggregate or of windows, or a number that is none
+    """
+    if not isinstance(number, int | Decimal) or isinstance(number, bool):
+        raise DescriptionError(
+            f"{_WHAT}: {a_value(number)} is no whole number and no Decimal.",
+            hint=f"Write for example .{_WHAT}(5).",
+        )
+    of = count() if of is None else of
+    window, grace_ms, clock = windows or (None, 0, STREAM)
+    if not isinstance(of, Aggregate) or of.kind not in (_COUNT, _SUM):
+        raise DescriptionError(
+            f"{_WHAT}: of {a_value(of)} is neither hr.count(…) nor hr.sum(…).",
+            hint="Write of=hr.count(where=\"status = 'failed'\"), or of=hr.sum('amount').",
+        )
+    if window is not None and (clock != STREAM or not isinstance(window, TimeWindows)):
+        raise DescriptionError(
+            f"{_WHAT}: the {window.in_words} by the {clock} clock is no tumbling or hopping window of event time.",
+            hint="Use hr.tumbling(…) or hr.hopping(…), without clock=.",
+        )
+    return Threshold(number, of, of.in_words, window, grace_ms)
+
+
+def _with_input(stream: Stream, threshold: Threshold) -> tuple[Stream, Threshold]:
+    """The stream with the column that the aggregate reads, and the threshold of that column."""
+    columns, ((_, aggregate),) = columns_read(stream.shape, {REACHED: threshold.of})
+    for name, expression in columns.items():
+        stream = stream.with_column(name, expression)
+    return stream, replace(threshold, of=aggregate)
+
+
+class Reaches(Processor):
+    """Gives the record with which the aggregate reaches the number. In: columns  of the records that it gives."""
+
+    def __init__(self, columns: Sequence[str], threshold: Threshold) -> None:
+        self.columns, self.threshold = columns, threshold
+
+    def init(self, context: Context) -> None:
+        """See the base class."""
+        self.context = context
+        self.store: Any = (context.store if self.threshold.window is None else context.window_store)(STORE)
+
+    @staticmethod
+    def _in_words_of(node: Processed) -> str:
+        """One sentence about a node that runs it."""
+        assert isinstance(node.processor, partial)
+        threshold: Threshold = node.processor.keywords["threshold"]
+        window = threshold.window
+        grace = f", grace {format_duration(threshold.grace_ms)}"
+        each = "" if window is None else f" and {window.in_words}{grace}"
+        return (
+            f"The record with which {threshold.words} reaches {threshold.number}, by {listed(node.by)}{each}."
+        )
+
+    def process(self, record: Record) -> None:
+        """See the base class."""
+        threshold = self.threshold
+        value = 1 if threshold.of.column is None else record[threshold.of.column]
+        if value is None:
+            return
+        if threshold.of.kind == _COUNT:
+            value = 1
+        row = {name: record[name] for name in self.columns}
+        for bounds, place in self._places(record):
+            known = self.store.get(**place) or {"value": Decimal(0), "done": False}
+            if known["done"]:
+                continue
+            so_far = known["value"] + value
+            done = so_far >= threshold.number
+            self.store.put({"value": None if done else so_far, "done": done}, **place)
+            if done:
+                self.context.forward(**row, **bounds, reached=self._as_column(so_far))
+
+    def _places(self, record: Record) -> Iterator[tuple[dict[str, dt.datetime], dict[str, dt.datetime]]]:
+        """The bounds of each window that takes the record, and how the store finds it; without windows nothing, once."""
+        window = self.threshold.window
+        if window is None:
+            yield {}, {}
+            return
+        at, now = record.timestamp, self.context.stream_time
+        if at is None:
+            return
+        at_ms = (at - EPOCH) // _MILLISECOND
+        now_ms = at_ms if now is None else (now - EPOCH) // _MILLISECOND
+        first_ms = (at_ms - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
+        for start_ms in range(first_ms, at_ms + 1, window.advance_ms):
+            if start_ms + window.size_ms + self.threshold.grace_ms > now_ms:
+                start = moment(start_ms)
+                yield {START: start, END: moment(start_ms + window.size_ms)}, {"at": start}
+
+    def _as_column(self, value: Decimal) -> int | Decimal:
+        return int(value) if self.threshold.of.kind == _COUNT or value == value.to_integral_value() else value
+
+
+def _typed(stream: Stream, name: str) -> Column:
+    known = stream.shape.type_of(name)
+    if known is None:
+        raise DescriptionError(
+            f"{_WHAT}: the type of column '{name}' is not known.",
+            hint=f"Give it in the step: .with_column('{name}', 'CAST(… AS DOUBLE)').",
+        )
+    return Column(name, known.type, True)
+
+
+def _scale(stream: Stream, threshold: Threshold) -> int | None:
+    """The digits after the point of a sum of decimals; None: the value is a whole number."""
+    if threshold.of.kind == _COUNT:
+        return None
+    assert threshold.of.column is not None
+    column = _typed(stream, threshold.of.column)
+    if not is_numeric(column.type) or is_floating(column.type):
+        raise DescriptionError(
+            f"{_WHAT}: the sum is of '{column.name}', which is {column.type}.",
+            hint=f"Add up exact numbers: hr.sum('CAST({column.name} AS DECIMAL(18, 2))').",
+        )
+    return int(column.type.rpartition(",")[2].rstrip(")")) if column.type.startswith("DECIMAL") else None

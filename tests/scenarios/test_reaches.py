@@ -1,0 +1,144 @@
+"""The record with which an aggregate reaches a number, by hand and against a count in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from tests.description.refusal import refused
+
+if TYPE_CHECKING:
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.fast
+
+LOGINS = hr.Topic("logins", key="user STRING", value="ok BOOLEAN, amount INT", idle_timeout=None)
+BY_USER = LOGINS.group_by("user")
+MINUTE = 60_000
+
+
+def minutes(row: dict[str, Any]) -> tuple[int, int]:
+    return int(row["window_start"].timestamp()) // 60, int(row["window_end"].timestamp()) // 60
+
+
+def test_the_third_failure_within_an_hour_is_told_once_and_at_once(drive: Drive) -> None:
+    """By hand: failures at 1, 50, 55 and 58 in the hour from 0: the third is 55. 61 and 62 are two of the next hour.
+
+    59 comes while the clock is at 62 and the grace is five minutes, so it counts in the first hour, where nothing follows;
+    2 comes at 66, and is late. The third of the second hour is 70. A success never counts.
+    """
+    hours = BY_USER.window(hr.tumbling("1 hour"), grace="5 minutes")
+    node = hours.reaches(3, hr.count(where="NOT ok")).named("failing")
+    driver = drive(node)
+    cuts = [[1, 50], [55], [58, 61], [62, 59], [66, 2], [70]]
+    for number, some in enumerate(cuts):
+        for minute in some:
+            value = {"ok": minute == 66, "amount": minute}
+            driver.pipe("logins", key="ann", value=value, timestamp_ms=minute * MINUTE)
+        if number in (1, 3):
+            driver.crash("after outputs")
+        driver.cut()
+        if number == 1:  # at once: the hour is not over
+            assert [row["amount"] for row in driver.rows("failing")] == [55]
+    rows = driver.rows("failing")
+    assert [(row["amount"], *minutes(row), row["reached"]) for row in rows] == [
+        (55, 0, 60, 3),
+        (70, 60, 120, 3),
+    ]
+    driver.check("failing")
+    assert {*driver.fates("failing")} == {"used"}
+
+
+def test_a_sum_that_falls_takes_nothing_back_and_is_not_reached_again(drive: Drive) -> None:
+    """By hand: ann's sums are 6, 11 (reached), 2, 22; bob's 9, 9 (null), 10 (reached)."""
+    driver = drive(BY_USER.reaches(10, hr.sum("amount")).named("rich"))
+    for user, amount in [
+        ("ann", 6),
+        ("bob", 9),
+        ("ann", 5),
+        ("ann", -9),
+        ("bob", None),
+        ("ann", 20),
+        ("bob", 1),
+    ]:
+        driver.pipe("logins", key=user, value={"ok": True, "amount": amount}, timestamp_ms=0)
+        driver.cut()
+    rows = sorted((row["user"], row["amount"], row["reached"]) for row in driver.rows("rich"))
+    assert rows == [("ann", 5, 11), ("bob", 1, 10)]
+    driver.check("rich")
+
+
+def test_decimals_are_added_exactly(drive: Drive) -> None:
+    prices = hr.Topic("prices", key="item STRING", value="price DECIMAL(9, 1)", idle_timeout=None)
+    driver = drive(prices.group_by("item").reaches(Decimal("0.3"), hr.sum("price")).named("rich"))
+    for _ in range(4):
+        driver.pipe("prices", key="a", value={"price": 0.1}, timestamp_ms=0)
+    driver.cut()
+    (row,) = driver.rows("rich")
+    assert row["reached"] == Decimal("0.3")
+    driver.check("rich")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_on_random_logs_it_is_the_record_that_plain_counting_finds(drive: Drive, seed: int) -> None:
+    """The count in Python goes through each partition with its stream time, window by window."""
+    rng = random.Random(seed)
+    size, advance, grace, number = 10, rng.choice([5, 10]), 3, rng.randint(1, 4)
+    windows = hr.hopping(f"{size} minutes", f"{advance} minutes")
+    node = BY_USER.window(windows, grace=f"{grace} minutes").reaches(number).named("reached")
+    driver = drive(node)
+    seen, clock = Counter[tuple[str, int]](), {0: 0, 1: 0}
+    expected = []
+    for index in range(60):
+        user, minute = rng.choice("abc"), max(0, index // 2 + rng.randint(-8, 3))
+        partition = ord(user) % 2
+        driver.pipe(
+            "logins",
+            key=user,
+            value={"ok": True, "amount": index},
+            timestamp_ms=minute * MINUTE,
+            partition=partition,
+        )
+        clock[partition] = max(clock[partition], minute)
+        for start in range(-size, minute + 1, advance):
+            if start <= minute < start + size and start + size + grace > clock[partition]:
+                seen[user, start] += 1
+                if seen[user, start] == number:
+                    expected.append((index, start, start + size))
+        if rng.random() < 0.3:
+            driver.cut()
+    driver.cut()
+    assert sorted((row["amount"], *minutes(row)) for row in driver.rows("reached")) == sorted(expected)
+    driver.check("reached")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((1.5,), "is no whole number and no Decimal"),
+        ((True,), "is no whole number and no Decimal"),
+        ((3, hr.max("amount")), "neither hr.count(…) nor hr.sum(…)"),
+        ((3, hr.sum("CAST(amount AS DOUBLE)")), "Add up exact numbers"),
+        ((3, hr.sum("amont")), "amont"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: Any, words: str) -> None:
+    with refused(words):
+        BY_USER.reaches(*arguments)
+
+
+def test_other_windows_and_several_partitions_are_refused_with_the_way_on() -> None:
+    with refused("no tumbling or hopping window of event time"):
+        BY_USER.window(hr.session("5 minutes"), grace=0).reaches(3)
+    with refused("order="):
+        LOGINS.group_by("ok").window(hr.tumbling("1 hour"), grace=0).reaches(3)
+    node = LOGINS.group_by("ok").window(hr.tumbling("1 hour"), grace=0).reaches(3, order="time")
+    assert (
+        node.in_words
+        == "The record with which count() reaches 3, by ok and tumbling window of 1 hour, grace 0 ms."
+    )
