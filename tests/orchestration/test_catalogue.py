@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from dagster import AssetSpec, FreshnessPolicy
 
+import headrace as hr
 from assets.readings import reading_counts
 from headrace.errors import DescriptionError
 from headrace.orchestration.assets import streaming_assets, table_asset
@@ -49,6 +50,21 @@ def test_the_catalogue_knows_where_tables_lie_of_what_their_columns_are_made_and
         )
     never = pipeline_of([reading_counts], partitions_start="2026-11-01")
     assert {spec.freshness_policy for spec in streaming_assets(never).specs} == {None}
+
+
+def test_columns_of_merged_branches_are_made_of_those_of_both_sides() -> None:
+    """Before: nothing was known of them, nor of a node that reads them."""
+    topic = hr.Topic("moves", key="account STRING", value="paid INT, drawn INT")
+    drawn = topic.where("drawn > 0").select("account", "drawn AS amount", "account AS who")
+    both = topic.select("account", "paid AS amount", "CAST(paid AS STRING) AS who").merge(drawn)
+    totals = both.group_by("account").aggregate(total=hr.sum("amount"), last=hr.max("who")).named("totals")
+    pipeline = pipeline_of([totals], partitions_start="2026-11-01")
+    (table,) = table_asset(totals, pipeline).specs
+    assert lineage(table) == {
+        "account": [("log/moves", "key")],
+        "total": [("log/moves", "value")],
+        "last": [("log/moves", "key"), ("log/moves", "value")],
+    }
 
 
 def test_a_time_that_dagster_does_not_take_is_refused_with_one_that_serves() -> None:

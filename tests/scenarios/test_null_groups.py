@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 import headrace as hr
+from headrace.cli.commands import app
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.testing import TestDriver
 from tests.scenarios.timeline import MINUTE
@@ -140,3 +143,19 @@ def test_a_row_of_a_null_group_is_read_by_its_key(driver: TestDriver) -> None:
         "country": None,
         "n": 3,
     }
+
+
+def test_the_command_line_reads_the_row_of_a_null_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: no text of a key stood for null, so no command could read that row."""
+    totals = COUNTS.named("totals")
+    driver = TestDriver([totals])
+    for country in (None, "null", None):
+        driver.pipe("sales", key="s", value={"country": country, "shop": 1, "amount": 2}, timestamp_ms=0)
+    driver.cut()
+    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda module: [totals])
+    told = ["--pipeline", __name__, "--lake", driver.lake.root]
+    answers = [["get", "totals", "null"], ["get", "totals", "--null", "-", "--", "-"], ["get", "totals", "-"]]
+    found = [CliRunner().invoke(app, [*words[:1], *told, *words[1:]]) for words in answers]
+    assert [json.loads(each.stdout)["n"] for each in found[:2]] == [1, 2]
+    assert found[2].exit_code == 1
+    driver.close()

@@ -53,6 +53,7 @@ def get_row(
     key: Annotated[list[str], typer.Argument(help="The values of its key, in the order of its columns.")],
     first: Annotated[str | None, typer.Option("--from", help="Windows and rows from this time on.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="… and before this time.")] = None,
+    null: Annotated[str | None, typer.Option(help="The text that stands for null among the values.")] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -65,13 +66,14 @@ def get_row(
 
     of = node_named(node, pipeline)
     require_lake(lake)
+    values = [None if value == null else value for value in key]
     reads = KeyedReads(Lake(lake))
     has_one = of.day_column is None or (of.has_windows and len(key) == len(of.key))
     if has_one and first is None and last is None:
-        row = reads.get(of, key)
+        row = reads.get(of, values)
         rows = [] if row is None else [row]
     else:
-        rows = reads.fetch(of, key, first, last)
+        rows = reads.fetch(of, values, first, last)
     if not rows:
         report(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)

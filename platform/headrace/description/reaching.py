@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.description.aggregate_inputs import columns_read
 from headrace.description.aggregates import Aggregate, count
@@ -101,12 +101,12 @@ def threshold_of(
             f"{_WHAT}: of {a_value(of)} is neither hr.count(…) nor hr.sum(…).",
             hint="Write of=hr.count(where=\"status = 'failed'\"), or of=hr.sum('amount').",
         )
-    if window is not None and (clock != STREAM or not isinstance(window, TimeWindows)):
+    if window is not None and (clock != STREAM or window.by_records or window.unit):
         raise DescriptionError(
             f"{_WHAT}: the {window.in_words} by the {clock} clock is no tumbling or hopping window of event time.",
             hint="Use hr.tumbling(…) or hr.hopping(…), without clock=.",
         )
-    return Threshold(number, of, of.in_words, window, grace_ms)
+    return Threshold(number, of, of.in_words, cast("TimeWindows | None", window), grace_ms)
 
 
 def _with_input(stream: Stream, threshold: Threshold) -> tuple[Stream, Threshold]:

@@ -1,7 +1,7 @@
 """The columns of which a table's columns are made, as Dagster's catalogue draws it.
 
-It is known for named streams, windows, totals, tables by key, and what is suppressed. Columns of other nodes have no lineage
-here: their picture stands on the asset's page.
+It is known for named streams, merged branches, windows, totals, tables by key, and what is suppressed. Columns of other
+nodes have no lineage here: their picture stands on the asset's page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dagster import AssetKey, TableColumnDep, TableColumnLineage
 from headrace.description import (
     Batches,
     Distinct,
+    Merged,
     NamedStream,
     NodeReference,
     RunningAggregate,
@@ -51,6 +52,9 @@ def _of_node(node: Node) -> Mapping[str, Sources]:
     match node:
         case Distinct() | NamedStream() | Table():
             return _of_stream(node.stream)
+        case Merged():
+            left, right = map(_of_stream, node.sides.values())
+            return {name: of | right.get(name, NONE) for name, of in left.items()}
         case WindowedAggregate() | RunningAggregate():
             read = _of_stream(node.stream)
             groups = {name: read.get(name, NONE) for name in node.by}
