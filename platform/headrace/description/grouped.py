@@ -133,9 +133,8 @@ class GroupedStream(WaysOn, kind="grouped stream"):
                              later takes its turn among what comes now, and `record.late` is true
         Raises: DescriptionError naming what does not fit.
         """
-        waits = stream_wait, wall_wait
-        rest = on_error, attempts, order, duration_ms(grace, "grace")
-        return process_groups(self.stream, self.by, processor, output, stores, waits, rest)
+        rest = stream_wait, wall_wait, on_error, attempts, order, duration_ms(grace, "grace")
+        return process_groups(self.stream, self.by, processor, output, stores, rest)
 
     def reaches(
         self,

@@ -81,8 +81,8 @@ def with_previous(
         sources=tuple((name, source.name, grows) for name, (source, grows) in new.items()),
     )
     store = value_store(STORE, f"{state} STRUCT<{fields}>")
-    rest = "stop", 1, order, duration_ms(grace, "grace")
-    return process_groups(stream, by, made, to_ddl([*own, *given]), [store], (None, None), rest)
+    rest = None, None, "stop", 1, order, duration_ms(grace, "grace")
+    return process_groups(stream, by, made, to_ddl([*own, *given]), [store], rest)
 
 
 class PreviousValues(Processor):

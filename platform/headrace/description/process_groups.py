@@ -20,14 +20,12 @@ def process_groups(
     processor: Makes,
     output: str | Mapping[str, str],
     stores: Sequence[Store | GlobalTable],
-    waits: tuple[Duration | None, Duration | None],
-    rest: tuple[str, int, str | None, int],
+    rest: tuple[Duration | None, Duration | None, str, int, str | None, int],
 ) -> Processed:
     """See `GroupedStream.process`.
 
-    In: by     none: groups are partitions
-        waits  by stream and wall clock
-        rest   on_error, attempts, order and grace in ms
+    In: by    none: groups are partitions
+        rest  stream_wait, wall_wait, on_error, attempts, order and grace in ms
     """
     from headrace.description.global_table import GlobalTable  # its table may be made of such a node
     from headrace.description.processed import Processed  # it is such a node itself
@@ -39,11 +37,11 @@ def process_groups(
         else ()
     )
     own: Any = [each for each in stores if not isinstance(each, GlobalTable)] if tables else stores
+    stream_wait, wall_wait, on_error, attempts, order, grace_ms = rest
     stream_ms, wall_ms = (
         None if wait is None else duration_ms(wait, name)
-        for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
+        for name, wait in (("stream_wait", stream_wait), ("wall_wait", wall_wait))
     )
-    on_error, attempts, order, grace_ms = rest
     return Processed(
         with_headers(stream, processor),
         by,

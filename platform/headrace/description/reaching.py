@@ -78,8 +78,8 @@ def reaches(
     else:
         retention_ms = threshold.window.size_ms + threshold.grace_ms
         store = window_store(STORE, "", state, retention=dt.timedelta(milliseconds=retention_ms))
-    rest = "stop", 1, order, duration_ms(grace, "grace")
-    return process_groups(stream, by, made, to_ddl([*own, *bounds, value]), [store], (None, None), rest)
+    rest = None, None, "stop", 1, order, duration_ms(grace, "grace")
+    return process_groups(stream, by, made, to_ddl([*own, *bounds, value]), [store], rest)
 
 
 def threshold_of(

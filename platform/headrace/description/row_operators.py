@@ -287,8 +287,8 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         attempts: int = 1,
     ) -> Processed:
         """Run a processor of your own over the records of each partition: see `GroupedStream.process`."""
-        waits = stream_wait, wall_wait
-        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts, None, 0))
+        rest = stream_wait, wall_wait, on_error, attempts, None, 0
+        return process_groups(self._flow, (), processor, output, stores, rest)
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """Keep the latest value of every record key; a tombstone deletes its key.
