@@ -323,3 +323,13 @@ def test_a_table_that_is_deleted_under_its_writer_is_noticed(
             break
     left = [*(local_path(table.uri) / "_delta_log").glob("*.json")]
     assert len(left) <= STANDS_SECONDS / 1.6 + 1, f"after {now - 1_000:.0f} s it still commits to nothing"
+
+
+def test_within_names_the_files_that_may_have_such_rows() -> None:
+    rng = Random(3)
+    bounds = [{}, {"n": 4}, {"n": -2}, {"n": 9}, {"at": 1}]
+    files = {str(n): DataFile(1, 1, rng.choice(bounds), rng.choice(bounds)) for n in range(60)}
+    for first, last in ((0, None), (4, 4), (-9, 3), (5, 20)):
+        known = {name: file for name, file in files.items() if file.may_have("n", first, last)}
+        assert Snapshot(1, files).within("n", first, last) == known
+        assert 0 < len(known) < len(files)
