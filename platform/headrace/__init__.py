@@ -66,6 +66,7 @@ from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.previous_values import increase
 from headrace.description.processor_function import processor
+from headrace.description.quota import Quota
 from headrace.description.several_topics import topics
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
@@ -83,11 +84,11 @@ __all__ = [
     "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Bytes", "CalendarWindows", "Context",
     "CorrectableSink", "Csv", "Debezium", "DeliveredRow", "Delivery", "DescriptionError", "HeadraceError", "Json",
     "JsonSchema", "KafkaSink", "KeyValueStore", "Number", "PostgresSink", "Preview", "Processor", "ProcessorError",
-    "Protobuf", "ReadOnlyStore", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows",
-    "TerminalError", "Text", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses",
-    "WindowStore", "approx_count_distinct", "avg", "calendar", "collect", "count", "count_distinct", "describe",
-    "each", "first", "from_files", "from_table", "global_table", "hopping", "increase", "key_value_store", "last",
-    "local", "max", "max_by", "min", "min_by", "node", "preview", "processor", "quantiles", "session", "session_store",
-    "sliding", "source_chain", "stddev", "sum", "top", "topics", "tumbling", "until_time_limit", "until_window_closes",
-    "value_store", "variance", "window_store",
+    "Protobuf", "Quota", "ReadOnlyStore", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink",
+    "SlidingWindows", "TerminalError", "Text", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit",
+    "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg", "calendar", "collect", "count", "count_distinct",
+    "describe", "each", "first", "from_files", "from_table", "global_table", "hopping", "increase", "key_value_store",
+    "last", "local", "max", "max_by", "min", "min_by", "node", "preview", "processor", "quantiles", "session",
+    "session_store", "sliding", "source_chain", "stddev", "sum", "top", "topics", "tumbling", "until_time_limit",
+    "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

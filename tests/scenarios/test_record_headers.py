@@ -154,3 +154,31 @@ def test_a_node_waits_as_long_as_the_timers_of_init_and_no_one_says_it_again(dri
 
 def test_an_init_that_raises_while_a_node_is_described_schedules_nothing() -> None:
     assert by_caller(Breaks).longest_wait_ms == 0
+
+
+class Plain(hr.Processor):
+    """It has no `init`."""
+
+    def process(self, record: hr.Record) -> None:
+        self.context.forward(**record, headers="")
+
+
+class Misspells(hr.Processor):
+    """It takes a column for an attribute."""
+
+    def process(self, record: hr.Record) -> None:
+        record.page  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_without_an_init_there_is_the_context_and_a_column_as_an_attribute_is_explained(drive: Drive) -> None:
+    """Before: 'Plain' object has no attribute 'context', and 'Record' object has no attribute 'page'."""
+    for processor in (Plain, Misspells):
+        driver = drive(by_caller(processor))
+        driver.pipe("calls", key="a", value={"page": "p"}, timestamp_ms=0)
+        if processor is Plain:
+            driver.cut()
+            assert [row["page"] for row in driver.rows("answers")] == ["p"]
+            driver.check("answers")
+        else:
+            with pytest.raises(hr.ProcessorError, match=r"write record\['page'\]"):
+                driver.cut()

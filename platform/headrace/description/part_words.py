@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import format_duration
 from headrace.description.formats import Format
 from headrace.description.processed import class_of
+from headrace.description.quota import quota_of
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
@@ -36,9 +37,12 @@ def words_of_processor(node: Processed) -> str:
 
 
 def words_of_sink(sink: Sink) -> str:
-    """Its name, and formats that are not JSON."""
+    """Its name, formats that are not JSON, and its quota."""
     formats = {name: getattr(sink, name, JSON) for name in ("key_format", "format")}
     words = [f"{PART[name]} {_format(each)}" for name, each in formats.items() if each != JSON]
+    if (quota := quota_of(sink)) is not None:
+        bounds = (("rows", quota.rows_per_second), ("bytes", quota.bytes_per_second))
+        words += [f"at most {bound:,g} {what} a second" for what, bound in bounds if bound is not None]
     return f"{sink.name} ({', '.join(words)})" if words else sink.name
 
 

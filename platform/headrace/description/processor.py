@@ -9,10 +9,11 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.description.durations import Duration
 from headrace.description.time_stores import SessionStore, WindowStore
+from headrace.description.wording import listed
 from headrace.errors import TerminalError
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -64,6 +65,17 @@ class Record(Mapping[str, Any]):
 
     def __getitem__(self, column: str) -> Any:
         return self._values[column]
+
+    if not TYPE_CHECKING:  # a type checker refuses other attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise an AttributeError that names the way to a column."""
+            if name.startswith("_") or name not in self._values:
+                there = f"The columns are {listed(self._values)}." if not name.startswith("_") else ""
+                raise AttributeError(f"A record has no '{name}'. {there}".strip())
+            raise AttributeError(
+                f"A record has no attribute '{name}', and a column of that name: write record['{name}']."
+            )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -278,7 +290,11 @@ class Processor(Frozen, ABC):
         cls.closes = cls.close is not Processor.close
 
     def init(self, context: Context) -> None:
-        """Keep the context and stores as attributes; schedule the timers that each group has from its first record on."""
+        """Keep the context and stores as attributes; schedule the timers that each group has from its first record on.
+
+        Without an `init` of its own a processor has `self.context`.
+        """
+        self.context = context
 
     @abstractmethod
     def process(self, record: Record) -> None:

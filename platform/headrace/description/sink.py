@@ -38,6 +38,7 @@ class Sink(Protocol):
 
     It may have a method `check(node)`, called when a node is described, that raises DescriptionError for a node whose
     rows it cannot take. It may have an `exclusive_store`: two nodes of a pipeline whose sinks have equal ones are refused.
+    It may have a `quota`, an `hr.Quota`: the node's next micro-batch begins when there is room.
     """
 
     @property

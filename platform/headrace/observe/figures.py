@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headrace.lifecycle import live_limits as limits
 from headrace.streams import buffered, topic_reader
+from headrace.writing import sink_quotas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,7 @@ MEANINGS: Mapping[str, str] = {
     **topic_reader.MEANINGS,
     **buffered.MEANINGS,
     **limits.MEANINGS,
+    **sink_quotas.MEANINGS,
 }
 
 
@@ -70,6 +72,7 @@ def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = No
         **status.readers,
         **status.buffer,
         **status.limits,
+        **status.quotas,
         "cost_per_million_records": _cost(status, price_per_hour),
         "failures": status.failures or None,
         "stream_time_seconds": stream_time,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.kafka_settings import KafkaSettings, brokers_of
+from headrace.description.quota import Quota, check_quota
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
@@ -57,6 +58,7 @@ class KafkaSink:
                      of a value the one that is not in the key
             kafka    how to reach Kafka, before the options; None: as the stream's logs do, by `build_definitions(kafka=…)`
                      or the environment (`HEADRACE_KAFKA_…`)
+            quota    how much it takes in a second (see `hr.Quota`); None: as much as Kafka does
             register  True: a schema that the registry does not have is registered; False: it is refused
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
@@ -84,12 +86,14 @@ class KafkaSink:
     key_format: str | Format = "json"
     register: bool = True
     kafka: Connection | None = field(default=None, repr=False, compare=False)
+    quota: Quota | None = None
     _logs: Connection | None = field(
         default=None, repr=False, compare=False
     )  # how the stream reaches its topics
 
     def __post_init__(self) -> None:
         what = "KafkaSink"
+        check_quota(self.quota, what)
         if (
             not isinstance(self.topic, str)
             or not _LEGAL_TOPIC.fullmatch(self.topic)

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.description.quota import Quota, check_quota
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError, TerminalError
 from headrace.extras import named_extra
@@ -43,6 +44,7 @@ class PostgresSink:
             dsn          the name of the environment variable that holds the connection string, or Dagster's `EnvVar`;
                          never the connection string itself, which is a secret
             connections  how many executor tasks write at a time
+            quota        how much it takes in a second (see `hr.Quota`); None: as much as PostgreSQL does
     Out:    the columns of the rows, and `__sequence` and `__place`, by which an older row is told from a newer one;
             structs, arrays and maps as `jsonb`, timestamps as `timestamptz`, decimals as `numeric`; deleted identities
             leave the table and are remembered in `<table>__deleted`, so that nothing older brings them back
@@ -61,6 +63,7 @@ class PostgresSink:
     table: str
     dsn: str = DSN_VARIABLE
     connections: int = CONNECTIONS_MAX
+    quota: Quota | None = None
 
     def __post_init__(self) -> None:
         parts = self.table.split(".") if isinstance(self.table, str) else []
@@ -71,6 +74,7 @@ class PostgresSink:
                 hint="Write for example 'visit_batches' or 'shop.visit_batches'.",
             )
         object.__setattr__(self, "dsn", _variable(self.dsn))
+        check_quota(self.quota, "PostgresSink")
         count = self.connections
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise DescriptionError(

@@ -57,6 +57,7 @@ def node_status(stream: NodeStream, trouble_of_all: Exception | None) -> StreamS
         state_bytes=state_bytes,
         state_bytes_read=None if stream.runner is None else stream.runner.state_bytes_read,
         buffer=stream.buffer.numbers(),
+        quotas={} if stream.runner is None else stream.runner.quotas.numbers(),
         waits=() if progress is None else tuple(measured(stream.waits)[0] or ()),
         limits={} if progress is None else _limits(stream.node, progress),
         throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,

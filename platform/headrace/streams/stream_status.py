@@ -43,6 +43,7 @@ class StreamStatus:
     buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `streams.buffered`)
     readers         of a log what Kafka's client and Spark's tasks have read (see `streams.topic_reader`)
     limits          of a suppressed node those in force as of its progress
+    quotas          of a node whose sinks have quotas how long it waits for them (see `writing.sink_quotas`)
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
     last_error      why it failed, here or in an earlier run, if it has not committed since
@@ -70,6 +71,7 @@ class StreamStatus:
     buffer: Mapping[str, float] = field(default_factory=dict)
     readers: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
+    quotas: Mapping[str, float] = field(default_factory=dict)
     trigger_seconds: float | None = None
     tried_again: bool = True
     waits: tuple[Wait, ...] = ()

@@ -48,6 +48,7 @@ from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.deliveries import MicroBatch
 from headrace.writing.node_log import node_log
+from headrace.writing.sink_quotas import SinkQuotas
 from headrace.writing.state_upkeep import StateUpkeep
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class NodeRunner:
         self.state_bytes_read: int | None = (
             None  # by the last micro-batch; None: there was none since the start
         )
+        self.quotas = SinkQuotas(node)
         self._bases = None if self.operator.appended else Bases(lake, self._of, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
@@ -213,7 +215,9 @@ class NodeRunner:
         return self._planned() is not None and self.advance()
 
     def due(self, now_ms: int) -> bool:
-        """Whether a throttled node's next interval of commit time has begun; always, for others."""
+        """Whether a throttled node's next interval of commit time has begun, and its sinks' quotas have room."""
+        if self.quotas.delay_seconds:
+            return False
         throttle_ms = self.operator.throttle_ms
         last_ms = max(self.progress.upto_ms.values(), default=0)
         return not throttle_ms or now_ms // throttle_ms > last_ms // throttle_ms
@@ -268,6 +272,7 @@ class NodeRunner:
         files = folded.results if self.operator.appended else folded.changes
         if files and self.node.sinks:
             MicroBatch(self._spark, self.node, self._of, self._outputs, files).deliver(self._lake)
+            self.quotas.delivered(files)
         self._on_step("after sinks")
         self._append(folded)
         if folded.changes:
