@@ -22,7 +22,6 @@ import headrace as hr
 from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
-from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 from tests.laws.republishing import Message, by_offset, republish, root_topic
 from tests.oracle.guard_oracle import Delivery, Entry, ExactOracle, monotone
@@ -110,10 +109,9 @@ class GuardedLog:
 @pytest.fixture(scope="module")
 def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuardedLog]]:
     folder = tmp_path_factory.mktemp("guarded")
-    session = pipeline_session(spark, interpreted=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guard_module, "INLINE_CHARACTERS_MAX", 900)  # both places of the state are lived in
-        yield {name: GuardedLog(session, folder, name) for name in GUARDS}
+        yield {name: GuardedLog(spark, folder, name) for name in GUARDS}
 
 
 # A commit takes a second: to shrink a world would take an hour, so one that fails is shown as it is.

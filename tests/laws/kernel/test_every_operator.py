@@ -8,6 +8,7 @@ record. `python -m tests.laws.kernel.many --logs 10000` tries more.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from tests.laws.kernel.logs import World
 from tests.laws.kernel.plans import NUMBERS, Plan, plan_of
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import Subject
-from tests.laws.kernel.verdict import Verdict
+from tests.laws.kernel.verdict import Row, Verdict
 
 pytestmark = pytest.mark.fast
 
@@ -31,6 +32,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 CUTTINGS = (3, 2, 1)  # micro-batches
+PLACE = ("__sequence", "__topic", "__partition", "__offset", "__timestamp", "__key")
 
 
 def cuttings() -> st.SearchStrategy[list[Plan]]:
@@ -48,8 +50,17 @@ def check(subject: Subject, world: World, cut: list[Plan]) -> None:
     reading = Reading(subject.node, world, changes=subject.changes, computed=subject.computed)
     verdict = Verdict(reading)
     verdict.check_late()
-    for plan in cut:
-        verdict.check(plan)
+    outcomes = [verdict.check(plan) for plan in cut]
+    if subject.changes:
+        same_places(*(outcome.rows("changes") for outcome in outcomes))
+
+
+def same_places(first: Sequence[Row], *others: Sequence[Row]) -> None:
+    """Each change has one place, event time and content in any cuts, so sinks get the same rows in one order."""
+    places = [repr([row[name] for name in PLACE]) for row in first]
+    assert len({*places}) == len(places), "two rows at one place"
+    for rows in others:
+        assert sorted(map(repr, rows)) == sorted(map(repr, first))
 
 
 @pytest.mark.parametrize(

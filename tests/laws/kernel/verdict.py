@@ -54,12 +54,13 @@ class Verdict:
             width = len(next(iter(late), LATE))
             assert late == Counter(missed[:width] for missed in self.wanted.late)
 
-    def check(self, plan: Plan) -> None:
-        """Fold the log by the kernel, and compare."""
+    def check(self, plan: Plan) -> Outcome:
+        """Fold the log by the kernel, and compare. Out: what it led to"""
         reading, operator = self.reading, self.reading.operator
         compute = reading.computed.for_kernel if reading.computed else None
         found = run(operator.steps, reading, plan, PER_BUCKET, revised=operator.revises, compute=compute)
         self.compare(operator, found)
+        return found
 
     def compare(self, operator: NodeOperator, found: Outcome) -> None:
         """Compare what a fold led to."""
