@@ -8,7 +8,7 @@ import headrace as hr
 from headrace.testing import TestDriver
 from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 events = hr.Topic(
     "page_events",
