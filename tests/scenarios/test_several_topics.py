@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
+from headrace.preflight import kafka as preflight
+from headrace.settings import KafkaSettings
 from tests.description.refusal import refused
 
 if TYPE_CHECKING:
@@ -62,6 +64,21 @@ def test_each_topic_has_a_time_of_its_own_and_the_windows_wait_for_both(drive: D
     ]
     driver.check("sums")
     driver.check("rows")
+
+
+def test_a_topic_of_the_broker_that_matches_and_is_not_read_is_found() -> None:
+    broker = preflight._Broker(KafkaSettings(bootstrap_servers="away:1"), {})
+    broker.topics = (*NAMES, "orders", "__consumer_offsets")
+    said = []
+    for names in (NAMES[:1], NAMES):
+        broker.wanted = {name: [] for name in names}
+        node = hr.topics(names, pattern="orders-.*", **COLUMNS).named("orders")
+        (found,) = preflight._families([node], broker)
+        said.append((found.ok, found.said))
+    assert said == [
+        (False, "orders-de matches, and nothing reads it."),
+        (True, "2 topic(s) match, and all are read"),
+    ]
 
 
 @pytest.mark.parametrize(
