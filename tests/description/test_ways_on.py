@@ -104,3 +104,12 @@ def test_a_type_error_within_a_call_stays_what_it_is() -> None:
 
     with pytest.raises(TypeError, match="concatenate"):
         VIEWS.to(Sink())
+
+
+def test_a_filter_on_open_windows_names_the_table_of_their_changes() -> None:
+    """Before: the hint named final windows alone."""
+    topic = hr.Topic("visits", key="page STRING", value="seconds INT")
+    windows = topic.group_by().window(hr.tumbling("1 minute"), grace=0).aggregate(n=hr.count())
+    with refused("they are no stream", ".changes().table().where(…)"):
+        windows.where("n > 1")
+    assert windows.changes().table().where("n > 1").named("large").key == ("page", "window_start")

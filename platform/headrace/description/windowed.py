@@ -121,7 +121,8 @@ class WindowedAggregate(Relation):
             of = f" of '{self.name}'" if self.name else ""
             raise DescriptionError(
                 f"Windows{of} that are not suppressed are revised: they are no stream.",
-                hint="Write .suppress(hr.until_window_closes()) before.",
+                hint="Write .suppress(hr.until_window_closes()) before. Open windows, too, are in the table "
+                "of their changes: .changes().table().where(…).",
             )
         return stream_of(self)
 
