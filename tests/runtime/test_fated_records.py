@@ -11,9 +11,9 @@ import pytest
 import headrace as hr
 from headrace.description import with_unnamed
 from headrace.fold.fates import DEAD_LETTER, FATES, FILTERED, LATE, TOMBSTONE, USED
-from headrace.nodes import reader_rows
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.topics import nodes_below
+from headrace.observe import fated_records
 from headrace.observe.dead_letters import by_reason
 from headrace.observe.fated_records import FatedRecords
 from headrace.observe.views import Views
@@ -88,8 +88,6 @@ def test_arrow_shows_the_records_that_spark_shows_of_every_kind_of_node(spark: S
     lived(driver)
     own, views, seen = FatedRecords(spark, driver._lake, 2), Views(spark, driver._lake), set()
     for name, node in driver._nodes.items():
-        here = reader_rows.reader_rows(spark, driver._lake, node)
-        assert (here is None) == (name == "by_spark"), name
         met = {fate for step in with_unnamed([node]) for fate in progress_of(driver._lake, step).totals()}
         for fate in met & {*FATES} | ({USED} if name == "time_windows" else set()):
             shown = own.of_node(node, fate)
@@ -144,7 +142,7 @@ def test_the_commands_start_no_jvm() -> None:
 
 @pytest.mark.spark
 def test_large_logs_are_left_to_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_rows, "HERE_BYTES", 0)
+    monkeypatch.setattr(fated_records, "HERE_BYTES", 0)
     driver = TestDriver([MERGED], spark)
     driver.pipe("events", key="a", value=b"{broken", timestamp_ms=0)
     driver.cut()

@@ -15,14 +15,19 @@ from headrace.engine.clocks import raised, times_of
 from headrace.expressions import SparkNeededError
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
 from headrace.fold.fates import with_column
+from headrace.nodes.node_tables import read_progress, slices_of
+from headrace.nodes.opening import read_opening
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.description import Node
     from headrace.engine.log_slices import LogSlice
     from headrace.engine.unusable import Unusable
     from headrace.fold.contract import Clock
+    from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 
 FeedTables = Mapping[str, pa.Table]
@@ -49,6 +54,26 @@ def feed_tables(
             rows.computed.empty() if frame is None else rows.computed.unpacked(frame.coalesce(1).toArrow())
         )
     return {name: marked[name] for name in rows.packed.feeds}
+
+
+def read_feeds(spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> dict[str, pa.Table]:
+    """The rows of a node's feeds since its opening balance, as far as it has read them and as it dates them.
+
+    In: of  the operator that takes the rows: the node's, or that of the node whose updates it waits for
+    """
+    unusable = UnusableTable(spark, lake, node).read()
+    feeds = feed_tables(spark, of, read_slices(lake, node), unusable)
+    return as_dated(of, feeds, read_opening(lake, node).progress.clock)
+
+
+def read_slices(lake: Lake, node: Node) -> dict[str, LogSlice]:
+    """The logs of a node since its opening balance, as far as it has read them.
+
+    Raises: ForeignCommitError when somebody else has changed rows of a log
+    """
+    upto_ms = read_progress(lake, node).upto_ms
+    through_ms = {topic.name: upto_ms.get(topic.name, 0) for topic in node.topics}
+    return slices_of(lake, node, read_opening(lake, node).progress.upto_ms, through_ms)
 
 
 def as_dated(of: BoundOperator, feeds: FeedTables, before: Clock) -> dict[str, pa.Table]:

@@ -1,6 +1,6 @@
-"""The records that met a fate, read by Arrow and grouped by reason. Spark starts only where it has to compute a step.
+"""The records that met a fate, as Arrow reads them in this process. Spark starts only where it has to compute a step.
 
-Law: the groups equal `by_reason` of `Views.records`, and of `Views.dead_letters`.
+Law: the records are those of `records_by_fate`, which Spark reads from large logs; the groups equal `by_reason` of them.
 """
 
 from __future__ import annotations
@@ -14,60 +14,51 @@ import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka, with_unnamed
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.errors import DescriptionError
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
-from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
+from headrace.fold.fates import KEPT, LATE, OPEN, USED
 from headrace.fold.json_text import json_values
 from headrace.fold.keys import combined, group
 from headrace.lake import open_table
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.feed_tables import read_feeds, read_slices
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.reader_rows import reader_rows
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import nodes_below
 from headrace.observe.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
 from headrace.observe.log_dead_letters import log_dead_letters
-from headrace.observe.records_by_fate import below_topic, records_by_fate
+from headrace.observe.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
-    from headrace.nodes.reader_rows import ReaderRows
 
-PLACE = ("topic", "partition", "offset")
-MOMENT = pa.timestamp("us", "UTC")
-READ = {
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "reason": pa.string(),
-    "kind": pa.string(),
-    "ingested_at": MOMENT,
-}
+CONTENTS = ("key", "value", "raw_key", "raw_value", "kind")
+HERE_BYTES = 64 << 20  # of the logs' Parquet; Spark reads larger logs
 _NO_RECORDS = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("ingested_at", MOMENT),
+        ("ingested_at", pa.timestamp("us", "UTC")),
         ("reason", pa.string()),
         ("node", pa.string()),
     ]
 ).empty_table()
-CONTENTS = ("key", "value", "raw_key", "raw_value")
 
 
 class FatedRecords:
-    """Finds the records of a fate in a lake."""
+    """Groups the records of a fate in a lake by reason."""
 
     def __init__(self, spark: SparkSession, lake: Lake, examples: int) -> None:
-        """In: spark  may start on demand; examples  how many of each reason are given, the newest."""
+        """In: spark  may start on demand; examples  how many of each reason are shown, the newest."""
         self._spark, self._lake, self._examples = spark, lake, examples
 
     def of_node(self, node: Node, fate: str) -> list[DeadLetters]:
@@ -75,10 +66,8 @@ class FatedRecords:
 
         Raises: DescriptionError when there is no such fate
         """
-        if fate not in FATES:
-            raise DescriptionError(f"There is no fate {fate!r}.", hint=f"There are: {', '.join(FATES)}.")
         node = resolve_references(self._lake, node)
-        records = self._records([node] if fate in (USED, OPEN) else with_unnamed([node]), fate)
+        records = self._records(nodes_with_fate(node, fate), fate)
         if records is None:
             return by_reason(Views(self._spark, self._lake).records(node, fate), self._examples)
         return self._grouped(records, [node])
@@ -109,36 +98,16 @@ class FatedRecords:
         for node in nodes:
             if not progress_of(self._lake, node).upto_ms:
                 continue  # it has read nothing yet
-            rows = reader_rows(self._spark, self._lake, node)
-            places = None if rows is None else self._places(rows, node, fate)
-            if rows is None or places is None:
+            if sum(part.bytes for part in read_slices(self._lake, node).values()) > HERE_BYTES:
                 return None
-            tables += [_of_log(rows.slices[name], name, places, node) for name in rows.slices]
+            rows = fated_rows(self._spark, self._lake, node, fate)
+            tables += [part.select(_NO_RECORDS.column_names).cast(_NO_RECORDS.schema) for _, part in rows]
         every = pa.concat_tables(tables)
         both = [("ingested_at", "first"), ("reason", "first")]
-        once = every.group_by([*PLACE, "node"], use_threads=False).aggregate(both)
+        once = every.group_by([*POSITION, "node"], use_threads=False).aggregate(both)
         return once.rename_columns({f"{name}_first": name for name, _ in both}).select(
             _NO_RECORDS.column_names
         )
-
-    def _places(self, rows: ReaderRows, node: Node, fate: str) -> pa.Table | None:
-        """Topic, partition, offset of the records that met a fate, and `why`. None: ask Spark."""
-        if fate == LATE:
-            of_updated = (
-                rows
-                if operator_of(node).updated is node
-                else reader_rows(self._spark, self._lake, node, updated=True)
-            )
-            if of_updated is None:
-                return None
-            if (late := of_updated.late) is not None:
-                most = late.group_by([*PLACE]).aggregate([("late_by_ms", "max")])
-                why = [f"late by {ms / 1_000:,.3f} s" for ms in most["late_by_ms_max"].to_pylist()]
-                return most.select([*PLACE]).append_column("why", pa.array(why, pa.string()))
-        decided = rows.decided.select([TOPIC, PARTITION, OFFSET, REASON, FATE])
-        is_meant = pc.equal(decided[FATE], KEPT if fate in (USED, OPEN) else fate)
-        found = decided.filter(pc.and_(is_meant, decided[OFFSET].is_valid()))
-        return found.drop_columns([FATE]).rename_columns([*PLACE, "why"])
 
     def _grouped(self, records: pa.Table, nodes: Sequence[Node]) -> list[DeadLetters]:
         if not records.num_rows:
@@ -152,51 +121,106 @@ class FatedRecords:
         records = records.append_column("alike", alike.take(texts.indices))
         groups = combined(group(records["alike"]).codes, group(records["node"]).codes)
         topics = {topic.name: topic for node in with_unnamed(nodes) for topic in node.topics}
-        found = []
+        shown = []
         for number in range(len(groups)):
             places = np.flatnonzero(groups.codes == number)
             first_at = records["ingested_at"][int(places[-1])].as_py()
             rows = records.take(pa.array(places[: max(self._examples, 1)])).to_pylist()
             counts = {"records": len(places), "first_at": first_at}
-            shown = [{**row, **counts, **self._contents(topics[row["topic"]], row)} for row in rows]
-            found.append(group_of(rows[0]["alike"], rows[0]["node"], shown, self._examples))
-        return _most_first(found)
+            examples = [{**row, **counts, **self._contents(topics[row["topic"]], row)} for row in rows]
+            shown.append(group_of(rows[0]["alike"], rows[0]["node"], examples, self._examples))
+        return _most_first(shown)
 
-    def _contents(self, topic: Topic, row: dict[str, Any]) -> dict[str, bytes | None]:
-        """Key and value of a record: JSON as the log has them; of the log's own dead letters their bytes."""
-        uri = self._lake.log(topic.name)
+    def _contents(self, topic: Topic, row: Mapping[str, Any]) -> dict[str, bytes | None]:
+        """Key and value of a record."""
         at_ms = round(row["ingested_at"].timestamp() * 1_000)
-        types = open_table(uri).columns
-        read = {name: Origin((name,), types.field(name).type) for name in CONTENTS if name in types.names}
-        place = {name: Origin((name,), READ[name]) for name in ("partition", "offset")}
-        commit = LogSlice.of(uri, at_ms - 1, at_ms).read({**place, **read})
+        commit = LogSlice.of(self._lake.log(topic.name), at_ms - 1, at_ms)
+        rows = _log_rows(commit, (*POSITION, *CONTENTS))
         is_it = pc.and_(
-            pc.equal(commit["partition"], row["partition"]), pc.equal(commit["offset"], row["offset"])
+            pc.equal(rows["partition"], row["partition"]), pc.equal(rows["offset"], row["offset"])
         )
-        record = commit.filter(is_it)
-        if row["node"] is None:  # dead for every node: the log has its bytes, if it is one of Kafka's
-            return {
-                name: record[f"raw_{name}"][0].as_py() if is_of_kafka(topic) else None
-                for name in ("key", "value")
-            }
-        value = json_values(record["value"].combine_chunks())[0].as_py()
-        key = json_values(record["key"].combine_chunks())[0].as_py() if topic.key_columns else None
-        return {
-            "key": None if key is None else key.encode(),
-            "value": None if value is None else value.encode(),
-        }
+        ((key, value),) = contents(rows.filter(is_it), topic)
+        return {"key": key, "value": value}
 
 
-def _of_log(part: LogSlice, topic: str, places: pa.Table, node: Node) -> pa.Table:
-    """The records of one log, with their commit times and reasons, and the node for which alone they are dead."""
-    log = part.read({name: Origin((name,), of) for name, of in READ.items()})
-    mine = places.filter(pc.equal(places["topic"], topic))
-    found = mine.join(log.filter(log["offset"].is_valid()), ["partition", "offset"], join_type="inner")
-    alone = pc.if_else(pc.equal(found["kind"], DEAD_LETTER), pa.scalar(None, pa.string()), node.required_name)
-    columns = {name: found[name] for name in (*PLACE, "ingested_at")}
-    return pa.table({**columns, "reason": pc.coalesce(found["why"], found["reason"]), "node": alone}).cast(
-        _NO_RECORDS.schema
+def fated_rows(
+    spark: SparkSession, lake: Lake, node: Node, fate: str, more: Sequence[str] = ()
+) -> list[tuple[Topic, pa.Table]]:
+    """The records of each of a node's logs that met a fate, in any order. The logs have to fit into memory.
+
+    In:  more  columns of the log that are wanted, too
+    Out: topic, partition, offset, ingested_at, reason, node (see `records_by_fate`) and these
+    """
+    slices = read_slices(lake, node)
+    places = _places(spark, lake, node, fate)
+    return [(topic, _of_log(slices[topic.name], topic, places, node, more)) for topic in node.topics]
+
+
+def contents(rows: pa.Table, topic: Topic) -> list[tuple[bytes | None, bytes | None]]:
+    """Key and value of each record: JSON as the log has them; of the log's own dead letters their bytes.
+
+    In: rows  with CONTENTS
+    """
+    nothing = [None] * rows.num_rows
+    keys = _json(rows["key"]) if topic.key_columns else nothing
+    values = _json(rows["value"])
+    raw_keys, raw_values = (
+        (rows[f"raw_{name}"].to_pylist() if is_of_kafka(topic) else nothing) for name in ("key", "value")
     )
+    is_dead = [kind == DEAD_LETTER for kind in rows["kind"].to_pylist()]
+    raw, read = zip(raw_keys, raw_values, strict=True), zip(keys, values, strict=True)
+    return [bytes_of if dead else text for dead, bytes_of, text in zip(is_dead, raw, read, strict=True)]
+
+
+def late_rows(spark: SparkSession, lake: Lake, node: Node) -> pa.Table | None:
+    """Late records, one row for each record and closed window; None: nothing can be late."""
+    of = bound(spark, operator_of(node).updated)
+    kernel = of.operator.kernel
+    if kernel.late_scope is None:
+        return None
+    late: pa.Table = kernel.late(kernel.rows(read_feeds(spark, lake, node, of)))
+    return late
+
+
+def _places(spark: SparkSession, lake: Lake, node: Node, fate: str) -> pa.Table:
+    """Topic, partition and offset of the records that met a fate, and `why`."""
+    late = late_rows(spark, lake, node) if fate == LATE else None
+    if late is not None:
+        most = late.group_by([*POSITION]).aggregate([("late_by_ms", "max")])
+        why = [f"late by {ms / 1_000:,.3f} s" for ms in most["late_by_ms_max"].to_pylist()]
+        return most.select([*POSITION]).append_column("why", pa.array(why, pa.string()))
+    of = bound(spark, node)
+    decided = of.operator.kernel.decided(read_feeds(spark, lake, node, of))
+    is_meant = pc.equal(decided[FATE], KEPT if fate in (USED, OPEN) else fate)
+    decided = decided.filter(pc.and_(is_meant, decided[OFFSET].is_valid()))
+    return decided.select([TOPIC, PARTITION, OFFSET, REASON]).rename_columns([*POSITION, "why"])
+
+
+def _of_log(part: LogSlice, topic: Topic, places: pa.Table, node: Node, more: Sequence[str]) -> pa.Table:
+    """The records of one log, with their commit times and reasons, and the node for which alone they are dead."""
+    log = _log_rows(part, (*POSITION[1:], "ingested_at", "reason", "kind", *more))
+    here = log.select(["partition", "offset"]).append_column("number", pa.array(np.arange(log.num_rows)))
+    pairs = places.filter(pc.equal(places["topic"], topic.name)).join(
+        here, ["partition", "offset"], join_type="inner"
+    )
+    rows = log.take(pairs["number"])
+    nobody = pa.scalar(None, pa.string())
+    columns = {name: rows[name] for name in rows.column_names} | {
+        "topic": pairs["topic"],
+        "reason": pc.coalesce(pairs["why"], rows["reason"]),
+        "node": pc.if_else(pc.equal(rows["kind"], DEAD_LETTER), nobody, node.required_name),
+    }
+    return pa.table(columns)
+
+
+def _log_rows(part: LogSlice, names: Sequence[str]) -> pa.Table:
+    """Some columns of a log; those that it does not have are left out."""
+    types = open_table(part.uri).columns
+    return part.read({name: Origin((name,), types.field(name).type) for name in names if name in types.names})
+
+
+def _json(column: pa.ChunkedArray) -> list[bytes | None]:
+    return [text and text.encode() for text in json_values(column.combine_chunks()).to_pylist()]
 
 
 def _most_first(groups: Sequence[DeadLetters]) -> list[DeadLetters]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import is_of_kafka
+from headrace.description import is_of_kafka, with_unnamed
 from headrace.errors import DescriptionError
 from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.nodes.node_tables import read_progress
@@ -16,6 +16,8 @@ from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
@@ -24,16 +26,23 @@ if TYPE_CHECKING:
 POSITION = ("topic", "partition", "offset")
 
 
+def nodes_with_fate(node: Node, fate: str) -> Sequence[Node]:
+    """The nodes whose records stand behind a count of a node: it, and its steps without a name, which refuse records, too.
+
+    Raises: DescriptionError when there is no such fate
+    """
+    if fate not in FATES:
+        raise DescriptionError(f"There is no fate {fate!r}.", hint=f"There are: {', '.join(FATES)}.")
+    return [node] if fate in (USED, OPEN) else with_unnamed([node])
+
+
 def records_by_fate(spark: SparkSession, lake: Lake, node: Node, fate: str) -> DataFrame:
     """The records of a node's logs that met a fate, as far as the node has read; rows that were cut off are gone.
 
     In:     fate  one of `FATES`; of `used` and `open` the records of both, for which of them is still open depends on time
     Out:    topic, partition, offset, timestamp, reason (null: none is recorded), key, value, headers, ingested_at, node
             (null: a dead letter of the log, dead for every node); one row for each record
-    Raises: DescriptionError for another fate
     """
-    if fate not in FATES:
-        raise DescriptionError(f"There is no fate {fate!r}.", hint=f"There are: {', '.join(FATES)}.")
     logs, unusable = logs_and_unusable(spark, lake, node, read_progress(lake, node).upto_ms)
     operator = operator_of(node)
     late = operator.late_rows_if_any(logs, unusable) if fate == LATE else None

@@ -19,7 +19,7 @@ from headrace.nodes.progress import Progress
 from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.nodes.references import resolve_references
 from headrace.observe.keyed_reads import KeyedReads
-from headrace.observe.records_by_fate import POSITION, below_topic, records_by_fate
+from headrace.observe.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
@@ -124,7 +124,7 @@ class Views:
     def records(self, node: Node, fate: str) -> DataFrame:
         """Read the records behind a count (see `records_by_fate`): those that its steps without a name refuse, too."""
         node = resolve_references(self._lake, node)
-        nodes = [node] if fate in (USED, OPEN) else with_unnamed([node])
+        nodes = nodes_with_fate(node, fate)
         return _once([records_by_fate(self._spark, self._lake, each, fate) for each in nodes])
 
     def ledger(self, node: Node) -> DataFrame:
