@@ -81,7 +81,7 @@ def run_spark(options: str) -> None:
         driver.cut()
     for node in ("windows", "totals", "joined"):
         views, described = driver.views, driver._nodes[node]
-        for look in (views.read, views.updates, views.ledger, views.recompute):
+        for look in (views.read, views.ledger, views.recompute):
             look(described).collect()
     driver.views.dead_letters(driver._topics["events"]).collect()
     driver.close()

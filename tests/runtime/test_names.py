@@ -104,7 +104,7 @@ def test_every_reader_takes_them(driver: TestDriver, tmp_path: Path) -> None:
         rows = views.read(node)
         assert {*rows.columns} >= {*node.columns}, kind
         assert rows.count() >= 1, kind
-        views.updates(node).collect()
+        driver.updates(node.required_name)
         if isinstance(node, WindowedAggregate):
             views.open_windows(node).collect()
             assert views.late(node).count(), kind

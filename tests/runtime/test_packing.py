@@ -13,6 +13,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_groups import GROUPS
 from headrace.lifecycle.backfill import Backfill
+from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
 from headrace.writing import state_upkeep
@@ -199,7 +200,7 @@ def test_windows_that_are_shown_as_they_grow_keep_each_step(spark: SparkSession,
     growing = WINDOWS.named("growing")
     line = Line(spark, lake, growing)
     feed(line, range(3))
-    updates = sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str)
+    updates = sorted(LocalViews(spark, lake).updates(growing).to_pylist(), key=str)
     line.runner.pack(whole=True)
     assert state(line).count() == 6
-    assert sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str) == updates
+    assert sorted(LocalViews(spark, lake).updates(growing).to_pylist(), key=str) == updates

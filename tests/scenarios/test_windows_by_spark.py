@@ -72,7 +72,6 @@ def test_frames_have_the_rows_that_the_process_reads_by_itself(drive: Drive) -> 
 
     assert same(driver.read("counts"), driver.rows("counts"))
     assert same(views.recompute(described), driver.backfill("counts"))
-    assert same(views.updates(described), driver.updates("counts"))
     assert same(views.late(described), driver.late("counts"))
     assert same(views.ledger(described), driver.ledger("counts"))
     for fate in ("used", "late", "filtered", "dead_letter"):

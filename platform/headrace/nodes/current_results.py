@@ -13,8 +13,6 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
     from headrace.nodes.node_frames import NodeFrames
@@ -49,13 +47,3 @@ def current(frames: NodeFrames) -> DataFrame:
     columns = [F.col(quote(name)) for name in frames.results.columns]
     untouched = frames.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
     return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
-
-
-def revisions(frames: NodeFrames, columns: Sequence[str]) -> DataFrame:
-    """Each row after each micro-batch that touched it and is not in the base yet, and before these, with BATCH."""
-    users = [F.col(quote(name)) for name in columns]
-    before = frames.results.select(*users, F.lit(0).cast("long").alias(BATCH))
-    if frames.state is None:
-        return before
-    since = changes(frames.state).where(F.col(BATCH) > frames.folded)
-    return before.unionByName(since.select(*users, F.col(BATCH).cast("long")))

@@ -35,7 +35,6 @@ from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
 from headrace.nodes.sink_rows import changed_rows, final_rows
 from headrace.nodes.state_frames import StateFrame
-from headrace.nodes.updates import updates
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 
@@ -213,10 +212,6 @@ class OperatorFrames:
                 f"Node '{self.node.required_name}' has no windows.", hint="Read its table."
             )
         return found
-
-    def updates(self, frames: NodeFrames, progress: Progress) -> DataFrame:
-        """See `headrace.nodes.updates`."""
-        return updates(self._of(frames.results), frames, progress)
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
         """See `state_views.open_records`."""

@@ -17,13 +17,13 @@ from headrace.lake import open_table, small_files
 from headrace.lake.sorted_rows import fitted
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.local_updates import updates_here
 from headrace.nodes.node_tables import frontier_ms, read_progress
 from headrace.nodes.opening import fold_logs, read_opening
 from headrace.nodes.operator_frames import nothing_late, operator_of
 from headrace.nodes.references import resolve_references
 from headrace.nodes.state_frames import StateTables
 from headrace.nodes.stored_rows import StoredRows, rows_of, settled, stored_rows
+from headrace.nodes.updates import updates_of
 from headrace.observe.fated_records import CONTENTS, contents, fated_rows, late_rows
 from headrace.observe.records_by_fate import POSITION, nodes_with_fate
 from headrace.observe.views import counted_fates, ledger_rows
@@ -59,8 +59,14 @@ class LocalViews:
         return _without_internal(self.stored(node).table)
 
     def updates(self, node: Node) -> pa.Table:
-        """See `Views.updates`."""
-        return updates_here(self.stored(node))
+        """Read the node's raw updates: each row as it was after each micro-batch that touched it.
+
+        Out: the columns of `read`, and `__batch`: the micro-batch, or null for the final row of a closed window. To fold
+             the updates, take each identity's row with the highest `__batch`, where null is the highest. For suppressed
+             windows, upkeep puts the updates of many micro-batches together
+        Law: the updates fold to the same rows however the log was cut; the rows in between depend on the cuts
+        """
+        return updates_of(self.stored(node))
 
     def log(self, topic: Topic) -> pa.Table:
         """The log of a topic, without commit rows."""

@@ -67,19 +67,6 @@ class Views:
         windows = operator_of(node).open_windows(held.state, progress)
         return without_internal(windows)
 
-    def updates(self, node: Node) -> DataFrame:
-        """Read the node's raw updates: each row as it was after each micro-batch that touched it.
-
-        Out: the columns of `read`, and `__batch`: the micro-batch, or null for the final row of a closed window. To fold
-             the updates, take each identity's row with the highest `__batch`, where null is the highest. For suppressed
-             windows, upkeep puts the updates of many micro-batches together
-        Law: the updates fold to the same rows however the log was cut; the rows in between depend on the cuts
-        """
-        node = resolve_references(self._lake, node)
-        held, progress = snapshot(self._spark, self._lake, node)
-        updates = operator_of(node).updates(held, progress)
-        return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
-
     def late(self, node: Node) -> DataFrame:
         """Read the late records of the node and of its steps without a name: one row for each record and closed window.
 

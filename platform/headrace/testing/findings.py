@@ -88,7 +88,7 @@ class Findings(ABC):
         return _sorted(self._local.late(self._known(node)))
 
     def updates(self, node: str) -> Rows:
-        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
+        """Read the node's raw updates, one row for each identity and micro-batch (see `LocalViews.updates`)."""
         return sorted(self._local.updates(self._known(node)).to_pylist(), key=_by_batch)
 
     def store(self, node: str, store: str) -> Rows:
