@@ -97,7 +97,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "dev": ([], {"headrace.local.dev.run_dev": prints("starting a broker")}),
     "demo-once": ([], {"headrace.local.demo_once.run_demo_once": prints("1. produced", ends=True)}),
     "describe": ([NODE], {}),
-    "preview": ([NODE], {"headrace.cli.previewing.preview": gives(Preview((STAGE,)))}),
+    "preview": ([NODE], {"headrace.cli.describing.preview": gives(Preview((STAGE,)))}),
     "status": ([], {"headrace.lake.format.is_known": gives(True)}),
     "tail": (
         [NODE, "--no-follow"],
@@ -154,7 +154,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             ),
         },
     ),
-    "erasures": ([], {"headrace.cli.erasures.pending": gives([Pending(NODE, TOPIC, 0)])}),
+    "erasures": ([], {"headrace.cli.pausing.pending": gives([Pending(NODE, TOPIC, 0)])}),
     "plan": ([], {"headrace.changing.plan_changes.plan_changes": gives(ChangePlan((), (), ()))}),
     "apply": ([], {"headrace.changing.apply_changes.ApplyChanges": APPLY}),
     "rollback": ([], {"headrace.changing.roll_back.roll_back": gives([NODE])}),
@@ -269,7 +269,7 @@ def test_programs_get_errors_as_objects_too(
     def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("headrace.cli.erasures.pending", fails)
+    monkeypatch.setattr("headrace.cli.pausing.pending", fails)
     monkeypatch.setattr("sys.argv", ["headrace", "erasures", "--json"])
     with pytest.raises(SystemExit) as ended:
         commands.main()

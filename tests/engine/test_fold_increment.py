@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.engine import state_groups
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
-from headrace.engine.fold_increment import Compute, Distribution, fold_increment
-from headrace.engine.log_pieces import pieces_of
+from headrace.engine.fold_increment import Compute, Distribution, fold_increment, pieces_of
 from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_groups import forget_state

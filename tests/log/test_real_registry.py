@@ -22,8 +22,8 @@ from headrace.description.formats.registry import Registry, RegistryAwayError, S
 from headrace.errors import TerminalError
 from headrace.local import republisher, scenes
 from headrace.local.broker import Broker
+from headrace.local.scenes import Stations
 from headrace.local.schema_registry import INTERFACE, RegistryFailed, SchemaRegistry
-from headrace.local.stations import Stations
 from headrace.local.tightening_message import Tightening
 from headrace.local.topics import create_topics
 from headrace.local.traffic import produce_history

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.orchestration.spark_progress import logged_progress
+from headrace.orchestration.backfills import logged_progress
 from headrace.streams.trigger import set_trigger
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS

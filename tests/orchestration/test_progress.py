@@ -17,7 +17,7 @@ from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.orchestration.backfills import as_table, in_words
-from headrace.orchestration.days import last_complete_day
+from headrace.orchestration.completed import last_complete_day
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures

@@ -22,9 +22,9 @@ from hatchling.builders.wheel import WheelBuilder
 from headrace.cli.groups import GROUPS
 from headrace.cli.installed_from import installed_from
 from headrace.cli.new_project import make_project
+from headrace.cli.setting_up import fetch_jars
 from headrace.errors import TerminalError
 from headrace.local.dev import DEFINITIONS
-from headrace.local.fetch_jars import fetch_jars
 from headrace.settings.pipeline import pipeline_of_project
 from headrace.spark.jars import jars_dir
 

@@ -22,11 +22,11 @@ from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.progress import Progress
-from headrace.nodes.remarks import remarks_on
 from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, WALL_TIME, Wait, waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.no_results import Silence, silent_tables
 from headrace.orchestration.progress import figures
+from headrace.quality.checks import remarks_on
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.streams.last_errors import LastErrors
 from headrace.streams.pausing import pause

@@ -4,23 +4,17 @@ from headrace.cli.backups import back_lake_up, restore_lake
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
-from headrace.cli.dead_letters import redrive, show_dead_letters, show_records, show_refused
-from headrace.cli.demos import demo, demo_once
-from headrace.cli.describing import describe_nodes
-from headrace.cli.developing import develop
-from headrace.cli.erasures import pending_erasures
-from headrace.cli.failing import show_failing
+from headrace.cli.dead_letters import redrive, show_dead_letters, show_failing, show_records, show_refused
+from headrace.cli.describing import describe_nodes, preview_node
+from headrace.cli.developing import demo, demo_once, develop
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
-from headrace.cli.pausing import pause_node, resume_node
-from headrace.cli.previewing import preview_node
-from headrace.cli.querying import answer_query, get_row
+from headrace.cli.pausing import pause_node, pending_erasures, resume_node
+from headrace.cli.querying import answer_query, get_row, tail_node
 from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
-from headrace.cli.tailing import tail_node
-from headrace.cli.telling import take_json
-from headrace.cli.version import options_of_all
+from headrace.cli.telling import options_of_all, take_json
 
 app.callback()(options_of_all)
 app.command("demo")(demo)

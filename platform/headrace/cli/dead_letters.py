@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,3 +147,27 @@ def redrive(
         f"Partition {partition}, offset {offset} is no dead letter." for partition, offset in done.missing
     ]
     report("\n".join(lines), {"topic": topic, "dry_run": dry_run, **vars(done)})
+
+
+def show_failing(
+    node: Annotated[str, typer.Argument(help="The node whose table is read.")],
+    rows: Annotated[int, typer.Option(min=1, help="How many rows are shown for each expectation.")] = 5,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show rows of a node's table that fail its expectations. Exits 1 if any row fails. Streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.quality.failing_rows import failing_rows
+    from headrace.spark.on_demand import SparkOnDemand
+
+    described = node_named(node, pipeline)
+    require_lake(lake)
+    spark = SparkOnDemand.session(lambda: commands._session(lake))
+    with long_work("Reads the table."):
+        found = failing_rows(spark, Lake(lake), described, rows)
+    for each in found:
+        report(each)
+    if not found:
+        report(f"Node '{node}' has no expectations: describe it with .named(…, expectations=[…]).", node=node)
+    sys.exit(1 if any(each.failing for each in found) else 0)

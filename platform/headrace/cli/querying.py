@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,13 @@ from headrace.cli.telling import for_programs, json_line, report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
+
+    from headrace.observe.tail import TailRow
+
+EVERY_SECONDS = 0.5
 
 
 class Output(StrEnum):
@@ -106,3 +113,29 @@ def _lines(table: pa.Table, rows: int) -> list[str]:
 
 def _cell(value: Any) -> str:
     return "null" if value is None else str(value)
+
+
+def tail_node(
+    node: Annotated[str, typer.Argument(help="The node whose rows are shown.")],
+    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Rows of the last commits first.")] = 10,
+    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show rows of a node's table as commits add, change or remove them. It starts no Spark."""
+    from headrace.lake.paths import Lake
+    from headrace.observe.tail import Tail
+
+    described = node_named(node, pipeline)
+    require_lake(lake)
+    tail = Tail(Lake(lake), described)
+    _show(tail.newest(rows))
+    while follow:
+        _show(tail.news())
+        time.sleep(EVERY_SECONDS)
+
+
+def _show(rows: Iterable[TailRow]) -> None:
+    for each in rows:
+        values = "  ".join(f"{name}={value}" for name, value in each.row.items())
+        report(f"{'-' if each.gone else '+'} {values}", {"gone": each.gone, **each.row})

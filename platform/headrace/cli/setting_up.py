@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.telling import report
-from headrace.local.fetch_jars import fetch_jars
+from headrace.errors import TransientError
+from headrace.spark.jars import jars_dir, project_root
+
+LIST = "resolve.py"
 
 
 def fetch(
@@ -19,3 +24,28 @@ def fetch(
     """Fetch the jars of Spark and of the local Kafka broker, and verify the digest of each."""
     found = fetch_jars(folder)
     report(f"The jars are in {found}.", folder=found)
+
+
+def fetch_jars(destination: Path | None = None) -> Path:
+    """Fetch what is not there yet; a folder that is complete is left alone.
+
+    In:     destination  None: where Headrace looks for jars, `HEADRACE_JARS` or `.headrace/jars`
+    Out:    the folder, with `spark/`, `broker/` and `registry/`
+    Raises: TransientError when Ivy could not fetch them, or a digest is another one.
+    """
+    folder = (destination or jars_dir()).absolute()
+    if (folder / ".resolved").exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, str(_program()), str(folder)], stderr=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise TransientError(f"The jars could not be fetched into '{folder}'.", detail=done.stderr.strip())
+    return folder
+
+
+def _program() -> Path:
+    """The program with its list of jars: in the wheel beside this file, in a checkout in deploy/jars."""
+    installed = Path(__file__).with_name("jar_list") / LIST
+    return installed if installed.exists() else project_root() / "deploy" / "jars" / LIST

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.console import Console
 
+from headrace.cli.unexpected import DEBUG
 from headrace.errors import HeadraceError, TransientError
 
 if TYPE_CHECKING:
@@ -130,3 +132,24 @@ class _JsonLines:
 
     def flush(self) -> None:
         sys.stdout.flush()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from headrace import __version__
+
+        report(f"headrace {__version__}", version=__version__)
+        raise typer.Exit
+
+
+def options_of_all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar=DEBUG, help="Print the stack trace of an error, too.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+    if debug:
+        os.environ[DEBUG] = "1"

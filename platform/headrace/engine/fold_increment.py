@@ -15,21 +15,23 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.engine.bucket_tasks import BucketResult, BucketTask, RunTasks, run_in_process
 from headrace.engine.exchange import bucket_hashes, exchanged
-from headrace.engine.log_pieces import pieces_of
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.station import Computing
-from headrace.fold.contract import StateTable, Step, Times
+from headrace.fold.columns import int64
+from headrace.fold.contract import INGESTED, StateTable, Step, Times
 from headrace.fold.fates import TALLY, sum_tallies
 from headrace.fold.relations.station_step import StationStep
 from headrace.lake import NewFile
 
 PIECE_BYTES = 256 << 20
 Compute = Callable[[Mapping[str, Computing], pa.Table], pa.Table]
+Piece = tuple[pa.Table, Times]
 
 
 @dataclass(frozen=True)
@@ -198,4 +200,54 @@ def together(results: Sequence[BucketResult], batch: int) -> FoldResult:
         [file for one in results for file in one.state],
         sum_tallies([one.tally for one in results if one.tally is not None]),
         sum(one.bytes_read for one in results),
+    )
+
+
+def pieces_of(rows: pa.Table, times: Times, bytes_max: int) -> list[Piece]:
+    """Cut an increment. In: bytes_max  decoded bytes of a piece of several log commits."""
+    if rows.nbytes <= bytes_max or len(times.commits) < 2:
+        return [(rows, times)]
+    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+    commit = np.minimum(np.searchsorted(at_ms, int64(rows[INGESTED])), len(at_ms) - 1)
+    if (np.diff(commit) < 0).any():
+        order = np.argsort(commit, kind="stable")
+        rows, commit = rows.take(pa.array(order)), commit[order]
+    starts = np.searchsorted(commit, np.arange(len(at_ms) + 1))
+    sizes = [rows.slice(starts[n], starts[n + 1] - starts[n]).nbytes for n in range(len(at_ms))]
+    return [
+        (rows.slice(starts[first], starts[end] - starts[first]), _times(times, first, end))
+        for first, end in _runs(sizes, bytes_max)
+    ]
+
+
+def _runs(sizes: Sequence[int], bytes_max: int) -> list[tuple[int, int]]:
+    """First commit of each piece, and the one after its last."""
+    found, first, total = [], 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and total + size > bytes_max:
+            found.append((first, number))
+            first, total = number, 0
+        total += size
+    return [*found, (first, len(sizes))]
+
+
+def _times(times: Times, first: int, end: int) -> Times:
+    """The clocks of some commits. Limits that were set before them stand as those of time 0."""
+    commits = times.commits
+    is_last = end == len(commits)
+    after_ms = commits[first - 1][0] if first else None
+    through_ms = None if is_last else commits[end - 1][0]
+
+    def is_begun(ms: int) -> bool:
+        return after_ms is not None and ms <= after_ms
+
+    def is_over(ms: int) -> bool:
+        return through_ms is None or ms <= through_ms
+
+    return Times(
+        before=commits[first - 1][1] if first else times.before,
+        after=times.after if is_last else commits[end - 1][1],
+        commits=commits[first:end],
+        drains=[ms for ms in times.drains if is_over(ms) and not is_begun(ms)],
+        limits=[(0 if is_begun(ms) else ms, said) for ms, said in times.limits if is_over(ms)],
     )

@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.description import quote
+from headrace.description import Select, Where, WithColumn, parse_expression, quote
 from headrace.engine.arrow_selections import computed_in_arrow, is_computed_in_arrow
 from headrace.engine.exchange import exchanged
 from headrace.engine.feeds import NodeRows
@@ -49,22 +49,25 @@ from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import nothing_computed
 from headrace.engine.state_files import StateSource
 from headrace.engine.unusable import Unusable
-from headrace.fold.changes.station import Computing, Refinement, Selection
+from headrace.fold.changes.deltas import PORT
+from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark import one_task
 from headrace.spark.one_task import mapped
-from headrace.spark.refined_rows import refined
-from headrace.spark.refusals import refusals_explained
+from headrace.spark.refusals import in_words, refusals_explained
 from headrace.spark.row_steps import expression_of
 from headrace.spark.session import is_local
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from headrace.description.refined import RowStep
 
 # Of Parquet: some 600,000 narrow records. Each task of a first stage reads all rows, a sixth of the work of folding them.
 BUCKET_BYTES = 10 << 20
 # Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
 HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
+_CARRIED, _PASSES = "__carried", "__passes"
 
 
 class SparkFold:
@@ -252,3 +255,42 @@ def _selected(part: str, selection: Selection, rows: DataFrame) -> DataFrame:
     both = rows.select("*", *structs, *plain.values())
     with refusals_explained(f"join: select={[*selection.values.values()]}"):
         return both.select(*(F.col(quote(name)) for name in names), *values)
+
+
+def refined(refinement: Refinement, rows: DataFrame) -> DataFrame:
+    """Add what steps make of the rows of one relation.
+
+    In:  rows  of this relation, and of others, in which its columns are null
+    Law: row by row. Nothing is computed of rows of other relations, nor of rows that an earlier `where` refuses.
+    """
+    own = F.lit(True) if refinement.port is None else F.col(PORT) == refinement.port
+    source = (F.col(quote(carried)).alias(name) for name, carried in refinement.source.items())
+    whole = F.struct(*(F.col(quote(name)) for name in rows.columns))
+    frame = rows.select(whole.alias(_CARRIED), own.alias(_PASSES), *source)
+    for step in refinement.steps:
+        with refusals_explained(in_words(step)):
+            frame = _applied(frame, step, refinement.key)
+    carried = (F.col(_CARRIED).getField(name).alias(name) for name in rows.columns)
+    made = (F.col(quote(name)).alias(f"{refinement.part}:{MADE}{name}") for name in refinement.made)
+    passes = F.col(_PASSES).alias(f"{refinement.part}:{PASSES}")
+    has_where = any(isinstance(step, Where) for step in refinement.steps)
+    return frame.select(*carried, *made, *((passes,) if has_where else ()))
+
+
+def _applied(frame: DataFrame, step: RowStep, key: Sequence[str]) -> DataFrame:
+    match step:
+        case Where(expression):
+            return frame.withColumn(_PASSES, F.coalesce(_if_passes(expression), F.lit(False)))
+        case WithColumn(name, expression):
+            return frame.withColumn(name, _if_passes(expression))
+        case Select(expressions):
+            parsed = [parse_expression(sql, "select") for sql in expressions]
+            names = {name.lower() for name in key}
+            made = (
+                _if_passes(each.sql).alias(each.name) for each in parsed if each.name.lower() not in names
+            )
+            return frame.select(_CARRIED, _PASSES, *(F.col(quote(name)) for name in key), *made)
+
+
+def _if_passes(expression: str) -> Column:
+    return F.when(F.col(_PASSES), expression_of(expression))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,9 +14,8 @@ from headrace.local import lifeline, republisher
 from headrace.local.market import Listings, Traders
 from headrace.local.readings import Sensors
 from headrace.local.republisher import Republisher
-from headrace.local.stations import Stations
 from headrace.local.topics import records_in
-from headrace.local.traffic import produce_history, produce_live
+from headrace.local.traffic import Message, produce_history, produce_live
 from headrace.local.visits import Visitors
 
 if TYPE_CHECKING:
@@ -27,6 +27,29 @@ if TYPE_CHECKING:
 PARTITIONS = 3
 CRASH_AFTER = 1_240  # no multiple of its commits: after each crash forty records come again
 CRASHES = 3
+CUSTOMERS, SCREWS = ("Ada", "Grace", "Hedy", "Katherine"), 40
+
+
+@dataclass
+class Stations:
+    """Stations that tighten screws, `screw-01`, `screw-02`, …, each belonging to one customer."""
+
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def read(self, now_ms: int) -> Message:
+        """One report of one to four tightenings at the nominal time `now_ms`."""
+        number = self._random.randrange(SCREWS)
+        screw = f"screw-{number + 1:02d}"
+        value = {
+            "customer": CUSTOMERS[number % len(CUSTOMERS)],
+            "screw": screw,
+            "count": self._random.randint(1, 4),
+            "torque": round(self._random.gauss(25.0, 0.5), 2),
+        }
+        return Message(screw, json.dumps(value).encode(), now_ms)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_unnamed, written_by
 from headrace.description.durations import format_duration
-from headrace.nodes.awaited import awaited_topics
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from headrace.description import Node, Topic
     from headrace.nodes.lake_facts import LakeFacts
@@ -207,3 +206,11 @@ _SAID: dict[str, Any] = {
     PROGRESS: _of_progress,
     WALL_TIME: _of_wall_time,
 }
+
+
+def awaited_topics(node: Node, complete: Collection[str]) -> tuple[str, ...]:
+    """The topics of its table that are not read to where they ended at the first start; none: it waits for no topic.
+
+    In: complete  those that are, as far as the node has read (see `Progress`)
+    """
+    return tuple(topic for topic in operator_for(node).waits.complete if topic not in complete)

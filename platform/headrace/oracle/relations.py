@@ -10,7 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.description import Join, Refined, RunningAggregate, Table, TableAggregate, WindowedAggregate
+from headrace.description import (
+    Join,
+    Refined,
+    RunningAggregate,
+    SlidingWindows,
+    Table,
+    TableAggregate,
+    WindowedAggregate,
+)
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
 from headrace.description.join import OUTER
@@ -18,8 +26,9 @@ from headrace.description.table_changes import KEY_DELETED, grows
 from headrace.oracle import windows
 from headrace.oracle.aggregates import Group, Total, usable
 from headrace.oracle.fates import LATE, USED, refused
-from headrace.oracle.growing_windows import changed_windows
 from headrace.oracle.log import AT_THE_END, Log, Pair, Place, Results, Row, Values
+from headrace.oracle.sessions import sessions
+from headrace.oracle.sliding import sliding
 from headrace.oracle.tables import latest, shown
 from headrace.oracle.tables import refused as refused_by_the_table
 from headrace.oracle.values import Identity, identity, moment, plain
@@ -261,3 +270,25 @@ def _fate(leaf: Relation, row: Row) -> str:
             fate = refused(row, leaf.aggregates)
             return fate or (USED if windows.starts(leaf, row) else LATE)
     raise AssertionError(f"a relation of another kind: {type(leaf)}")
+
+
+def changed_windows(node: TableChanges, of: WindowedAggregate, log: Log) -> Results:
+    """Each change of a window as a row: what it is worth after a log commit; its key alone if it is there no more."""
+    told = sliding if isinstance(of.window, SlidingWindows) else sessions
+    found = told(of, log)
+    found.rows, found.open = [], []
+    before: dict[tuple[Identity, int | None], Values] = {}
+    for at_ms in sorted({row.at_ms for row in log.rows if row.fate is None}):
+        then = told(of, log.through(at_ms))
+        rows = [*then.rows, *then.open]
+        now = {(identity(row[n] for n in of.key), row.get("__partition")): row for row in rows}
+        for key in {*before, *now}:
+            old, new = before.get(key), now.get(key)
+            if old and new and identity(old[n] for n in of.columns) == identity(new[n] for n in of.columns):
+                continue
+            shown = new or {name: value for name, value in (old or {}).items() if name in of.key}
+            own = {KEY_DELETED: new is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
+            columns = {name: value for name, value in shown.items() if name in of.columns}
+            found.rows.append(dict.fromkeys(node.columns) | columns | own)
+        before = now
+    return found

@@ -25,7 +25,10 @@ from headrace.description import (
 from headrace.description.clocks import WALL
 from headrace.description.lookup import EVENT
 from headrace.oracle import relations
+from headrace.oracle.aggregates import Group
 from headrace.oracle.batches import batches
+from headrace.oracle.fates import USED, refused
+from headrace.oracle.log import Log, Results
 from headrace.oracle.lookups import lookup
 from headrace.oracle.processors import processed
 from headrace.oracle.records import elements, records
@@ -33,14 +36,12 @@ from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
 from headrace.oracle.stream_joins import stream_join
 from headrace.oracle.time_limits import time_limit
-from headrace.oracle.totals import totals
+from headrace.oracle.values import Identity, identity
 from headrace.oracle.wall_limits import wall_limit
 from headrace.oracle.windows import windows
 
 if TYPE_CHECKING:
     from headrace.description import Node
-    from headrace.oracle.log import Log, Results
-    from headrace.oracle.values import Identity
 
 
 def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
@@ -100,3 +101,22 @@ def read_by(node: Node, log: Log) -> Log:
     of_stream = isinstance(node, Processed) or (isinstance(node, Lookup) and node.as_of != EVENT)
     topics = node.stream.topics if of_stream else node.topics  # type: ignore[attr-defined]
     return replace(log, driving=frozenset(topic.name for topic in topics))
+
+
+def totals(node: RunningAggregate, log: Log) -> Results:
+    """The totals that the logs lead to, each at the place of its last record."""
+    found = Results()
+    groups: dict[Identity, Group] = {}
+    for row in log.rows:
+        fate = refused(row, node.aggregates)
+        if fate is None:
+            key = identity(row.values[name] for name in node.by)
+            groups.setdefault(key, Group(node.by, node.aggregates)).add(row)
+        found.met(row, fate or USED)
+    for group in groups.values():
+        assert group.last is not None
+        names = ("__sequence", "__topic", "__partition", "__offset")
+        place = dict(zip(names, group.last.place, strict=True))
+        worth = {"__timestamp": group.event_ms, "__records": group.records}
+        found.rows.append({**group.shown(), **place, **worth})
+    return found

@@ -1,11 +1,15 @@
 """The body of a backfill: say the plan, run it stage by stage, report each day and the verdict in words."""
 
 import datetime as dt
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
+from pyspark.sql import SparkSession
 
 from headrace.description import Node
 from headrace.lifecycle.backfill import Backfill
@@ -13,9 +17,9 @@ from headrace.lifecycle.backfill_plan import STAGES, DayVerdict
 from headrace.lifecycle.sink_corrections import SinkVerdict
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
-from headrace.orchestration.spark_progress import logged_progress
 
 DAYS_SHOWN, DAYS_NAMED = 60, 10
+EVERY_SECONDS = 10.0
 
 
 class BackfillConfig(dg.Config):
@@ -109,3 +113,39 @@ def _figures(verdict: DayVerdict) -> dict[str, int | bool]:
 
 def _days(count: int) -> str:
     return "1 day" if count == 1 else f"{count} days"
+
+
+@contextmanager
+def logged_progress(
+    spark: SparkSession, log: logging.Logger, every_seconds: float = EVERY_SECONDS
+) -> Iterator[None]:
+    """While entered, log every few seconds how many tasks of the current stages are done; short work is not logged."""
+    ended = threading.Event()
+
+    def log_stages() -> None:
+        told = ""
+        while not ended.wait(every_seconds):
+            words = under_way(spark)
+            if words and words != told:
+                log.info(words)
+            told = words
+
+    teller = threading.Thread(target=log_stages, name="progress of Spark", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join(timeout=5)
+
+
+def under_way(spark: SparkSession) -> str:
+    """The finished tasks of the current stages in words; empty when Spark runs no stage."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [
+        info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None
+    ]
+    if not stages:
+        return ""
+    done, tasks = (sum(getattr(info, name) for info in stages) for name in ("numCompletedTasks", "numTasks"))
+    return f"Spark has finished {done:,} of {tasks:,} tasks of the current stages."

@@ -4,7 +4,43 @@ Each part gives findings: what was tried, whether it is as it should be, and if 
 to: one small file, which is removed.
 """
 
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from headrace.preflight.databases import check_databases
 from headrace.preflight.finding import Finding
-from headrace.preflight.run import check_configuration
+from headrace.preflight.kafka import check_kafka
+from headrace.preflight.lake import check_lake
+from headrace.preflight.logs import check_logs
+from headrace.preflight.spark import check_spark
+from headrace.preflight.steps import check_steps
+from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.description import Node
 
 __all__ = ["Finding", "check_configuration"]
+
+
+def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
+    """Try what these nodes need, with the settings of the environment.
+
+    In:     root  URI of the lake
+    Raises: TerminalError when a variable has a value that its type does not take
+    """
+    StreamSettings()  # a value that is no number is told here, too
+    well = True
+    for finding in chain(check_lake(root), check_kafka(nodes, KafkaSettings())):
+        yield finding
+        well &= finding.ok
+    if well:
+        yield from check_logs(nodes, root, KafkaSettings())
+    found = [*check_spark(SparkSettings())]
+    yield from found
+    if all(finding.ok for finding in found):
+        yield from check_steps(nodes, root)
+    yield from check_databases(nodes)

@@ -10,9 +10,13 @@ from urllib.parse import unquote, urlparse
 from headrace import lake as lakes
 from headrace.description import Lookup
 from headrace.errors import TerminalError
+from headrace.lifecycle.backfill import Backfill
+from headrace.nodes.asset_names import stream_name
+from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.last_error import last_error
 from headrace.nodes.references import resolve_references
-from headrace.nodes.remarks import remarks_on
+from headrace.nodes.waits import at, waits_of
 from headrace.quality import (
     batching,
     chain,
@@ -42,12 +46,39 @@ from headrace.spark.session import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.nodes.node_frames import NodeFrames
+    from headrace.nodes.progress import Progress
     from headrace.quality.books import Books
+
+
+class SnapshotComparison(Backfill):
+    """A backfill that swaps nothing, of the tables as of a micro-batch; the stream may be ahead of it."""
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: Node, frames: NodeFrames, progress: Progress
+    ) -> None:
+        """In: held, progress  the node's tables as of one micro-batch."""
+        super().__init__(spark, lake, node)
+        self._held, self.progress = frames, progress
+
+    def verdicts(self) -> list[DayVerdict]:
+        """Recompute and compare, day by day. Raises: LeaseTakenError when a backfill of the node is running."""
+        return self.run(swap=False)
+
+    def _table(self) -> DataFrame:
+        """The rows of the snapshot; of current results with the changes that are not folded yet."""
+        if self._operator.appended:
+            return self._held.results
+        return self._operator.read(self._held, self.progress)
+
+    @property
+    def _upto_ms(self) -> Mapping[str, int]:
+        return self.progress.upto_ms
 
 
 def check_log(
@@ -137,7 +168,6 @@ def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
     """The verdicts of every day as of the books, so that one report speaks of one moment; or why they cannot be had."""
-    from headrace.lifecycle.compare_snapshot import SnapshotComparison
     from headrace.writing.lease import LeaseTakenError
 
     name = books.node.required_name
@@ -195,3 +225,17 @@ def _local(docs: str) -> Path:
             hint="Give a path on this machine; publish it from there.",
         )
     return Path(unquote(parsed.path) if parsed.scheme else docs).resolve()
+
+
+def remarks_on(node: Node, facts: LakeFacts) -> list[str]:
+    """The answers, a sentence or two each; none: it has rows, waits for nothing, and has committed since it failed."""
+    found, progress = list[str](), facts.progress(node.required_name)
+    batches = 0 if progress is None else progress.batch
+    error = last_error(facts.lake, stream_name(node.required_name), batches)
+    if error is not None:
+        found.append(f"It failed at {at(error.at_ms)} and has not committed since: {error.error}")
+    waits = [str(wait) for wait in waits_of(node, facts)]
+    if not facts.has_rows(node):
+        found.append(f"It has no rows: {why_empty(node, facts)}")
+        waits = [wait for wait in waits if wait not in found[-1]]
+    return [*found, *waits]

@@ -6,6 +6,7 @@ Law: identifiers are always quoted; the target's own types decide what it takes.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,11 @@ from psycopg import sql
 from pyspark.sql import types as T
 
 from headrace.errors import TerminalError
-from headrace.sinks.postgres_identity_types import inexact_columns
 from headrace.sinks.postgres_keys import Identity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import psycopg
 
     from headrace.description.sink import Delivery
@@ -45,6 +47,27 @@ _SAME = "({0} = {1} OR ({0} IS NULL AND {1} IS NULL))"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+_INTEGERS = ("smallint", "integer", "bigint")
+_EXACT: dict[type[T.DataType], tuple[str, ...]] = {
+    T.StringType: ("text", "character varying"),
+    T.BooleanType: ("boolean",),
+    T.ByteType: _INTEGERS,
+    T.ShortType: _INTEGERS,
+    T.IntegerType: _INTEGERS[1:],
+    T.LongType: _INTEGERS[2:],
+    T.FloatType: ("real",),
+    T.DoubleType: ("double precision",),
+    T.DateType: ("date",),
+    T.TimestampType: ("timestamp with time zone", "timestamp(6) with time zone"),
+    T.TimestampNTZType: ("timestamp without time zone", "timestamp(6) without time zone"),
+    T.BinaryType: ("bytea",),
+    T.StructType: ("jsonb",),
+    T.ArrayType: ("jsonb",),
+}
+# Servers before PostgreSQL 12 have only collations that are deterministic.
+_COLLATIONS = """
+SELECT attname::text, collname::text FROM pg_attribute JOIN pg_collation AS c ON c.oid = attcollation
+WHERE attrelid = to_regclass(%s) AND to_jsonb(c) ->> 'collisdeterministic' = 'false'"""
 
 
 def column_type(data_type: T.DataType) -> str:
@@ -241,3 +264,33 @@ def listed(names: list[str] | tuple[str, ...], of: str | None = None) -> sql.Com
     """Quoted names, with commas between them; of a table's alias when one is given."""
     aliased = [sql.Identifier(name) if of is None else sql.Identifier(of, name) for name in names]
     return sql.SQL(", ").join(aliased)
+
+
+def is_exact(of: T.DataType, postgres: str) -> bool:
+    """True if a type of PostgreSQL's holds all values of a type as they are. In: postgres  as `format_type` writes it."""
+    if isinstance(of, T.DecimalType):
+        digits = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)
+        if digits is None:
+            return postgres == "numeric"
+        precision, scale = int(digits[1]), int(digits[2])
+        return scale >= of.scale and precision - scale >= of.precision - of.scale
+    return postgres in _EXACT.get(type(of), ())
+
+
+def inexact_columns(
+    connection: psycopg.Connection,
+    table: sql.Identifier,
+    identity: Mapping[str, T.DataType],
+    types: Mapping[str, str],
+) -> dict[str, str]:
+    """The columns of an identity that a table may hold in another form, or confuse.
+
+    In:     identity  the columns with their types in the rows
+            types     the columns of the table with their types there
+    Out:    for each the type that it has, with its collation if that is the trouble
+    """
+    found = {name: types[name] for name, of in identity.items() if not is_exact(of, types[name])}
+    for name, collation in connection.execute(_COLLATIONS, [table.as_string(None)]).fetchall():
+        if name in identity:
+            found.setdefault(name, f'{types[name]} COLLATE "{collation}"')
+    return found

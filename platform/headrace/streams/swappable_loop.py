@@ -13,31 +13,107 @@ The process has one description of the node for as long as it lives. The loop ha
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from headrace.description import references_of
 from headrace.lake import open_table
 from headrace.lifecycle.repair_mark import require_repaired
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.node_tables import read_progress
+from headrace.nodes.references import Generations, NodeAwaitedError
 from headrace.nodes.renamed import why_not_by_this_name
 from headrace.nodes.waits import waits_of
-from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.stream_status import measured
+from headrace.streams.supervised_loop import SupervisedLoop
 from headrace.writing.handover import HandoverWait, WaitsError
 from headrace.writing.rate_limited import RateLimited
+from headrace.writing.readers import can_be_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.errors import HeadraceError
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.references import Generations
     from headrace.nodes.waits import Wait
 
 DESCRIPTION_READ_EVERY_SECONDS = 3.0  # while the tables are another description's
 WAITS_READ_EVERY_SECONDS = 10.0
+LOOK_FOR_NODES_EVERY_SECONDS = 0.5
+
+
+class PausableLoop(SupervisedLoop):
+    """A loop that keeps all that it has opened while it rests, and begins no work.
+
+    paused  True: it rests
+    """
+
+    paused = False
+
+    def pause(self, *, paused: bool) -> None:
+        """Let it rest, or go on: the micro-batch under way ends, and no other begins."""
+        wakes, self.paused = self.paused and not paused, paused
+        if wakes:
+            self.check_now()
+
+    @property
+    def state(self) -> str:
+        """Also `paused` while a person lets it rest."""
+        known = super().state
+        return "paused" if self.paused and known == "running" else known
+
+
+class ReadingLoop(PausableLoop):
+    """A loop that begins once the nodes are there that its node reads by name.
+
+    node         with the generations of these nodes, once they are found
+    can_be_told  whether a node of another pipeline reads it by name, and can
+    remark       what there is to say of the nodes that it reads by name
+    """
+
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node, generations: Generations) -> None:
+        """In: generations  of nodes that are read by name, shared by all nodes of a session."""
+        super().__init__()
+        self._spark, self._lake = spark, lake
+        self.name, self.node, self._described = node.required_name, node, node
+        self._generations, self._found = generations, not references_of(node)
+        self.can_be_told = False
+        self.remark: HeadraceError | None = None
+        self._behind = True  # whether the logs may hold rows that are not folded
+
+    def find_nodes(self) -> bool:
+        """Whether the nodes that it reads by name are there, as they are described. Never raises."""
+        if self._found or self.finished or time.monotonic() < self._retry_at:
+            return self._found
+        try:
+            self.node = self._generations.of(self._described)
+        except NodeAwaitedError as error:
+            self.remark, self._retry_at = error, time.monotonic() + LOOK_FOR_NODES_EVERY_SECONDS
+            return False
+        except Exception as error:
+            self._failed(error)
+            return False
+        self.name, self._found, self.remark = self.node.required_name, True, None
+        return True
+
+    def look_at_generations(self) -> None:
+        """See whether a node that it reads by name was rebuilt since."""
+        if self._found and self._described is not self.node:
+            self.remark = self._generations.outdated(self.node)
+
+    @property
+    def state(self) -> str:
+        """Also `waiting` while a node that it reads by name is not there."""
+        known = super().state
+        awaits = isinstance(self.remark, NodeAwaitedError) and known == "restarting"
+        return "waiting" if awaits else known
+
+    def look_at_readers(self, *, is_read_by_name: bool) -> None:
+        """See whether nodes of other pipelines can read it. In: is_read_by_name  whether any asks for that."""
+        self.can_be_told = is_read_by_name and can_be_read(self._lake, self.node)
 
 
 class SwappableLoop(ReadingLoop):

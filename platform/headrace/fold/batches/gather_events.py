@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from headrace.description.batches import BEAT, COUNT, DRAIN, WAIT
 from headrace.description.batches import BYTES as BY_SIZE
-from headrace.fold.batches.batch_id import batch_ids
 from headrace.fold.batches.cut_batches import BY_WAIT, OPEN
 from headrace.fold.batches.cut_increment import CLOSED_BY, CLOSED_MS, CONTINUED, NUMBER
 from headrace.fold.batches.limits import Limits
@@ -34,6 +33,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.group_order import order_by_group
+from headrace.fold.json_text import json_objects
 from headrace.fold.keys import distinct_hashes, group_columns, groups_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
@@ -180,3 +180,15 @@ def _highest(times: np.ndarray, begins: np.ndarray) -> pa.Array:
     """The highest event time of each batch; null if none of its records has one."""
     found = _reduced(np.maximum, times, begins)
     return pa.array(found, mask=found == LOWEST)
+
+
+def batch_ids(first: Mapping[str, pa.ChunkedArray], by: Mapping[str, pa.Array], *, plain: bool) -> pa.Array:
+    """`topic/partition/offset/group`; the group as a JSON object, unless it is `plain`.
+
+    In: first  TOPIC, PARTITION and OFFSET of each batch's first record
+        by     its group columns
+        plain  the group is the text of its only column
+    """
+    group = next(iter(by.values())).cast(pa.string()).fill_null("null") if plain else json_objects(by)
+    numbers = (first[name].cast(pa.string()) for name in (PARTITION, OFFSET))
+    return pc.binary_join_element_wise(first[TOPIC], *numbers, group, "/")

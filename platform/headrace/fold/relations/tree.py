@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,14 +22,27 @@ from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.join import INNER, OUTER
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.changes.station import MADE, ByOwnKey, Refinement, Selection, Station
+from headrace.fold.aggregates.table import spelling
+from headrace.fold.changes.deltas import delta_schema
+from headrace.fold.changes.station import (
+    MADE,
+    ByOwnKey,
+    Ports,
+    Refinement,
+    Route,
+    Selection,
+    StatelessStation,
+    Station,
+    StationResult,
+)
 from headrace.fold.columns import MOMENT
+from headrace.fold.contract import Times
 from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
 from headrace.fold.grouped.contributions import ByGroup
-from headrace.fold.grouped.from_rows import FROM_ROWS, row_aggregates
+from headrace.fold.grouped.distinct_values import DistinctValues
+from headrace.fold.grouped.picks import PICKED, Pick, plain_field
 from headrace.fold.joins import ForeignKeyJoin, OuterJoin
-from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import MATCHED
 from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
 from headrace.fold.relations.final_windows import FinalWindows
@@ -36,6 +50,33 @@ from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.tables.table_step import latest_rows_of
 from headrace.fold.windows.shape import START, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import Aggregate
+
+DISTINCT = "count_distinct"
+FROM_ROWS = (*PICKED, DISTINCT)  # kinds of aggregates
+
+
+@dataclass
+class ComputedValues(StatelessStation):
+    """Takes rows of both sides with the values that the caller has computed, and gives those of the join.
+
+    columns    of the join
+    selection  what the caller computes
+    """
+
+    part: str
+    columns: pa.Schema
+    selection: Selection
+    scoped: bool = False
+
+    def __post_init__(self) -> None:
+        self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
+
+    def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
+        """The columns of the join."""
+        return StationResult(ports[self.part].select(delta_schema(self.columns).names))
 
 
 @dataclass(frozen=True)
@@ -231,3 +272,17 @@ def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
     values = {e.name: e.sql for e in node.selected if e.name not in node.key}
     key = {name: f"{part}:{name}" for name in node.key} if node.how == OUTER else {}
     return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values, types, key)
+
+
+def row_aggregates(
+    aggregates: Sequence[tuple[str, Aggregate]], rows: pa.Schema
+) -> tuple[Pick | DistinctValues, ...]:
+    """Those of a description. In: rows  the columns of the table."""
+    found: list[Pick | DistinctValues] = []
+    for name, each in aggregates:
+        if each.kind == DISTINCT:
+            assert each.column is not None
+            found.append(DistinctValues(name, plain_field(rows.field(spelling(rows, each.column)))))
+        elif each.kind in PICKED:
+            found.append(Pick.described(name, each, rows))
+    return tuple(found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import combined, distinct_hashes, group, key_of_row
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
-from headrace.fold.time_limits.leave_early import NO_ENTRY, Left, Waiting, leave_early
 from headrace.fold.time_limits.mark_timeline import CLOCK_TABLE, mark_times
 from headrace.fold.time_limits.names import (
     AFTER,
@@ -57,6 +57,30 @@ from headrace.fold.time_limits.timeline import clock_of
 
 WAITS, ENTRY = "waits", "__entry"
 LEFT = (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM, LEFT_CLOCK)
+NO_ENTRY = -1  # of a tick, or of a row that sets limits
+Row = tuple[int, int, int, int, int]  # expiry time after it, number of its bound, entry, timestamp, bytes
+Left = tuple[
+    int, int, int, bool
+]  # entry, the row that opened the wait, the row that ended it, whether a bound did
+
+
+@dataclass
+class Waiting:
+    """The waiting entries of one partition. Entries are numbers, which compare as their bytes do.
+
+    queue   timestamp and entry of each wait, the oldest first
+    opened  for each waiting entry the row that opened the wait, and the bytes of the last update
+    """
+
+    queue: list[tuple[int, int]] = field(default_factory=list)
+    opened: dict[int, tuple[int, int]] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    def put(self, entry: int, stamp_ms: int, opener: int, size_bytes: int) -> None:
+        """Put an open wait among the others."""
+        heappush(self.queue, (stamp_ms, entry))
+        self.opened[entry] = (opener, size_bytes)
+        self.size_bytes += size_bytes
 
 
 class PassEarly(Step):
@@ -229,3 +253,34 @@ def _newest_entries(rows: pa.Table) -> pa.Table:
     order = np.lexsort((int64(rows[BATCH]), codes))
     last = np.append(codes[order][1:] != codes[order][:-1], True)[: len(order)]
     return rows.take(pa.array(order[last]))
+
+
+def leave_early(
+    waiting: Waiting, rows: Iterable[Row], first: int, bounds: Sequence[tuple[int, int]]
+) -> tuple[list[int], list[Left]]:
+    """Pass over the rows of one partition; `waiting` is changed.
+
+    In:  first   the number of the first row; the others follow
+         bounds  how many records and bytes may wait, by number
+    Out: for each update the row that opened its wait; and the waits that ended, in their order
+    """
+    queue, opened, total = waiting.queue, waiting.opened, waiting.size_bytes
+    openers: list[int] = []
+    left: list[Left] = []
+    for number, (after_ms, bound, entry, stamp_ms, size) in enumerate(rows, first):
+        if entry != NO_ENTRY:
+            known = opened.get(entry)
+            if known is None:
+                heappush(queue, (stamp_ms, entry))
+                known = (number, 0)
+            total += size - known[1]
+            opened[entry] = (known[0], size)
+            openers.append(known[0])
+        records_max, bytes_max = bounds[bound]
+        while queue and ((due := queue[0][0] <= after_ms) or len(queue) > records_max or total > bytes_max):
+            _, oldest = heappop(queue)
+            opener, its_size = opened.pop(oldest)
+            total -= its_size
+            left.append((oldest, opener, number, not due))
+    waiting.size_bytes = total
+    return openers, left

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from headrace.description.arrow_types import arrow_type
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
+from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.registry import address_of
+from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
+from headrace.sequence.encodings import JsonBytes
 from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema, avro_trip
-from headrace.sinks.encoding.json_schema import json_schema, json_trip
 from headrace.sinks.encoding.plain_rows import PlainRows, plain_trip
 from headrace.sinks.encoding.protobuf_rows import ProtobufRows, protobuf_trip, registered_message
-from headrace.sinks.encoding.round_trip import RoundTrip
+from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
 from headrace.sinks.encoding.subjects import subject_schema
-from headrace.sinks.encoding.values import plain_values
 
 PROBLEM_MAX = 200  # letters
+Change = Callable[[Any], Any]
+_WIDE = Context(prec=2 * 38)
+DRAFT = "http://json-schema.org/draft-07/schema#"
+_TYPES: tuple[tuple[Callable[[pa.DataType], bool], dict[str, Any]], ...] = (
+    (pa.types.is_boolean, {"type": ["null", "boolean"]}),
+    (pa.types.is_integer, {"type": ["null", "integer"]}),
+    (pa.types.is_floating, {"type": ["null", "number", "string"]}),  # NaN and infinities are texts
+    (pa.types.is_decimal, {"type": ["null", "number"]}),
+    (pa.types.is_date, {"type": ["null", "string"], "format": "date"}),
+    (pa.types.is_timestamp, {"type": ["null", "string"], "format": "date-time"}),
+)
 
 
 class RowEncoder(Protocol):
@@ -114,3 +129,109 @@ def _prefix(of: Avro | JsonSchema, topic: str, part: str, kind: str, schema: str
         return b""
     url, subject = address_of(of.registry, kind), of.subject or f"{topic}-{part}"
     return b"\0" + subject_schema(url, subject, kind, schema, (), register=register).id.to_bytes(4, "big")
+
+
+def plain_values(structs: pa.StructArray, read: pa.Schema | None = None) -> Iterator[Any]:
+    """Each struct as a dict; None where it is null; an error where Python has no such value, as a time in the year 10000.
+
+    In: read  the types as which the columns are read: numbers that are read as decimals get the scale of those
+    """
+    change = _change(structs.type, None if read is None else pa.struct(list(read)))
+    for value in _python_values(structs):
+        yield change(value) if change is not None and isinstance(value, dict) else value
+
+
+def _python_values(structs: pa.StructArray) -> list[Any]:
+    try:
+        found: list[Any] = structs.to_pylist()
+        return found
+    except (ValueError, OverflowError) as error:
+        if len(structs) == 1:
+            return [error]
+    return [value for at in range(len(structs)) for value in _python_values(structs.slice(at, 1))]
+
+
+def _change(of: pa.DataType, read: pa.DataType | None) -> Change | None:
+    """Choose how values of a type become plain ones; None: they are plain already. In: read  as which they are read."""
+    if pa.types.is_struct(of):
+        types = (
+            {field.name: field.type for field in read}
+            if read is not None and pa.types.is_struct(read)
+            else {}
+        )
+        changes = {
+            field.name: change
+            for field in of
+            if (change := _change(field.type, types.get(field.name))) is not None
+        }
+        if not changes:
+            return None
+        return lambda value: (
+            value
+            | {name: None if value[name] is None else change(value[name]) for name, change in changes.items()}
+        )
+    if pa.types.is_map(of):
+        items = read.item_type if read is not None and pa.types.is_map(read) else None
+        change = _change(of.item_type, items) or (lambda value: value)
+        return lambda value: {key: None if each is None else change(each) for key, each in value}
+    if pa.types.is_list(of):
+        inner = _change(
+            of.value_type, read.value_type if read is not None and pa.types.is_list(read) else None
+        )
+        return inner and (lambda value: [None if each is None else inner(each) for each in value])
+    if read is not None and pa.types.is_decimal(read) and of != read:
+        digits = Decimal(1).scaleb(-read.scale)
+        return lambda value: _with_digits(Decimal(value), digits)
+    return None
+
+
+def _with_digits(value: Decimal, digits: Decimal) -> Decimal:
+    """The same number with so many digits behind the point; unchanged if it has more."""
+    rounded = value.quantize(digits, context=_WIDE)
+    return rounded if rounded == value else value
+
+
+def json_schema(of: JsonSchema, topic: str, part: str, columns: pa.Schema) -> str:
+    """The schema that is registered: the described one, or that of the columns."""
+    if of.schema is None:
+        properties = {column.name: _type(column.type) for column in columns}
+        return json.dumps(
+            {"$schema": DRAFT, "title": f"{topic}-{part}", "type": "object", "properties": properties}
+        )
+    return str(of.schema)
+
+
+def json_trip(of: JsonSchema, columns: pa.Schema, what: str) -> RoundTrip:
+    """The way back of rows that are JSON.
+
+    Raises: TerminalError when a column is no property of the described schema, or its values cannot come back
+    """
+    if of.schema is None:
+        return RoundTrip(JsonBytes(), columns)
+
+    def read(name: str) -> pa.DataType:
+        try:
+            found = of.property_type(name)
+        except SchemaError as error:
+            raise TerminalError(f"{what}: property '{name}' cannot be written: {error}.") from None
+        if found is None:
+            raise TerminalError(
+                f"{what}: column '{name}' is no property of the JSON Schema; these are {', '.join(of.properties)}.",
+                hint="Add it to the schema, or leave the column out with a select.",
+            )
+        return arrow_type(parse_type(found, what))
+
+    return RoundTrip(JsonBytes(), require_fit(columns, read, "JSON Schema", what))
+
+
+def _type(of: pa.DataType) -> dict[str, Any]:
+    for test, found in _TYPES:
+        if test(of):
+            return found
+    if pa.types.is_struct(of):
+        return {"type": ["null", "object"], "properties": {field.name: _type(field.type) for field in of}}
+    if pa.types.is_list(of):
+        return {"type": ["null", "array"], "items": _type(of.value_type)}
+    if pa.types.is_map(of):
+        return {"type": ["null", "object"], "additionalProperties": _type(of.item_type)}
+    return {"type": ["null", "string"]}
