@@ -120,15 +120,3 @@ def size_changes(of: Versions) -> pa.Table:
     summed = found.group_by(names, use_threads=False).aggregate([(RECORDS, "sum"), (BYTES, "sum")])
     renamed = summed.rename_columns({f"{RECORDS}_sum": RECORDS, f"{BYTES}_sum": BYTES})
     return renamed.select(SIZE_CHANGES.names).cast(SIZE_CHANGES)
-
-
-def closing_commits(
-    deadline_ms: np.ndarray, at_ms: Sequence[int], reached: Sequence[int | None]
-) -> np.ndarray:
-    """The first commit after which a clock has come to each deadline; HIGHEST: none of these.
-
-    In: at_ms  the commits, rising; reached: the clock after each of them, which does not fall; None: there is none yet
-    """
-    clock_ms = np.array([NO_TIME if ms is None else ms for ms in reached], np.int64)
-    found: np.ndarray = np.array([*at_ms, HIGHEST], np.int64)[np.searchsorted(clock_ms, deadline_ms)]
-    return found

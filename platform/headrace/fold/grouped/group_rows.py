@@ -20,8 +20,8 @@ from headrace.fold.fates import with_column
 from headrace.fold.grouped.contributions import ROWS, merged
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
+from headrace.fold.window_shape import END, START
 from headrace.fold.windows.panes import AnyPanes
-from headrace.fold.windows.shape import END, START
 
 ROWS_N = f"__{ROWS}_n"
 HIGHEST_EVENT = "__highest_event"  # of the commits of a group, since it had no rows

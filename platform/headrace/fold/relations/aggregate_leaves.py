@@ -14,8 +14,9 @@ from headrace.fold.fates import decide_inputs
 from headrace.fold.grouped.contributions import partials_of
 from headrace.fold.keys import with_keys
 from headrace.fold.relations.leaf import Leaf
+from headrace.fold.window_shape import START
 from headrace.fold.windows.assign_windows import Entered, assign_windows, panes_from
-from headrace.fold.windows.shape import START, Shape
+from headrace.fold.windows.shape import Shape
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ from headrace.fold.contract import (
 )
 from headrace.fold.grouped.group_rows import group_schema, shown_groups
 from headrace.fold.keys import group
+from headrace.fold.window_shape import START
 from headrace.fold.windows.fold_windows import closing_commits
-from headrace.fold.windows.shape import START, Shape
+from headrace.fold.windows.shape import Shape
 
 START_MS = "__start_ms"
 # The place of a change that no record causes, but the time of a log commit: before the records of that commit.

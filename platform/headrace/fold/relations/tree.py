@@ -49,7 +49,8 @@ from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.tables.table_step import latest_rows_of
-from headrace.fold.windows.shape import START, Shape
+from headrace.fold.window_shape import START
+from headrace.fold.windows.shape import Shape
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate

@@ -8,7 +8,6 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, KEY, PARTITION, TOPIC, Times
-from headrace.fold.json_size import json_size
 from headrace.fold.keys import combined, group
 from headrace.fold.open_sizes import BEFORE, Versions, size_changes
 from headrace.fold.sessions.close_sessions import closing_commits
@@ -40,15 +39,7 @@ def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Sha
             combined(group(sessions[KEY]).codes, end_ms).codes,
             np.concatenate(since_ms),
             closes_ms,
-            _bytes(sessions, shape),
+            shape.row_bytes(results(sessions, shape)),
             gone,
         )
     )
-
-
-def _bytes(sessions: pa.Table, shape: Shape) -> np.ndarray:
-    """The bytes of sessions as rows of the node's table."""
-    shown = results(sessions, shape)
-    values = [field.name for field in shape.aggregates.results]
-    names = (*shape.keys, "window_start", "window_end", *values)
-    return json_size({name: whole(shown[name]) for name in names})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import methodcaller
 
 import numpy as np
 
 from headrace.fold.contract import Clock, Times
-from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.segments import NO_TIME
+from headrace.fold.window_shape import first_commits
 
 Place = tuple[str, int]  # topic and partition
 
@@ -26,13 +28,11 @@ def closing_commits(
             partition    of each session its partition's place in `of`
     Law:    the first commit after which the partition's stream time has reached the deadline.
     """
-    at_ms = np.array([*(ms for ms, _ in times.commits), HIGHEST], np.int64)
-    found = np.empty(len(deadline_ms), np.int64)
+    commits = np.empty(len(deadline_ms), np.int64)
     for number in np.flatnonzero(np.bincount(partition, minlength=len(of))).tolist():
         mine = np.flatnonzero(partition == number)
-        reached = stream_times_along(times, of[number])
-        found[mine] = at_ms[np.searchsorted(reached, deadline_ms[mine])]
-    return found
+        commits[mine] = first_commits(deadline_ms[mine], times, methodcaller("partition_ms", of[number]))
+    return commits
 
 
 def stream_times_along(times: Times, place: Place) -> np.ndarray:

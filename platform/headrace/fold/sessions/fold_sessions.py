@@ -46,7 +46,8 @@ from headrace.fold.sessions.open_sessions import (
     state_table,
     tombstones,
 )
-from headrace.fold.sessions.shape import END, RECORDS, SEQUENCE, Shape
+from headrace.fold.sessions.shape import END, RECORDS, Shape
+from headrace.fold.window_shape import SEQUENCE
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -71,7 +72,7 @@ class Sessions(BoundedWindows):
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
         nodes = tuple(topic.name for topic in node.topics if not is_of_kafka(topic))
-        shape = Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs, nodes)
+        shape = Shape(by, aggregates, node.window.gap_ms, node.longest_wait_ms, inputs, nodes)
         return cls(shape, StopsWhenFull.of(node))
 
     @property

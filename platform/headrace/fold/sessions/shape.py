@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC
+from headrace.fold.window_shape import GROUPS, PLACES, WindowShape
 
 START, END, RECORDS = (
     "__start_ms",
@@ -15,27 +15,20 @@ START, END, RECORDS = (
     "__records",
 )  # of a session: first and last event, and how many
 BEFORE = "__before_ms"  # of a record: stream time of the partition before it
-TIMESTAMP, SEQUENCE = (
-    "__timestamp",
-    "__sequence",
-)  # of a result: its event time, and the commit time that closed it
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(WindowShape):
     """Session windows of one node.
 
-    by       the group columns, with their types
     gap_ms   the longest time between neighbours
     wait_ms  gap plus grace: a session closes when stream time reaches its last event plus this
     inputs   schema of the decided rows
     nodes    the topics that nodes write
     """
 
-    by: pa.Schema
     gap_ms: int
     wait_ms: int
-    aggregates: Aggregates
     inputs: pa.Schema
     nodes: tuple[str, ...] = ()
 
@@ -43,11 +36,6 @@ class Shape:
     def graceless(self) -> bool:
         """Whether sessions close as soon as no record within the gap can come."""
         return self.wait_ms == self.gap_ms
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The group columns."""
-        return tuple(self.by.names)
 
     @property
     def group_columns(self) -> list[str]:
@@ -60,10 +48,8 @@ class Shape:
         return pa.schema(
             [
                 *self.by,
-                (TOPIC, pa.string()),
-                (PARTITION, pa.int32()),
-                (KEY, pa.binary()),
-                (HASH, pa.int64()),
+                *PLACES,
+                *GROUPS,
                 (START, pa.int64()),
                 (END, pa.int64()),
                 (RECORDS, pa.int64()),

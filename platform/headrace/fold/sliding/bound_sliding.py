@@ -10,16 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import KEY, PARTITION, TOPIC, Times
-from headrace.fold.json_size import json_size
 from headrace.fold.keys import combined, group, with_keys
-from headrace.fold.open_sizes import Versions, closing_commits, size_changes
+from headrace.fold.open_sizes import Versions, size_changes
 from headrace.fold.sliding.after_commits import windows_after_commits
 from headrace.fold.sliding.shape import Shape
-
-START, END = "window_start", "window_end"
+from headrace.fold.window_shape import END, first_commits, lowest
 
 
 @dataclass(frozen=True)
@@ -37,14 +34,16 @@ class BoundedSliding:
         kept, points = self._by_partition(kept), self._by_partition(points)
         windows, since_ms = windows_after_commits(kept, points, self.shape, times.before)
         end_ms = int64(windows[END].cast(pa.int64())) // 1000
-        closes_ms = closing_commits(
-            end_ms + self.shape.grace_ms,
-            [ms for ms, _ in times.commits],
-            [clock.lowest_ms for _, clock in times.commits],
-        )
+        closes_ms = first_commits(self.shape.closes_ms(windows), times, lowest)
         window = combined(group(windows[KEY]).codes, end_ms).codes
         return size_changes(
-            Versions(self._places(windows, kept, points), window, since_ms, closes_ms, self._bytes(windows))
+            Versions(
+                self._places(windows, kept, points),
+                window,
+                since_ms,
+                closes_ms,
+                self.shape.row_bytes(windows),
+            )
         )
 
     def _by_partition(self, rows: pa.Table) -> pa.Table:
@@ -57,8 +56,3 @@ class BoundedSliding:
         row = np.zeros(len(keys), np.int64)
         row[keys.codes[windows.num_rows :]] = np.arange(rows.num_rows)
         return rows.take(pa.array(row[keys.codes[: windows.num_rows]]))
-
-    def _bytes(self, windows: pa.Table) -> np.ndarray:
-        """The bytes of windows as rows of the node's table."""
-        values = [field.name for field in self.shape.aggregates.results]
-        return json_size({name: whole(windows[name]) for name in (*self.shape.keys, START, END, *values)})

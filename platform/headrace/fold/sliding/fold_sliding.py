@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +27,7 @@ from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_o
 from headrace.fold.kernel import OpenState
 from headrace.fold.keys import with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
-from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.segments import HIGHEST
 from headrace.fold.sliding.after_commits import touching
 from headrace.fold.sliding.bound_sliding import BoundedSliding
 from headrace.fold.sliding.late_records import late_records
@@ -41,7 +40,8 @@ from headrace.fold.sliding.merge_points import (
     points_of,
     running_windows,
 )
-from headrace.fold.sliding.shape import POINT, RECORDS, SEQUENCE, Shape
+from headrace.fold.sliding.shape import POINT, RECORDS, Shape
+from headrace.fold.window_shape import SEQUENCE, first_commits, lowest
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -65,7 +65,7 @@ class SlidingWindows(BoundedWindows):
         assert isinstance(node.window, Described)
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
-        shape = Shape(by, node.window.difference_ms, node.grace_ms, aggregates, inputs)
+        shape = Shape(by, aggregates, node.window.difference_ms, node.grace_ms, inputs)
         return cls(shape, StopsWhenFull.of(node))
 
     @property
@@ -148,7 +148,8 @@ class FoldSliding(Step):
         points = points_of(kept, self.shape)
         near = self.near(points, state, times)
         closed = merge_windows(near, self.shape, *self._closing(times))
-        outputs = {RESULTS: closed.append_column(SEQUENCE, self._closing_commits(closed, times))}
+        at_ms = first_commits(self.shape.closes_ms(closed), times, lowest)
+        outputs = {RESULTS: closed.append_column(SEQUENCE, pa.array(at_ms))}
         if self.bounded is not None:
             held = state[POINTS] if POINTS in state else self.state[POINTS].empty()
             outputs[SIZES] = self.bounded.changes(kept, held, times)
@@ -181,14 +182,6 @@ class FoldSliding(Step):
     def _closing(self, times: Times) -> tuple[int, int]:
         """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
         return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
-
-    def _closing_commits(self, closed: pa.Table, times: Times) -> pa.Array:
-        """The commit time that closed each window."""
-        at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-        found = [clock.lowest_ms for _, clock in times.commits]
-        reached = np.array([NO_TIME if ms is None else ms for ms in found], np.int64)
-        end_ms = closed["window_end"].cast(pa.int64()).to_numpy() // 1000
-        return pa.array(at_ms[np.searchsorted(reached, end_ms + self.shape.grace_ms)])
 
     def _entered_none(self, near: pa.Table, first_ms: int, last_ms: int) -> pa.Table:
         """Kept records that turn out late: all windows that could hold them end here at the latest, and none did.

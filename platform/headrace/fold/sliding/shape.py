@@ -7,38 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, KEY, PARTITION, STREAM, TOPIC, Clock
+from headrace.fold.contract import EVENT, STREAM, Clock
 from headrace.fold.fates import LATE, decide_inputs, is_kept, with_fate
 from headrace.fold.segments import NO_TIME
+from headrace.fold.window_shape import END, GROUPS, PLACES, WindowShape
 
 POINT, FROM, RECORDS = "__point", "__from", "__records"
-TIMESTAMP, SEQUENCE = (
-    "__timestamp",
-    "__sequence",
-)  # of a result: its event time, and the commit time that closed it
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(WindowShape):
     """Sliding windows of one node.
 
-    by             the group columns, with their types
     difference_ms  the length of a window
     inputs         schema of the decided rows
     """
 
-    by: pa.Schema
     difference_ms: int
     grace_ms: int
-    aggregates: Aggregates
     inputs: pa.Schema
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The group columns."""
-        return tuple(self.by.names)
 
     @property
     def state(self) -> pa.Schema:
@@ -46,10 +34,8 @@ class Shape:
         return pa.schema(
             [
                 *self.by,
-                (KEY, pa.binary()),
-                (HASH, pa.int64()),
-                (TOPIC, pa.string()),
-                (PARTITION, pa.int32()),
+                *GROUPS,
+                *PLACES,
                 (POINT, pa.int64()),
                 (FROM, pa.int64()),
                 (RECORDS, pa.int64()),
@@ -76,6 +62,10 @@ class Shape:
         """The first end of a window that is not closed at a clock."""
         closed_ms = clock.lowest_ms
         return 0 if closed_ms is None else max(0, closed_ms - self.grace_ms + 1)
+
+    def closes_ms(self, windows: pa.Table) -> np.ndarray:
+        """The stream time at which each window closes."""
+        return np.asarray(int64(windows[END].cast(pa.int64())) // 1000 + self.grace_ms)
 
     def is_needed(self, points_ms: np.ndarray, clock: Clock) -> np.ndarray:
         """Whether a point is in, or makes, a window that is open, or one that holds a record which may still be late."""

@@ -39,7 +39,8 @@ from headrace.fold.open_sizes import BEFORE
 from headrace.fold.sliding.after_commits import touching, windows_after_commits
 from headrace.fold.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
 from headrace.fold.sliding.merge_points import points_of
-from headrace.fold.sliding.shape import TIMESTAMP, Shape
+from headrace.fold.sliding.shape import Shape
+from headrace.fold.window_shape import TIMESTAMP
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.running import running_partials
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import HASH, INGESTED, KEY, PARTITION, TOPIC, Needs, Times
 from headrace.fold.fates import is_kept
-from headrace.fold.json_size import json_size
 from headrace.fold.keys import combined, distinct_hashes, group
-from headrace.fold.open_sizes import BEFORE, Versions, closing_commits, size_changes
+from headrace.fold.open_sizes import BEFORE, Versions, size_changes
 from headrace.fold.segments import begins
+from headrace.fold.window_shape import END, START, first_commits
 from headrace.fold.windows.assign_windows import Entered
 from headrace.fold.windows.merge_panes import explode, partials_of
-from headrace.fold.windows.shape import END, START, Shape
+from headrace.fold.windows.shape import Shape
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,7 @@ class Bounded:
         partials = running_partials(
             self.shape.aggregates, merged.take(pa.array(order)), begins(window.codes[at])
         )
-        closes_ms = closing_commits(
-            self.shape.panes.closes(int64(rows[START])),
-            [ms for ms, _ in times.commits],
-            [self.shape.closed_ms(clock) for _, clock in times.commits],
-        )
+        closes_ms = first_commits(self.shape.panes.closes(int64(rows[START])), times, self.shape.closed_ms)
         size = self._bytes(rows, partials)
         return size_changes(Versions(rows, window.codes[at], commit[at], closes_ms, size))
 
@@ -81,6 +76,6 @@ class Bounded:
     def _bytes(self, rows: pa.Table, partials: Mapping[str, pa.Array]) -> np.ndarray:
         """The bytes of windows as rows of the node's table."""
         start = int64(rows[START])
-        columns = {name: whole(rows[name]) for name in self.shape.keys}
+        columns = {name: rows[name] for name in self.shape.keys}
         columns |= {START: moments(start), END: moments(self.shape.panes.end(start))}
-        return json_size(columns | self.shape.aggregates.finish(partials))
+        return self.shape.row_bytes(pa.table(columns | self.shape.aggregates.finish(partials)))

@@ -26,7 +26,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.kernel import OpenState
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
-from headrace.fold.segments import NO_TIME
+from headrace.fold.window_shape import END, SEQUENCE, first_commits
 from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded
 from headrace.fold.windows.merge_panes import (
@@ -37,7 +37,7 @@ from headrace.fold.windows.merge_panes import (
     running_windows,
     still_open,
 )
-from headrace.fold.windows.shape import END, PANE, RECORDS, SEQUENCE, Shape
+from headrace.fold.windows.shape import PANE, RECORDS, Shape
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -190,10 +190,4 @@ def closing_commits(closed: pa.Table, shape: Shape, times: Times) -> np.ndarray:
     By the wall clock it is the window's end: the logs are read beyond it.
     """
     end_ms = int64(closed[END].cast(pa.int64())) // 1000
-    if shape.wall:
-        return end_ms
-    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
-    reached = [shape.closed_ms(clock) for _, clock in times.commits]
-    reached_ms = np.array([NO_TIME if ms is None else ms for ms in reached], np.int64)
-    found: np.ndarray = at_ms[np.searchsorted(reached_ms, end_ms + shape.panes.grace_ms)]
-    return found
+    return end_ms if shape.wall else first_commits(end_ms + shape.panes.grace_ms, times, shape.closed_ms)

@@ -14,9 +14,10 @@ from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, PARTITION, TOPIC, Clock
 from headrace.fold.keys import Groups, combined, group, group_columns
 from headrace.fold.segments import begins, numbered, ranges, running_max
+from headrace.fold.window_shape import END, START, TIMESTAMP
 from headrace.fold.windows.assign_windows import Entered
 from headrace.fold.windows.panes import Panes
-from headrace.fold.windows.shape import END, FROM, PANE, RECORDS, START, TIMESTAMP, Shape
+from headrace.fold.windows.shape import FROM, PANE, RECORDS, Shape
 
 PIECES_MAX = (
     1 << 22

@@ -12,31 +12,27 @@ from headrace.description import CalendarWindows, TimeWindows
 from headrace.description.clocks import WALL
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, PARTITION, STREAM, TOPIC, Clock
+from headrace.fold.contract import EVENT, INGESTED, STREAM, Clock
 from headrace.fold.segments import NO_TIME
+from headrace.fold.window_shape import GROUPS, PLACES, WindowShape
 from headrace.fold.windows.panes import AnyPanes, panes_of
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
 
 PANE, FROM, RECORDS = "__pane", "__from", "__records"
-START, END = "window_start", "window_end"
-TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(WindowShape):
     """Tumbling, hopping or calendar windows of one node.
 
-    by      the group columns, with their types
     topics  that the node reads
     wall    whether windows go by the commit time of records, not by their event time
     """
 
-    by: pa.Schema
     panes: AnyPanes
     topics: tuple[str, ...]
-    aggregates: Aggregates
     wall: bool = False
 
     @classmethod
@@ -46,16 +42,11 @@ class Shape:
         assert isinstance(window, TimeWindows | CalendarWindows)
         return cls(
             pa.schema([inputs.field(name) for name in node.by]),
+            Aggregates.of(node.aggregates, inputs),
             panes_of(window, node.grace_ms),
             tuple(topic.name for topic in node.topics),
-            Aggregates.of(node.aggregates, inputs),
             node.clock == WALL,
         )
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The group columns."""
-        return tuple(self.by.names)
 
     @property
     def state(self) -> pa.Schema:
@@ -63,10 +54,8 @@ class Shape:
         return pa.schema(
             [
                 *self.by,
-                (KEY, pa.binary()),
-                (HASH, pa.int64()),
-                (TOPIC, pa.string()),
-                (PARTITION, pa.int32()),
+                *GROUPS,
+                *PLACES,
                 (PANE, pa.int64()),
                 (FROM, pa.int64()),
                 *self.aggregates.fields,
