@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.fold_increment import Distribution, fold_increment
+from headrace.engine.fold_increment import Distribution, Run
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.state_files import StateSource
 from headrace.errors import TerminalError
@@ -61,7 +61,7 @@ class Folded:
 
     def __init__(self, folder: Path, how: Distribution | None = None) -> None:
         """Nothing has been folded yet."""
-        self.source, self.how = StateSource(str(folder)), how
+        self.source, self.how = StateSource(str(folder)), how or Distribution()
         self.batch, self.upto = 0, dict[str, int]()
         self.limits: list[tuple[int, str]] = []
         self.sizes: Sizes = {}
@@ -73,9 +73,8 @@ class Folded:
         operator = described(node)
         rows, times = world.increment(self.upto, {"t": upto_ms})
         times = replace(times, limits=[*self.limits, *limits])
-        result = fold_increment(
-            operator.steps, rows, times, self.source, batch=self.batch, kept=operator.kept, how=self.how
-        )
+        run = Run(kept=operator.kept, how=self.how)
+        result = run.increment(operator.steps, rows, times, self.source, batch=self.batch)
         sizes, refusal = operator.kernel.judged(result.outputs, times, self.sizes)
         if refusal is None:
             self.source, self.batch = self.source.plus(result.state), result.last_batch + 1

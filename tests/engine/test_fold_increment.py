@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.engine import state_groups
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
-from headrace.engine.fold_increment import Compute, Distribution, fold_increment, pieces_of
+from headrace.engine.fold_increment import Compute, Distribution, Run, pieces_of
 from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_groups import forget_state
@@ -72,7 +72,7 @@ def fold_log(
         rows, times = world.increment(upto, frontier)
         if (plan.seed + batch) % 2:
             forget_state()
-        found = fold_increment(steps, rows, times, state, batch=batch, how=how, compute=compute)
+        found = Run(how=how, compute=compute).increment(steps, rows, times, state, batch=batch)
         state, batch, upto = state.plus(found.state), found.last_batch + 1, frontier
         for name, tables in found.outputs.items():
             outputs[name] += tables
@@ -208,15 +208,8 @@ def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path, monkeypatch
     table = pa.table([[each.get(name) for each in rows] for name in schema.names], schema=schema)
 
     steps = Totals.of(ONE.group_by("key").aggregate(n=hr.count()), schema).steps
-    found = fold_increment(
-        steps,
-        table,
-        times,
-        StateSource(str(tmp_path / "state")),
-        batch=7,
-        outputs={"results": str(tmp_path / "results")},
-        how=Distribution(piece_bytes=1),
-    )
+    run = Run({"results": str(tmp_path / "results")}, how=Distribution(piece_bytes=1))
+    found = run.increment(steps, table, times, StateSource(str(tmp_path / "state")), batch=7)
     assert found.last_batch == 8
     assert not found.outputs
 
@@ -235,7 +228,7 @@ def test_outputs_that_the_state_keeps_lie_in_its_files(tmp_path: Path) -> None:
     columns = pa.schema([("key", pa.string()), ("value", pa.int64())])
     operator = operator_of(ONE.group_by("key").aggregate(n=hr.count()).named("it"), {"result": columns})
     source = StateSource(str(tmp_path))
-    found = fold_increment(operator.steps, rows, times, source, batch=7, kept=operator.kept)
+    found = Run(kept=operator.kept).increment(operator.steps, rows, times, source, batch=7)
     assert not found.outputs
     kept = read_state(source.plus(found.state), operator.layout, "results", Needs()).rows
     assert [(row["n"], row[DELETED], row[BATCH]) for row in kept.to_pylist()] == [(1, False, 7)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace import lake
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
-from headrace.engine.fold_increment import Distribution, FoldResult, fold_increment
+from headrace.engine.fold_increment import Distribution, FoldResult, Run
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_layout import SHARED
@@ -93,9 +93,8 @@ class StateInLake:
 
     def _fold(self, rows: Any, times: Times, batch: int) -> FoldResult:
         source, operator = StateSource.committed(self.state), self.operator
-        return fold_increment(
-            operator.steps, rows, times, source, batch=batch, kept=operator.kept, how=self.how
-        )
+        run = Run(kept=operator.kept, how=self.how)
+        return run.increment(operator.steps, rows, times, source, batch=batch)
 
     def _read(self, name: str) -> Any:
         return read_state(StateSource.committed(self.state), self.operator.layout, name, Needs()).rows

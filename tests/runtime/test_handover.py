@@ -84,7 +84,7 @@ def test_whoever_does_not_get_a_node_gives_back_those_that_it_has(lake: Lake, of
     assert not wishes(lake).asked
     with (
         pytest.raises(LeaseTakenError),
-        handed_over(SPARK, lake, ["busy"], ManualClock(7), what="a test", patience_seconds=0.02, ask=False),
+        handed_over(SPARK, lake, ["busy"], ManualClock(7), what=None, patience_seconds=0.02),
     ):
         raise AssertionError("nobody was asked")
 

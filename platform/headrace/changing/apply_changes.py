@@ -259,7 +259,12 @@ class ApplyChanges:
         patience = self._patience_seconds if ask else 0.0
         with ExitStack() as stack:
             held = handed_over(
-                self._spark, self._lake, names, self._clock, what=WHO, patience_seconds=patience, ask=ask
+                self._spark,
+                self._lake,
+                names,
+                self._clock,
+                what=WHO if ask else None,
+                patience_seconds=patience,
             )
             with unless_others_write(f"{', '.join(names)}: cannot be swapped in or renamed"):
                 leases = stack.enter_context(held)

@@ -68,40 +68,6 @@ class FoldResult:
     bytes_read: int = 0
 
 
-def fold_increment(
-    steps: Sequence[Step],
-    rows: pa.Table,
-    times: Times,
-    state: StateSource,
-    *,
-    batch: int,
-    outputs: Mapping[str, str] | None = None,
-    kept: Mapping[str, StateTable] | None = None,
-    how: Distribution | None = None,
-    compute: Compute | None = None,
-) -> FoldResult:
-    """Fold an increment of the log.
-
-    In:  rows     decided or undecided, as the first step takes them
-         times    the clocks around the increment and after each of its log commits
-         state    the files of the state before the increment; new files go into the same folder
-         batch    BATCH of the first piece; higher than any that the state holds
-         outputs  for each output that goes into files the URI of its table; rows of all others come back
-         kept     the outputs that the state keeps: of these the newest row of each key is a result
-         compute  adds the columns of selections, which SQL computes, to rows before a step that asks for them
-    """
-    how = how or Distribution()
-    run = Run(outputs or {}, kept or {}, how, compute)
-    results: list[BucketResult] = []
-    batch -= 1
-    for piece, clocks in pieces_of(rows, times, how.piece_bytes):
-        batch += 1
-        found = run.through(steps, Between(piece), clocks, state, batch)[0]
-        state = state.plus(file for one in found for file in one.state)
-        results += found
-    return together(results, batch)
-
-
 @dataclass(frozen=True)
 class Between:
     """The rows that one step passes on to the next.
@@ -116,12 +82,36 @@ class Between:
 
 @dataclass(frozen=True)
 class Run:
-    """How pieces are folded. See `fold_increment` for the fields."""
+    """How pieces are folded.
 
-    outputs: Mapping[str, str]
-    kept: Mapping[str, StateTable]
-    how: Distribution
+    outputs  for each output that goes into files the URI of its table; rows of all others come back
+    kept     the outputs that the state keeps: of these the newest row of each key is a result
+    compute  adds the columns of selections, which SQL computes, to rows before a step that asks for them
+    """
+
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, StateTable] = field(default_factory=dict)
+    how: Distribution = Distribution()
     compute: Compute | None = None
+
+    def increment(
+        self, steps: Sequence[Step], rows: pa.Table, times: Times, state: StateSource, *, batch: int
+    ) -> FoldResult:
+        """Fold an increment of the log.
+
+        In:  rows   decided or undecided, as the first step takes them
+             times  the clocks around the increment and after each of its log commits
+             state  the files of the state before the increment; new files go into the same folder
+             batch  BATCH of the first piece; higher than any that the state holds
+        """
+        results: list[BucketResult] = []
+        batch -= 1
+        for piece, clocks in pieces_of(rows, times, self.how.piece_bytes):
+            batch += 1
+            of_piece = self.through(steps, Between(piece), clocks, state, batch)[0]
+            state = state.plus(file for one in of_piece for file in one.state)
+            results += of_piece
+        return together(results, batch)
 
     def through(
         self, steps: Sequence[Step], between: Between, times: Times, state: StateSource, batch: int

@@ -1,6 +1,6 @@
 """The tasks of one increment, stage by stage, and the reports that they pass on.
 
-Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
+Law: that of `Run.increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
 
 from __future__ import annotations

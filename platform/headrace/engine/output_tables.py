@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from headrace.engine.bucket_tasks import stored_columns
-from headrace.engine.fold_increment import fold_increment
+from headrace.engine.fold_increment import Run
 from headrace.engine.operators import NodeOperator
 from headrace.engine.state_files import StateSource
 from headrace.fold.changes.collect import CHANGES, RESULTS
@@ -36,7 +36,7 @@ def output_schemas(operator: NodeOperator) -> dict[str, pa.Schema]:
         return {RESULTS: schema}
     nothing = operator.kernel.rows({name: schema.empty_table() for name, schema in operator.inputs.items()})
     times = Times(Clock(), Clock())
-    found = fold_increment(operator.steps, nothing, times, StateSource(""), batch=0, compute=nothing_computed)
+    found = Run(compute=nothing_computed).increment(operator.steps, nothing, times, StateSource(""), batch=0)
     return {name: tables[0].schema for name, tables in found.outputs.items() if name in STORED}
 
 

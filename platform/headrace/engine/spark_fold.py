@@ -6,7 +6,7 @@ With one bucket a task runs all steps, except where SQL computes columns between
 itself if the expressions are covered. With several, each step is a
 stage of its own: rows go from the buckets of one step to those of the next.
 
-Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
+Law: that of `Run.increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
 
 from __future__ import annotations

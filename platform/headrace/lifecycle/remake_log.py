@@ -44,7 +44,7 @@ from headrace.writing.lease_waits import nothing_writes
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
     from headrace.lake import LakeTable
@@ -95,7 +95,7 @@ def remake_log(
         anew = Resequencer(RecordFormat.of(topic, store.known), learn if store.asks else None)
         made = lakes.create(beside, anew.schema, kinds.log(SKIPPING))
         again = None if kafka is None else KafkaAgain(spark, topic, kafka)
-        files = [*_files(spark, uri, log.version, anew, topic, beside, rows_max, again)]
+        files = [*_files(read(spark, uri, log.version), anew, topic, beside, rows_max, again)]
         lakes.TableWriter(made, lakes.APPENDER).append(files, {"writer": "anew"})
         on_step("after rows")
         after = {"ingested_at_ms": anew.state.ingested_at_ms, "after": anew.state.to_json()}
@@ -120,9 +120,7 @@ def _require_readable(log: LakeTable, topic: Topic, *, from_kafka: bool) -> None
 
 
 def _files(
-    spark: SparkSession,
-    uri: str,
-    version: int,
+    log: DataFrame,
     resequencer: Resequencer,
     topic: Topic,
     folder: str,
@@ -130,7 +128,7 @@ def _files(
     again: KafkaAgain | None,
 ) -> Iterator[NewFile]:
     """The files of the new log, each of whole commits in order. In: again  None: the rows have the bytes."""
-    log, kept = read(spark, uri, version), kept_by(topic)
+    kept = kept_by(topic)
     sizes = F.count("*").alias("rows"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("bytes")
     commits = log.groupBy(F.unix_micros("ingested_at").alias("at")).agg(*sizes).orderBy("at").collect()
     for first, last in stretches_of([(row["at"], row["rows"], row["bytes"]) for row in commits], rows_max):

@@ -56,14 +56,12 @@ def handed_over(
     names: Sequence[str],
     clock: Clock,
     *,
-    what: str,
+    what: str | None,
     patience_seconds: float = PATIENCE_SECONDS,
-    ask: bool = True,
 ) -> Iterator[dict[str, Lease]]:
     """Hold the leases of some nodes while entered; streams that hold them are asked to let go.
 
-    In:     what  who asks, for messages: "headrace apply"
-            ask   False: no stream is asked, so a stream that runs keeps its nodes
+    In:     what  who asks, for messages: "headrace apply"; None: no stream is asked, so a stream that runs keeps its nodes
     Out:    the leases, by node
     Raises: LeaseTakenError when somebody who lives still holds one after the patience; then none is held
     """
@@ -78,7 +76,7 @@ def handed_over(
                 except LeaseTakenError as refused:
                     if time.monotonic() - began >= _patience(refused, patience_seconds):
                         raise
-                    if ask and not small_files.exists(lake.handover(name)):
+                    if what is not None and not small_files.exists(lake.handover(name)):
                         _ask(lake, name, what, clock)
                         stack.callback(small_files.delete, lake.handover(name))
             if len(held) < len(names):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.fold_increment import fold_increment
+from headrace.engine.fold_increment import Run
 from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
@@ -67,7 +67,7 @@ def folded(does: Does, *increments: Increment, folder: str = "", output: Any = "
         columns = zip(*rows, strict=True) if rows else [()] * 11
         full = pa.schema([*schema, *ROW_COLUMNS])
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, full, strict=True)], schema=full)
-        done = fold_increment(operator.steps, table, Times(before, after, commits), source, batch=batch)
+        done = Run().increment(operator.steps, table, Times(before, after, commits), source, batch=batch)
         source, before = source.plus(done.state), after
         found += [row["what"] for one in done.outputs["results"] for row in one.to_pylist()]
     return found
@@ -184,7 +184,7 @@ def test_a_store_is_not_read_in_init() -> None:
     with pytest.raises(
         hr.ProcessorError, match=r"there is no group in init, which is called once for all groups"
     ):
-        fold_increment(operator.steps, nothing, Times(Clock(), Clock()), StateSource(""), batch=0)
+        Run().increment(operator.steps, nothing, Times(Clock(), Clock()), StateSource(""), batch=0)
 
 
 def test_a_record_is_tried_as_often_as_described() -> None:
@@ -211,7 +211,7 @@ def test_a_record_is_tried_as_often_as_described() -> None:
         row = ("k", 1, 1, "t", 0, 0, 0, 0, 9, None, None)
         rows = pa.table([pa.array([v], f.type) for v, f in zip(row, full, strict=True)], schema=full)
         clock = Clock({"t": 1}, {("t", 0): 0}, lowest_ms=0)
-        found = fold_increment(
+        found = Run().increment(
             operator.steps, rows, Times(Clock(), clock, [(1, clock)]), StateSource(""), batch=0
         )
         return sum(each.num_rows for each in found.outputs["results"])
