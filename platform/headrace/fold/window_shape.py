@@ -1,4 +1,4 @@
-"""What the shapes of time windows, sliding windows and sessions share."""
+"""The part of a shape that time windows, sliding windows and sessions have in common."""
 
 from __future__ import annotations
 
