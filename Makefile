@@ -29,7 +29,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives check guard bench cases docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives mutations check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ faults: setup $(CLASSES)/.made ## Go on with the matrix of faults; ARGS="--only 
 
 lives: setup ## Live on through random lives, without a JVM; ARGS="--minutes 30", "--seed 7"; see docs/guides/testing.md
 	@$(BIN)/python -m tests.lives.many $(ARGS)
+
+mutations: setup ## Take out mends of past defects one by one, and let lives find that; ARGS="--only NAME --lives 5000"
+	@$(BIN)/python -m tests.lives.mutations $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

@@ -1,0 +1,85 @@
+"""Takes mends of past defects out, one by one, and lives until a life finds it: `make mutations`.
+
+    make mutations                                   each patch of `tests/lives/mutations`
+    make mutations ARGS="--only an-overtaken-writer-stops --lives 5000"
+
+Each patch is applied in a tree of its own, so nothing here changes. It prints the table, and ends with 1 if one was not found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.lives.many import try_seed
+
+ROOT = Path(__file__).resolve().parents[2]
+PATCHES = ROOT / "tests" / "lives" / "mutations"
+FIRST_SEED, A_SEED = 1_000_000, 25
+
+
+def search(lives: int, seconds: float) -> None:
+    """Live until a life fails; print what was found, as JSON. It runs in the tree that is changed."""
+    began, lived, seed = time.monotonic(), 0, FIRST_SEED
+    while lived < lives and time.monotonic() - began < seconds:
+        done = try_seed(seed, min(A_SEED, lives - lived), shrinks=False)
+        lived += done.lives
+        if done.failure:
+            print(json.dumps({"lives": lived, "fault": done.reason.partition("\n")[0][:100]}))
+            return
+        seed += 1
+    print(json.dumps({"lives": lived, "fault": ""}))
+
+
+def found(patch: Path, lives: int, seconds: float) -> dict[str, object]:
+    """Apply a patch in a tree of its own, and search there."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        git = ["git", "-C", str(ROOT)]
+        subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(tree)], check=True)
+        try:
+            subprocess.run(["git", "-C", str(tree), "apply", str(patch)], check=True)
+            environment = os.environ | {"PYTHONPATH": f"{tree}:{tree / 'platform'}"}
+            command = [sys.executable, "-m", "tests.lives.mutations", "--lives", str(lives), "--search"]
+            command += ["--seconds", str(seconds)]
+            ran = subprocess.run(
+                command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
+    result: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
+    return result
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="A patch; may be given again.")] = None,
+    lives: Annotated[int, typer.Option(help="After so many a search ends.")] = 5_000,
+    seconds: Annotated[float, typer.Option(help="And after so long.")] = 3_600,
+    searches: Annotated[bool, typer.Option("--search", hidden=True)] = False,
+) -> None:
+    """Let lives find mends that were taken out."""
+    if searches:
+        search(lives, seconds)
+        return
+    print("| mend that is taken out | found after lives | by |", "| --- | ---: | --- |", sep="\n", flush=True)
+    missed = 0
+    for patch in sorted(PATCHES.glob("*.patch")):
+        if only and patch.stem not in only:
+            continue
+        result = found(patch, lives, seconds)
+        missed += not result["fault"]
+        after = result["lives"] if result["fault"] else f"not in {result['lives']}"
+        print(f"| {patch.stem.replace('-', ' ')} | {after} | {result['fault']} |", flush=True)
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)
