@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from headrace import oracle
 from headrace.description import is_of_kafka
+from headrace.description.suppression import UntilTimeLimit
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import forget
+from headrace.lifecycle.oracle_check import _Check
 from headrace.nodes.node_tables import frontier_ms
+from headrace.spark.on_demand import on_demand
+from headrace.spark.session import pipeline_session
 from tests.matrix.stores import shown
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ def faults(life: LivesDriver) -> list[str]:
             found.append(str(error))
         found += books(life, node)
         found += store(life, node)
+        found += fates(life, node)
     return found
 
 
@@ -65,6 +71,37 @@ def books(life: LivesDriver, node: Node) -> list[str]:
     )
     counted = Counter({at: n for at, n in known.items() if at[0] in life._brokers and n})
     return [f"books of {name}: {dict(counted)} of {dict(sent)}"] if counted != sent else []
+
+
+def fates(life: LivesDriver, node: Node) -> list[str]:
+    """The ledger tells of each partition as many records of each fate as the oracle, where that replays all of a topic.
+
+    Of reference tables it replays the rows that are looked for.
+    """
+    if isinstance(node.suppressed_by, UntilTimeLimit):
+        return []  # the oracle replays some keys of these, and not their log
+    evidence = _Check(on_demand(life._session, pipeline_session), life.lake, node)
+    replayed = oracle.results(evidence.node, evidence._log(None))
+    wanted = Counter((topic, partition, fate) for (topic, partition, _), fate in replayed.fates.items())
+    ledger = {
+        (row["topic"], row["partition"], row["fate"]): row["records"]
+        for row in life.ledger(node.required_name)
+    }
+    there = Counter({at: number for at, number in ledger.items() if number})
+    partly = {topic for topic, _ in _by_topic(there) - _by_topic(wanted)}
+    more, less = (
+        {at: number for at, number in each.items() if at[0] not in partly}
+        for each in (there - wanted, wanted - there)
+    )
+    return [f"fates of {node.required_name}: {more}, and the oracle has {less}"] if more or less else []
+
+
+def _by_topic(counts: Counter[tuple[str, int, str]]) -> Counter[tuple[str, str]]:
+    """Of each topic how many records there are."""
+    found = Counter[tuple[str, str]]()
+    for (topic, _, _), number in counts.items():
+        found[topic, "records"] += number
+    return found
 
 
 def store(life: LivesDriver, node: Node) -> list[str]:
