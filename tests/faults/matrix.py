@@ -12,33 +12,20 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 from random import SystemRandom
 from typing import Annotated
 
 import typer
 
 from tests.faults import results
-from tests.faults.results import BROKEN, HELD, Line
+from tests.faults.results import BROKEN, HELD, Line, revision
 from tests.faults.servers import FILE, S3, Servers
 from tests.faults.trials import FAULTS, Fault, Outcome, Setting
 from tests.faults.verdict import Verdict
 
 SEEDS = 1_000_000
-
-
-def revision() -> str:
-    """The commit that is tried; with a plus if files of the engine differ from it."""
-    root = Path(__file__).resolve().parents[2]
-    git = ["git", "-C", str(root)]
-    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    changed = subprocess.run(
-        [*git, "status", "--porcelain", "platform"], capture_output=True, text=True, check=True
-    )
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
 def tried(servers: Servers, name: str, fault: Fault, storage: str, seed: int, times: int | None) -> Line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,17 @@ class Line:
     revision: str
     date: str
     words: list[str]
+
+
+def revision() -> str:
+    """The commit that is tried; with a plus if files of the engine differ from it."""
+    root = HERE.parents[1]
+    git = ["git", "-C", str(root)]
+    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "platform"], capture_output=True, text=True, check=True
+    )
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
 def append(line: Line, path: Path = RESULTS) -> None:

@@ -25,7 +25,7 @@ import typer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
-from tests.faults.matrix import revision
+from tests.faults.results import revision
 from tests.lives.drawing import lives
 from tests.lives.one import live
 from tests.lives.shrinking import Shrinking

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.spark.on_demand import is_started
 from tests.lives.at_rest import faults
 from tests.lives.live import LivesDriver
 from tests.lives.story import Life
@@ -35,6 +36,7 @@ def live(life: Life) -> Lived:
     try:
         driver.live()
         wrong = faults(driver)
+        assert not is_started(driver._session), "a life needs no JVM"
     finally:
         driver.close()
     assert not wrong, "\n".join(wrong)

@@ -18,7 +18,7 @@ from tests.matrix.kinds import kind_of
 
 pytestmark = pytest.mark.fast
 
-LIVES, A_TEST = int(os.environ.get("HEADRACE_LIVES", "10")), 5
+LIVES, A_TEST = int(os.environ.get("HEADRACE_LIVES", "50")), 5
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + LIVES // A_TEST))

@@ -10,6 +10,8 @@ import pytest
 pytestmark = pytest.mark.fast
 
 LIFE = """
+from random import Random
+
 import headrace as hr
 from headrace.testing import TestDriver
 from pyspark import SparkContext
@@ -68,6 +70,12 @@ driver.cut()
 assert driver.rows("finals") == []
 (dead,) = driver.dead_letters("finals")
 assert (dead["reason"].partition(":")[0], dead["offset"], dead["node"]) == ("malformed value", 0, None), dead
+driver.check("finals")
+chance = Random(7)
+for number in range(2_000):  # a log of some hundred kilobytes, which a stream folds in Spark's tasks or by itself
+    value = {"value": float(number), "unit": chance.randbytes(150).hex()}
+    driver.pipe("readings", key=chance.randbytes(20).hex(), value=value, timestamp_ms=number)
+driver.cut(["finals"])
 driver.check("finals")
 assert SparkContext._gateway is None, "a JVM was started"
 driver.close()

@@ -53,6 +53,7 @@ from headrace.fold.changes.deltas import PORT
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark import one_task
+from headrace.spark.on_demand import master_of
 from headrace.spark.one_task import mapped
 from headrace.spark.refusals import in_words, refusals_explained
 from headrace.spark.row_steps import expression_of
@@ -82,7 +83,7 @@ class SparkFold:
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(increment.slices.values(), lambda: spark.sparkContext.defaultParallelism)
-        if self._folds_here(increment, buckets, lambda: spark.sparkContext.master or ""):
+        if self._folds_here(increment, buckets, lambda: master_of(spark)):
             rows = self._computed_here(spark, increment, unusable)
             if rows is not None:
                 return self._fold_here(increment, rows)

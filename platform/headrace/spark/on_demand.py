@@ -56,6 +56,11 @@ def application_of(spark: SparkSession) -> str:
     return str(spark.sparkContext.applicationId) if is_started(spark) else NOT_STARTED
 
 
+def master_of(spark: SparkSession) -> str:
+    """The URL of the session's Spark; "local": no part of it was needed yet. To start it takes longer than one bucket."""
+    return str(spark.sparkContext.master or "") if is_started(spark) else "local"
+
+
 def on_demand(spark: SparkSession, prepared: Callable[[SparkSession], SparkSession]) -> SparkSession:
     """A session that is prepared once something of it is needed. In: spark  may be one on demand."""
     return SparkOnDemand.session(lambda: prepared(session_of(spark)))
