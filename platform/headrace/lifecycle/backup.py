@@ -23,7 +23,9 @@ from urllib.parse import unquote
 
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.merge import FOLDER as CHANGES
 from headrace.lake.tables import open_table
+from headrace.lake.vacuum import UNUSED
 from headrace.nodes.topics import reads, upstream_first
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ LEFT_OUT = re.compile(r"(leases|beside|rebuilds|former|last_errors)/|notices/req
 UNDER_WAY = re.compile(r"(erasing|beside_logs|repairs)/[^/]+|state/[^/]+/(standing|repairing)\.json$")
 READER = re.compile(r"notices/readers/node/([^/]+)/([^/]+)\.json")  # see `Lake.readers`
 HISTORY, CHANGE_DATA = "_delta_log/", "_change_data/"
+# Below a table: what its versions name, and what is on its way into a commit or out of the table. Other files there whose
+# names begin with an underscore are the log's own: its promise, the cut of it, its schemas, its guard, what was redriven.
+OF_VERSIONS = (HISTORY, CHANGE_DATA, f"{CHANGES}/", f"{UNUSED}/")
 ATTEMPTS, PAUSE_SECONDS, COPIERS = 200, 0.05, 8
 Reached = Callable[[int, int, str], None]
 
@@ -188,7 +193,7 @@ def _moment(root: str, group: str, paths: Sequence[str]) -> _Moment:
         contents = {
             path: small_files.read_bytes(f"{root}/{path}")
             for path in (now if tables else paths)
-            if not any(path.startswith(f"{table}/") for table in tables)
+            if _is_small(path, tables)
         }
         again = {table: open_table(f"{root}/{table}").snapshot().version for table in tables}
         if again == {table: each.version for table, each in snapshots.items()}:
@@ -198,6 +203,13 @@ def _moment(root: str, group: str, paths: Sequence[str]) -> _Moment:
         f"Backup: {group} commits faster than its tables are listed.",
         hint="Pause it meanwhile: headrace pause NODE; or give the stream a longer trigger.",
     )
+
+
+def _is_small(path: str, tables: Sequence[str]) -> bool:
+    """Whether a file is no table's, or lies below a table and belongs to none of its versions."""
+    table = next((each for each in tables if path.startswith(f"{each}/")), None)
+    below = "_" if table is None else path.removeprefix(f"{table}/")
+    return below.startswith("_") and not below.startswith(OF_VERSIONS)
 
 
 def _files_of(root: str, table: str, snapshot: Snapshot) -> list[str]:
