@@ -158,10 +158,6 @@ def group_subjects() -> list[Subject]:
         "distinct": HELD.group_by("ticker").aggregate(
             amounts=hr.count_distinct("amount"), parents=hr.count_distinct("parent"), **SOME
         ),
-        "ordered": HELD.group_by("ticker").aggregate(
-            best=hr.top(2, "id", by=("amount DESC", "parent")),
-            first=hr.top(1, "amount", by=("parent ASC", "amount DESC", "id")),
-        ),
         "picked_of_a_join": joined.group_by("exchange").aggregate(latest=hr.max("owner"), **PICKED),
         "picked_of_groups": HELD.group_by("ticker", "parent").aggregate(**PICKED).group_by("ticker")
         .aggregate(lowest=hr.max("lowest"), parents=hr.collect("parent", max_items=9)),
@@ -169,7 +165,7 @@ def group_subjects() -> list[Subject]:
     return [
         Subject(n, node.named(n), changes=True, computed=COMPUTED if n == "market" else None)
         for n, node in nodes.items()
-    ] + [Subject(f"current_{n}", nodes[n].named(n)) for n in ("groups", "picked", "ordered")]
+    ] + [Subject(f"current_{n}", nodes[n].named(n)) for n in ("groups", "picked")]
 
 
 def sum_above(row: Any) -> dict[str, Any] | None:
