@@ -18,7 +18,7 @@ from headrace.lake.storage import hadoop_settings
 from headrace.local.broker_config import HOST, free_port
 from headrace.local.object_store import BUCKET, ObjectStore
 from headrace.spark.jars import spark_jars
-from headrace.spark.session import build_session, spark_conf
+from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing import TestDriver
 from tests.expressions.both_ways import write_both
 
@@ -117,10 +117,13 @@ def _any(tests: list[pytest.Item], *markers: str) -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The process's Spark session."""
+    """The process's Spark session; Java is neither generated nor compiled for a few rows.
+
+    Processes of tests do generate it: streams that are killed, demos, the cluster.
+    """
     conf = spark_conf(spark_jars()) | SHORT_LIVED | hadoop_settings(f"s3://{BUCKET}")
     session = build_session(conf, "headrace-tests")
-    yield session
+    yield pipeline_session(session, interpreted=True)
     session.stop()
 
 

@@ -19,7 +19,6 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
-from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -116,26 +115,21 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession) -> SparkSession:
-    return pipeline_session(spark, interpreted=True)
-
-
-@pytest.fixture(scope="module")
-def built(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three commits, folded by both nodes."""
     root = tmp_path_factory.mktemp("built")
     lake = Lake(f"file:{root}")
-    place = Place(session, lake, "log", Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    place = Place(spark, lake, "log", Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
     for minute in (0, 2, 4):
         place.goes_on(minute)
     return root
 
 
 @pytest.fixture(params=KINDS)
-def place(session: SparkSession, built: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+def place(spark: SparkSession, built: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     shutil.copytree(built, tmp_path / "lake")
     lake = Lake(f"file:{tmp_path}/lake")
-    found = Place(session, lake, request.param, Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    found = Place(spark, lake, request.param, Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
     found.goes_on(6)
     return found
 
@@ -240,11 +234,11 @@ def test_results_that_were_rewritten_as_they_were_are_accepted_by_a_repair(place
 
 
 def test_a_state_that_was_put_back_without_its_results_is_refused(
-    session: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """As from a backup: no commit tells of it."""
     lake = Lake(f"file:{tmp_path}/lake")
-    line = Line(session, lake, COUNTS)
+    line = Line(spark, lake, COUNTS)
     state, backup = lake.state("counts").removeprefix("file:"), tmp_path / "backup"
     for minute in (0, 2, 4, 6):
         if minute == 2:
@@ -256,7 +250,7 @@ def test_a_state_that_was_put_back_without_its_results_is_refused(
     shutil.copytree(backup, state)
     lakes.forget()
     with pytest.raises(TerminalError, match="its results go further than its state") as refused:
-        Line(session, lake, COUNTS)
+        Line(spark, lake, COUNTS)
     assert "hold micro-batch 4, and the state ends with 1" in str(refused.value)
 
 

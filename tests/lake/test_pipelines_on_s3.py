@@ -15,7 +15,6 @@ from headrace.lifecycle.maintenance import Maintenance
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.sql import LakeSql
 from headrace.observe.views import Views
-from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 
@@ -80,13 +79,12 @@ def live(spark: SparkSession, lake: Lake, node: Node) -> list[tuple[object, ...]
 def test_the_tables_are_those_of_a_local_disk(
     spark: SparkSession, s3_root: str, tmp_path: Path, node: Node
 ) -> None:
-    session = pipeline_session(spark, interpreted=True)
     there, here = (Lake(root) for root in (f"{s3_root}/{node.required_name}", f"file:{tmp_path}"))
-    rows = live(session, there, node)
-    assert rows == live(session, here, node) != []
-    done = list(Maintenance(session, there, [node], patience_seconds=3).run())
+    rows = live(spark, there, node)
+    assert rows == live(spark, here, node) != []
+    done = list(Maintenance(spark, there, [node], patience_seconds=3).run())
     assert not any(each.skipped for each in done)
-    table = Views(session, there).read(node)
+    table = Views(spark, there).read(node)
     assert sorted(map(tuple, table.collect()), key=str) == rows
     with LakeSql(there, [node]) as sql:
         assert sql.query(f"SELECT count(*) AS n FROM {node.required_name}").to_pylist() == [{"n": len(rows)}]
@@ -99,18 +97,17 @@ def test_the_tables_are_those_of_a_local_disk(
 
 
 def test_an_overtaken_sequencer_adds_nothing(spark: SparkSession, s3_root: str) -> None:
-    session = pipeline_session(spark, interpreted=True)
     lake = Lake(s3_root)
-    old = Line(session, lake, COUNTS)
+    old = Line(spark, lake, COUNTS)
     old.pipe("2024-05-01 12:00:00")
     old.commit()
     lakes.forget()  # the newer one runs in another process
-    new = Line(session, lake, COUNTS)
+    new = Line(spark, lake, COUNTS)
     assert new.sequencer.state.batch == 1
     old.pipe("2024-05-01 12:01:00")
     with pytest.raises(lakes.FencedError, match="a newer appender"):
         old.commit()
     new.pipe("2024-05-01 12:01:00", "s2")
     new.commit()
-    log = session.read.format("delta").load(lake.log("readings").replace("s3://", "s3a://"))
+    log = spark.read.format("delta").load(lake.log("readings").replace("s3://", "s3a://"))
     assert sorted(row["offset"] for row in log.where("offset IS NOT NULL").collect()) == [0, 1]

@@ -14,7 +14,6 @@ import headrace as hr
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.frames import local_frame
-from headrace.spark.session import pipeline_session
 from tests.lake.test_s3 import extension
 from tests.runtime.line import Line
 
@@ -42,8 +41,7 @@ LATEST = READINGS.table("timestamp").named("latest")
 @pytest.fixture
 def written(spark: SparkSession, lake: Lake) -> Lake:
     """A log, and nodes with results that are appended, results that are revised, states and parts; refused rows."""
-    session = pipeline_session(spark, interpreted=True)
-    lines = [Line(session, lake, node) for node in (COUNTS, TOTALS, LATEST)]
+    lines = [Line(spark, lake, node) for node in (COUNTS, TOTALS, LATEST)]
     for cut in range(2):
         for minute in range(4):
             lines[0].pipe(f"2024-05-01 12:{4 * cut + minute:02}:00", f"s{minute % 2}")
@@ -53,9 +51,7 @@ def written(spark: SparkSession, lake: Lake) -> Lake:
             line.fold()
         for line in lines[1:]:
             line.runner.maintain()
-    rows = local_frame(
-        session, [("s1", 1, 1, 0)], "sensor_id STRING, n INT, __sequence BIGINT, __ordinal INT"
-    )
+    rows = local_frame(spark, [("s1", 1, 1, 0)], "sensor_id STRING, n INT, __sequence BIGINT, __ordinal INT")
     delivery = Delivery("counts", ("sensor_id",), ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
     record_refusals(rows, delivery, [(1, 0, "no")], "the store")
     return lake

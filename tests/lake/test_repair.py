@@ -29,7 +29,6 @@ from headrace.quality import check_log
 from headrace.sequence.log_columns import COMPLETE
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
 from headrace.writing.handover import WaitsError
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.runtime.line import Line
@@ -60,14 +59,9 @@ LOG = "log/readings"
 
 
 @pytest.fixture
-def session(spark: SparkSession) -> SparkSession:
-    return pipeline_session(spark, interpreted=True)
-
-
-@pytest.fixture
-def line(session: SparkSession, lake: Lake) -> Line:
+def line(spark: SparkSession, lake: Lake) -> Line:
     """Six log commits with a tick among them; both nodes have folded all."""
-    line = Line(session, lake, COUNTS)
+    line = Line(spark, lake, COUNTS)
     for minute in range(5):
         line.pipe(f"2024-05-01 12:0{minute}:00", f"s{minute % 2}", 0.5 * minute, partition=minute % 2)
         line.pipe(f"2024-05-01 12:0{minute}:10", "late" if minute == 3 else "s9", 1.0)
@@ -75,38 +69,38 @@ def line(session: SparkSession, lake: Lake) -> Line:
         line.clock.set(line.clock.now_ms() + 1_000)
     line.sequencer.drain()
     line.fold()
-    Line(session, lake, TOTALS).fold()
+    Line(spark, lake, TOTALS).fold()
     return line
 
 
-def log_rows(session: SparkSession, lake: Lake) -> list[str]:
-    return sorted(map(str, read(session, lake.log("readings")).collect()))
+def log_rows(spark: SparkSession, lake: Lake) -> list[str]:
+    return sorted(map(str, read(spark, lake.log("readings")).collect()))
 
 
-def tables(session: SparkSession, lake: Lake) -> list[list[str]]:
-    views = Views(session, lake)
+def tables(spark: SparkSession, lake: Lake) -> list[list[str]]:
+    views = Views(spark, lake)
     frames = [*map(views.read, NODES), *map(views.ledger, NODES)]
     return [sorted(map(str, frame.collect())) for frame in frames]
 
 
-def repaired(session: SparkSession, lake: Lake, nodes: Sequence[hr.description.Node] = NODES) -> list[str]:
+def repaired(spark: SparkSession, lake: Lake, nodes: Sequence[hr.description.Node] = NODES) -> list[str]:
     nowhere = KafkaSettings(bootstrap_servers="localhost:1")
-    return [*map(str, Repair(session, lake, nodes, READINGS, nowhere).run())]
+    return [*map(str, Repair(spark, lake, nodes, READINGS, nowhere).run())]
 
 
 @pytest.mark.parametrize("lost", [[2], [1, 2, 4]], ids=["one commit", "two in a row and one more"])
 def test_commits_whose_files_are_left_come_back_as_they_were(
-    session: SparkSession, lake: Lake, line: Line, tmp_path: Path, lost: list[int]
+    spark: SparkSession, lake: Lake, line: Line, tmp_path: Path, lost: list[int]
 ) -> None:
-    log, before, nodes = lake.log("readings"), log_rows(session, lake), tables(session, lake)
+    log, before, nodes = lake.log("readings"), log_rows(spark, lake), tables(spark, lake)
     theirs = versions(log, LOG)
     for number in lost:
         overwrite(log, theirs[number])
-    chain = check_log(session, lake, READINGS, f"file:{tmp_path}/docs")[0]
+    chain = check_log(spark, lake, READINGS, f"file:{tmp_path}/docs")[0]
     assert not chain.passed
     assert "run `headrace repair readings`" in chain.sentence
-    done = repaired(session, lake)
-    assert log_rows(session, lake) == before
+    done = repaired(spark, lake)
+    assert log_rows(spark, lake) == before
     assert len([text for text in done if "from files that no version named" in text]) == len(lost) - (
         len(lost) > 1
     )
@@ -114,23 +108,23 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
         "counts: its tables were computed again from the log.",
         "totals: its tables were computed again from the log.",
     } < {*done}
-    assert tables(session, lake) == nodes
-    assert check_log(session, lake, READINGS, f"file:{tmp_path}/docs")[0].passed
-    assert repaired(session, lake) == []
-    again = Line(session, lake, COUNTS)
+    assert tables(spark, lake) == nodes
+    assert check_log(spark, lake, READINGS, f"file:{tmp_path}/docs")[0].passed
+    assert repaired(spark, lake) == []
+    again = Line(spark, lake, COUNTS)
     assert again.sequencer.state == line.sequencer.state
     again.pipe("2024-05-01 12:30:00")
     again.commit()
     again.fold()
-    assert all(verdict.equal for verdict in Backfill(session, lake, COUNTS).run())
+    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run())
 
 
 @pytest.mark.parametrize("broken_off", ["_put_back", "_mended"])
 def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
-    session: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str
+    spark: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str
 ) -> None:
     """Before, a commit that was back told nobody any more that the nodes had read past it."""
-    log, before, nodes = lake.log("readings"), log_rows(session, lake), tables(session, lake)
+    log, before, nodes = lake.log("readings"), log_rows(spark, lake), tables(spark, lake)
     theirs = versions(log, LOG)
     for number in (1, 3):
         overwrite(log, theirs[number])
@@ -143,58 +137,58 @@ def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
 
     monkeypatch.setattr(Repair, broken_off, once)
     with pytest.raises(KeyboardInterrupt):
-        repaired(session, lake)
+        repaired(spark, lake)
     monkeypatch.setattr(Repair, broken_off, call)
     with pytest.raises(WaitsError, match="a repair of the log of 'readings' has not computed"):
         require_repaired(lake, "totals")
     with pytest.raises(
         TerminalError, match="totals is not computed again since the log of 'readings' was repaired"
     ):
-        Retention(session, lake, NODES, READINGS).run(line.clock.now_ms())
-    done = repaired(session, lake)
+        Retention(spark, lake, NODES, READINGS).run(line.clock.now_ms())
+    done = repaired(spark, lake)
     assert "totals: its tables were computed again from the log." in done
-    assert (log_rows(session, lake), tables(session, lake)) == (before, nodes)
+    assert (log_rows(spark, lake), tables(spark, lake)) == (before, nodes)
     require_repaired(lake, "totals")
-    assert repaired(session, lake) == []
+    assert repaired(spark, lake) == []
 
 
-def test_each_pipeline_mends_its_own_nodes(session: SparkSession, lake: Lake, line: Line) -> None:
+def test_each_pipeline_mends_its_own_nodes(spark: SparkSession, lake: Lake, line: Line) -> None:
     """Before, the repair of one pipeline left nothing from which another knew that its nodes had read past a gap."""
-    nodes, theirs = tables(session, lake), versions(lake.log("readings"), LOG)
+    nodes, theirs = tables(spark, lake), versions(lake.log("readings"), LOG)
     overwrite(lake.log("readings"), theirs[2])
     half_built = f"{lake.rebuilds('totals')}/of_the_log_before/plan.json"
     small_files.write_json(half_built, {})
-    done = repaired(session, lake, [COUNTS])
+    done = repaired(spark, lake, [COUNTS])
     assert not small_files.exists(half_built), "it folded past the gap"
     assert done[-1] == "totals: not described here: run headrace repair readings with its pipeline, too."
     require_repaired(lake, "counts")
     with pytest.raises(WaitsError):
         require_repaired(lake, "totals")
-    assert repaired(session, lake, [TOTALS]) == ["totals: its tables were computed again from the log."]
+    assert repaired(spark, lake, [TOTALS]) == ["totals: its tables were computed again from the log."]
     require_repaired(lake, "totals")
-    assert tables(session, lake) == nodes
+    assert tables(spark, lake) == nodes
 
 
 def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(
-    session: SparkSession, lake: Lake, line: Line
+    spark: SparkSession, lake: Lake, line: Line
 ) -> None:
     """An attempt at the lost commit lies there, too, with other rows and an earlier commit time."""
-    log, before = lake.log("readings"), log_rows(session, lake)
+    log, before = lake.log("readings"), log_rows(spark, lake)
     theirs = versions(log, LOG)
     (row,) = [
         CommitRow.from_json(row["control"])
-        for row in read(session, log).where("control IS NOT NULL").collect()
+        for row in read(spark, log).where("control IS NOT NULL").collect()
         if '"batch": 3,' in row["control"]
     ]
     attempt = replace(row, after=replace(row.after, ingested_at_ms=row.after.ingested_at_ms - 5))
     write_commit_row(log, line.sequencer._schema, "readings", attempt)
     overwrite(log, theirs[2])
-    repaired(session, lake)
-    assert log_rows(session, lake) == before
+    repaired(spark, lake)
+    assert log_rows(spark, lake) == before
 
 
 def test_nothing_is_changed_when_kafka_lacks_one_of_the_gaps(
-    session: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = lake.log("readings")
     theirs = versions(log, LOG)
@@ -203,15 +197,15 @@ def test_nothing_is_changed_when_kafka_lacks_one_of_the_gaps(
     remove_strays(log)
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 2))
-    version, nodes = lakes.open_table(log).version, tables(session, lake)
+    version, nodes = lakes.open_table(log).version, tables(spark, lake)
     with pytest.raises(TerminalError, match="Kafka has deleted records that the log has lost") as refused:
-        repaired(session, lake)
+        repaired(spark, lake)
     assert "partition 0 offset 2, partition 1 offset 0; " in str(refused.value)
-    assert (lakes.open_table(log).version, tables(session, lake)) == (version, nodes)
+    assert (lakes.open_table(log).version, tables(spark, lake)) == (version, nodes)
 
 
 def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
-    session: SparkSession, lake: Lake, line: Line
+    spark: SparkSession, lake: Lake, line: Line
 ) -> None:
     """Its newest commits are gone, as after a RESTORE: the nodes have read them, and their records would come again."""
     log, progress = lake.log("readings"), line.runner.progress
@@ -221,42 +215,42 @@ def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
     with pytest.raises(TerminalError, match="the log has lost commits") as refused:
         require_log_reaches(lake, "counts", READINGS, progress)
     assert "headrace repair readings" in str(refused.value)
-    assert repaired(session, lake) == [
+    assert repaired(spark, lake) == [
         "counts: its tables were computed again from the log.",
         "totals: its tables were computed again from the log.",
     ]
-    back = Line(session, lake, COUNTS)
+    back = Line(spark, lake, COUNTS)
     require_log_reaches(lake, "counts", READINGS, back.runner.progress)
-    assert all(verdict.equal for node in NODES for verdict in Backfill(session, lake, node).run(swap=False))
-    rows = read(session, log).where("offset IS NOT NULL").count()
-    assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows == 8
+    assert all(verdict.equal for node in NODES for verdict in Backfill(spark, lake, node).run(swap=False))
+    rows = read(spark, log).where("offset IS NOT NULL").count()
+    assert sum(row["n"] for row in Views(spark, lake).read(TOTALS).collect()) == rows == 8
     back.pipe("2024-05-01 12:04:00", "s0", 2.0)
     back.commit()
-    totals = Line(session, lake, TOTALS)
+    totals = Line(spark, lake, TOTALS)
     totals.fold()
-    assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows + 1
+    assert sum(row["n"] for row in Views(spark, lake).read(TOTALS).collect()) == rows + 1
 
 
 def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
-    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line, sent = Line(session, lake, TOTALS), []
+    line, sent = Line(spark, lake, TOTALS), []
     line.sequencer.read_first_to({0: 2})
     for minute in range(4):
         line.pipe(f"2024-05-01 12:0{minute}:00")
-        sent.append(line._piped.take(session))
+        sent.append(line._piped.take(spark))
         line.sequencer.append(sent[-1], in_order=True)  # type: ignore[arg-type]
         line.clock.set(line.clock.now_ms() + 1_000)
     line.fold()
     log = lake.log("readings")
-    before = control_rows(read(session, log), COMPLETE)
+    before = control_rows(read(spark, log), COMPLETE)
     assert len(before) == 1
     overwrite(log, versions(log, LOG)[2])
     remove_strays(log)
-    assert control_rows(read(session, log), COMPLETE) == []
+    assert control_rows(read(spark, log), COMPLETE) == []
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    work = Repair(session, lake, [TOTALS], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
+    work = Repair(spark, lake, [TOTALS], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
 
     def taken_over(*_: object) -> object:
         """As another repair does while this one is paused: records would come back twice."""
@@ -269,17 +263,17 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
     remove_strays(log)
     monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
     assert "1 record read from Kafka." in str(next(iter([*work.run()])))
-    ((at_ms, said),) = control_rows(read(session, log), COMPLETE)
-    (row,) = read(session, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
+    ((at_ms, said),) = control_rows(read(spark, log), COMPLETE)
+    (row,) = read(spark, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
     assert (at_ms, said) == (row["ms"], before[0][1])
     assert [*work.run()] == []
-    assert Line(session, lake, TOTALS).sequencer.state.complete
+    assert Line(spark, lake, TOTALS).sequencer.state.complete
 
 
-def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: SparkSession, lake: Lake) -> None:
+def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(spark: SparkSession, lake: Lake) -> None:
     doubled = READINGS.with_column("entry", "str_to_map(if(value > 8, 'a:1,a:2', 'a:1'))['a']")
     node = doubled.group_by("sensor_id").aggregate(n=hr.count(), top=hr.max("entry")).named("entries")
-    line, remembered = Line(session, lake, node), UnusableTable(session, lake, node)
+    line, remembered = Line(spark, lake, node), UnusableTable(spark, lake, node)
     for minute, value in enumerate((1.0, 9.0, 1.0, 9.0)):
         line.pipe(f"2024-05-01 12:0{minute}:00", value=value)
         line.commit()
@@ -287,19 +281,19 @@ def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: Spar
     overwrite(lake.log("readings"), versions(lake.log("readings"), LOG)[1])
     line.fold()
     assert [each.offset for each in remembered.read()] == [3]
-    list(Repair(session, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1")).run())
+    list(Repair(spark, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1")).run())
     assert [each.offset for each in remembered.read()] == [1, 3]
-    dead = Views(session, lake).dead_letters(READINGS, [node]).collect()
+    dead = Views(spark, lake).dead_letters(READINGS, [node]).collect()
     assert sorted(row["offset"] for row in dead) == [1, 3]
     assert read_progress(lake, node).totals() == {"kept": 2, "dead_letter": 2}
-    assert all(verdict.equal for verdict in Backfill(session, lake, node).run())
+    assert all(verdict.equal for verdict in Backfill(spark, lake, node).run())
 
 
 @pytest.mark.parametrize("stray", [True, False], ids=["from a file", "from Kafka"])
 def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gained_since(
-    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, stray: bool
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, stray: bool
 ) -> None:
-    line, sent = Line(session, lake, TOTALS), []
+    line, sent = Line(spark, lake, TOTALS), []
     for second in range(3):
         line._piped.add(
             "s1",
@@ -308,7 +302,7 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
             0,
             {},
         )
-        raw = line._piped.take(session)
+        raw = line._piped.take(spark)
         assert raw is not None
         sent.append(raw)
         line.sequencer.append(raw, in_order=True)
@@ -319,9 +313,9 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
         remove_strays(log)
     wider = replace(READINGS, value="sensor_id STRING, value DOUBLE, place STRING, floor INT")
     now = replace(wider, added={"place": "hall", "floor": 1})
-    rewrite_log(session, lake, now, {}, [], SystemClock())
+    rewrite_log(spark, lake, now, {}, [], SystemClock())
     rewrite_log(
-        session,
+        spark,
         lake,
         replace(
             wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT", renamed={"spot": "place"}
@@ -334,7 +328,7 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
     monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
     later = replace(wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT")
-    done = [*Repair(session, lake, [], later, KafkaSettings(bootstrap_servers="localhost:1")).run()]
+    done = [*Repair(spark, lake, [], later, KafkaSettings(bootstrap_servers="localhost:1")).run()]
     assert ("from files that no version named" in str(done[0])) == stray
-    rows = read(session, log).where("kind = 'record'").orderBy("offset").select("offset", "value.*").collect()
+    rows = read(spark, log).where("kind = 'record'").orderBy("offset").select("offset", "value.*").collect()
     assert [tuple(row) for row in rows] == [(offset, "s1", 1.0, "hall", 1) for offset in range(3)]

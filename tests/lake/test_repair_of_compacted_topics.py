@@ -13,7 +13,6 @@ from headrace.observe.views import Views
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.runtime.line import Line
 
@@ -27,11 +26,6 @@ pytestmark = pytest.mark.spark
 READINGS = hr.Topic(
     "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
 )
-
-
-@pytest.fixture
-def session(spark: SparkSession) -> SparkSession:
-    return pipeline_session(spark, interpreted=True)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +43,16 @@ def session(spark: SparkSession) -> SparkSession:
     ],
 )
 def test_records_that_a_compacted_topic_no_longer_has_are_not_told_as_put_back(
-    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, kept: str, says: str
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, kept: str, says: str
 ) -> None:
     node = READINGS.group_by().aggregate(n=hr.count()).named("totals")
-    line = Line(session, lake, node)
+    line = Line(spark, lake, node)
     sent = []
     for first in (0, 2, 4):
         for offset in (first, first + 1):
             value = '{"sensor_id": "s1", "value": 1.0}'
             line._piped.add("s1", value, 1_714_564_800_000 + offset, 0, {})
-        raw = line._piped.take(session)
+        raw = line._piped.take(spark)
         assert raw is not None
         sent.append(raw)
         line.sequencer.append(raw, in_order=True)
@@ -69,8 +63,8 @@ def test_records_that_a_compacted_topic_no_longer_has_are_not_told_as_put_back(
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
     monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1].where(kept))
-    work = Repair(session, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
+    work = Repair(spark, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
     done = [*map(str, work.run())]
     assert says in done[0]
-    left = read(session, lake.log("readings")).where("offset IS NOT NULL").count()
-    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [left]
+    left = read(spark, lake.log("readings")).where("offset IS NOT NULL").count()
+    assert [row["n"] for row in Views(spark, lake).read(node).collect()] == [left]

@@ -16,7 +16,6 @@ from headrace.observe.views import Views
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.runtime.line import Line
 
@@ -55,7 +54,7 @@ class LostCommit:
     ) -> None:
         topic = replace(SCREWS, replay_guard=guard)
         self.node = topic.group_by().aggregate(n=hr.count()).named("totals")
-        self._spark, self._lake, self._topic = pipeline_session(spark, interpreted=True), lake, topic
+        self._spark, self._lake, self._topic = spark, lake, topic
         line = Line(self._spark, lake, self.node)
         self._sent: list[DataFrame] = []
         for outputs in commits:
@@ -137,16 +136,15 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lost commit held a new position and a replay; a later commit replays both."""
-    session = pipeline_session(spark, interpreted=True)
     node = GUARDED.group_by().aggregate(n=hr.count()).named("guarded_totals")
-    line = Line(session, lake, node)
+    line = Line(spark, lake, node)
     chains = [[3, 4], [5, 4], [4, 5, 6]]
     sent = []
     for positions in chains:
         for position in positions:
             chain = {"source-chain": f'[["root", 0, {position}], ["mid", 0, {position}]]'}
             line._piped.add("s1", '{"sensor_id": "s1", "value": 1.0}', 1_714_564_800_000 + position, 0, chain)
-        raw = line._piped.take(session)
+        raw = line._piped.take(spark)
         assert raw is not None
         sent.append(raw)
         line.sequencer.append(raw, in_order=True)
@@ -154,18 +152,18 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
     line.fold()
     log = lake.log("guarded")
     columns = ("offset", "timestamp", "stream_time", "root_offset", "replay", "ingested_at")
-    rows = sorted(map(str, read(session, log).where("offset IS NOT NULL").select(*columns).collect()))
+    rows = sorted(map(str, read(spark, log).where("offset IS NOT NULL").select(*columns).collect()))
     overwrite(log, versions(log, "log/guarded")[1])
     remove_strays(log)
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
     for module in (lost_commits, read_kafka_again):
         monkeypatch.setattr(module, "read_offsets", lambda *_: sent[1])
-    work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
+    work = Repair(spark, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
     assert "2 records read from Kafka" in str(next(iter([*work.run()])))
-    found = read(session, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()
+    found = read(spark, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()
     assert sorted(map(str, found)) == sorted(text.rpartition(", ingested_at")[0] + ")" for text in rows)
     assert [
-        row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
+        row["replay"] for row in read(spark, log).where("offset IN (2, 3)").orderBy("offset").collect()
     ] == [False, True]
-    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
+    assert [row["n"] for row in Views(spark, lake).read(node).collect()] == [4]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.session import pipeline_session
 from tests.broker.harness import kafka
 from tests.log.bench import Bench
 
@@ -20,4 +19,4 @@ __all__ = ["bench", "kafka"]
 @pytest.fixture
 def bench(spark: SparkSession, tmp_path: Path) -> Bench:
     """A sequencer on an empty log."""
-    return Bench(pipeline_session(spark, interpreted=True), tmp_path / "log")
+    return Bench(spark, tmp_path / "log")

@@ -21,7 +21,6 @@ from headrace.log.sequencer import Sequencer
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.intervals import NOWHERE, Intervals, merged
 from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Log:
     """A log of the topic `screws` in one partition, opened with one guard or another."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = pipeline_session(spark, interpreted=True), folder / "screws"
+        self.spark, self.folder = spark, folder / "screws"
         self.clock, self.path = ManualClock(1_714_564_800_000), f"file:{self.folder}"
         self.piped = PipedTopic(hr.Topic("screws", value="n INT"), {})
 

@@ -14,7 +14,6 @@ from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.quality import CheckResult, Thresholds, check_log, log_checks
-from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Screws:
     def __init__(self, spark: SparkSession, folder: Path, guard: hr.ReplayGuard) -> None:
         self.topic = hr.Topic("screws", value="n INT", replay_guard=guard)
         self.spark, self.lake, self.docs = (
-            pipeline_session(spark, interpreted=True),
+            spark,
             Lake(f"file:{folder}/lake"),
             folder / "docs",
         )

@@ -25,7 +25,6 @@ from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
 from headrace.streams.node_stream import NodeStream
 from headrace.writing.lease import take_lease
 from headrace.writing.scheduling import Turns
@@ -83,16 +82,11 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession) -> SparkSession:
-    return pipeline_session(spark, interpreted=True)
-
-
-@pytest.fixture(scope="module")
-def built(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four commits, folded by both nodes."""
     root = tmp_path_factory.mktemp("built")
     lake = Lake(f"file:{root}")
-    kept = Kept(Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    kept = Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
     kept.feed(0, 2)
     kept.totals.runner.maintain()
     kept.feed(3, 5)
@@ -100,11 +94,11 @@ def built(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture
-def kept(session: SparkSession, built: Path, tmp_path: Path) -> Kept:
+def kept(spark: SparkSession, built: Path, tmp_path: Path) -> Kept:
     """The same in a folder of the test's own."""
     shutil.copytree(built, tmp_path / "lake")
     lake = Lake(f"file:{tmp_path}/lake")
-    return Kept(Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    return Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
 
 
 def days_pass(spark: SparkSession, path: str) -> None:
@@ -136,9 +130,9 @@ def history_is_cleaned(spark: SparkSession, path: str) -> None:
 
 
 def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_read_changes(
-    session: SparkSession, kept: Kept
+    spark: SparkSession, kept: Kept
 ) -> None:
-    spark, before = session, kept.seen()
+    before = kept.seen()
     done = kept.maintain()
     assert done.keys() == {
         "log/readings log",
@@ -161,9 +155,9 @@ def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_rea
 
 
 def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_maintenance(
-    session: SparkSession, kept: Kept
+    spark: SparkSession, kept: Kept
 ) -> None:
-    spark, lake = session, kept.line.lake
+    lake = kept.line.lake
     before, batch = kept.seen(), kept.line.runner.progress.batch
     state = kept.line.sequencer.state
     kept.maintain(COUNTS, vacuum=False)
@@ -182,9 +176,9 @@ def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_ma
 
 
 def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
-    session: SparkSession, kept: Kept
+    spark: SparkSession, kept: Kept
 ) -> None:
-    spark, lake = session, kept.line.lake
+    lake = kept.line.lake
     for path in kept.paths():
         lakes.open_table(path).checkpoint()
         days_pass(spark, path)
@@ -218,7 +212,7 @@ def commits_of(path: str) -> list[int]:
 
 
 def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_carries(
-    session: SparkSession, kept: Kept
+    spark: SparkSession, kept: Kept
 ) -> None:
     log, writer = kept.line.lake.log("readings"), "log/readings"
     carried = lakes.carried(lakes.open_table(log), [writer])
@@ -230,10 +224,10 @@ def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_ca
 
 
 def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
-    session: SparkSession, kept: Kept
+    spark: SparkSession, kept: Kept
 ) -> None:
     """The files of the log's last data commit are gone; a new node reads the log from its beginning all the same."""
-    spark, lake = session, kept.line.lake
+    lake = kept.line.lake
     new = READINGS.group_by().aggregate(total=hr.sum("value")).named("sums")
     kept.maintain(new, vacuum=False)
     files = lakes.open_table(lake.log("readings")).snapshot().files
@@ -259,8 +253,8 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
     assert [row["total"] for row in Views(spark, lake).read(new).collect()] == [5.0]
 
 
-def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(session: SparkSession, kept: Kept) -> None:
-    spark, lake = session, kept.line.lake
+def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(spark: SparkSession, kept: Kept) -> None:
+    lake = kept.line.lake
     versions = [lakes.open_table(path).version for path in kept.paths()]
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     try:
@@ -279,8 +273,8 @@ def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(session: SparkSes
         lease.release()
 
 
-def test_a_log_that_an_old_backfill_reads_keeps_its_files(session: SparkSession, kept: Kept) -> None:
-    spark, lake = session, kept.line.lake
+def test_a_log_that_an_old_backfill_reads_keeps_its_files(spark: SparkSession, kept: Kept) -> None:
+    lake = kept.line.lake
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     try:
 
@@ -305,8 +299,8 @@ class Refusing:
         record_refusals(rows, delivery, refused, "the store")
 
 
-def test_what_a_sink_refused_is_packed_too(session: SparkSession, kept: Kept) -> None:
-    spark, lake = session, kept.line.lake
+def test_what_a_sink_refused_is_packed_too(spark: SparkSession, kept: Kept) -> None:
+    lake = kept.line.lake
     node = COUNTS.to(Refusing())
     for number in range(2):
         row = ("s1", number, number, 0)
