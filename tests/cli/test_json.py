@@ -20,6 +20,7 @@ from headrace.changing.applied import Applied
 from headrace.changing.plan import ChangePlan
 from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
+from headrace.explain.row_cause import Cause
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.lifecycle.erasure import Erased
 from headrace.lifecycle.maintenance import Size, Upkept
@@ -118,6 +119,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {
             "headrace.lake.format.is_known": gives(True),
             "headrace.observe.keyed_reads.KeyedReads": Lines(fetch=[{"key": "a", "n": 1}]),
+        },
+    ),
+    "why": (
+        [NODE, "key=a"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.explain.row_cause.causes_of": gives([Cause(NODE, {"n": 1}, 3, "final", [], [])]),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

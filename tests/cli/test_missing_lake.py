@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
             ["status"],
             ["sql", "show tables"],
             ["get", "reading_counts", "a"],
+            ["why", "reading_counts", "sensor_id=a"],
             ["tail", "reading_counts", "--no-follow"],
         ),
         *(

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.fast
         ["preview", "loud"],
         ["tail", "loud", "--no-follow"],
         ["get", "loud", "a"],
+        ["why", "loud", "key=a"],
         ["verify", "loud"],
         ["pause", "loud"],
         ["failing", "loud"],

@@ -81,7 +81,7 @@ def fates(life: LivesDriver, node: Node) -> list[str]:
     if isinstance(node.suppressed_by, UntilTimeLimit):
         return []  # the oracle replays some keys of these, and not their log
     evidence = _Check(on_demand(life._session, pipeline_session), life.lake, node)
-    replayed = oracle.results(evidence.node, evidence._log(None))
+    replayed = oracle.results(evidence.node, evidence.scope.log(None))
     wanted = Counter((topic, partition, fate) for (topic, partition, _), fate in replayed.fates.items())
     ledger = {
         (row["topic"], row["partition"], row["fate"]): row["records"]

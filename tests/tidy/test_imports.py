@@ -31,6 +31,7 @@ ORDER = (
     "changing",
     "streams",
     "observe",
+    "explain",
     "sinks",
     "quality",
     "orchestration",

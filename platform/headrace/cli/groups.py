@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "dev", "demo", "demo-once"),
     "Look": (
-        *("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
+        *("describe", "preview", "status", "tail", "sql", "get", "why", "verify", "limits", "dead-letters"),
         *("records", "refused", "failing", "erasures"),
     ),
     "Change": (

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.description import Join, Refined, Relation, TableChanges
-from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
+from headrace.description import Join, Refined, Relation
+from headrace.description.feeds import LEFT, RIGHT, ROWS, below
 from headrace.engine.arrow_selections import computed_in_arrow, types_in_arrow
 from headrace.engine.fold_increment import selections_of
 from headrace.engine.spark_fold import computed_columns
 from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep
+from headrace.operators.key_scope import relations_in
 from headrace.oracle.relations import key_of_pair
 from headrace.spark.frames import arrow_frame
 
@@ -157,16 +158,6 @@ class Evidence(ABC):
         return plain
 
 
-def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:
-    """A relation, or the one whose changes a node tells, and those below it, by their parts."""
-    if isinstance(node, TableChanges):
-        yield from relations_in(node.changed, part)
-    if isinstance(node, Relation):
-        yield part, node
-        for side, table in node.parts.items():
-            yield from relations_in(table, below(part, side))
-
-
 def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:
     """The rows that SQL reads, under the names that it knows. In: of  the columns that come."""
     if isinstance(computing, Refinement):
@@ -175,13 +166,3 @@ def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:
     for side, names in ((LEFT, computing.left), (RIGHT, computing.right)):
         yield from (pa.field(carry, of.field(f"{side}.{name}").type) for name, carry in names.items())
     yield from (of.field(name).with_name(carry) for name, carry in computing.key.items())
-
-
-def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:
-    """The table that a chain of joins and steps begins with."""
-    match node:
-        case Join():
-            return leftmost(node.left, below(part, LEFT))
-        case Refined():
-            return leftmost(node.table, below(part, ROWS))
-    return part, node

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.explain.row_cause import causes_of
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.explain.row_cause import Cause
     from headrace.lake.paths import Lake
     from headrace.nodes.waits import Wait
 
@@ -82,6 +84,14 @@ class Findings(ABC):
         It finds a function of yours that depends on the clock, on chance, or on where a batch ends.
         """
         return verify_keys(self._session, self._lake, self._known(node), keys)
+
+    def why(self, node: str, *, depth: int = 1, **values: Any) -> list[Cause]:
+        """The causes of the node's rows that have these values: the records behind each, and those that did not count.
+
+        In: values  of columns of the row; `window` is the start of its window
+            depth   through how many nodes above to go
+        """
+        return causes_of(self._session, self._lake, self._known(node), values, depth=depth)
 
     def late(self, node: str) -> Rows:
         """Read the node's late records, one row for each record and closed window (see `Views.late`)."""

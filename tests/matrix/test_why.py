@@ -1,0 +1,83 @@
+"""The law of `why` on random logs, for a node of each kind: unnamed records do not matter, deciding ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.explain.recomputation import Recomputation, place_of
+from headrace.explain.row_cause import Cause, ExplainedNode, causes_of
+from headrace.testing import TestDriver
+from tests.matrix.kinds import name_of, nodes
+
+pytestmark = pytest.mark.fast
+KINDS = sorted(nodes())
+BEGIN_MS, MINUTE_MS, DAY_MS = 1_700_000_000_000, 60_000, 86_400_000
+
+
+@pytest.fixture(scope="module", params=[1])
+def driver(request: pytest.FixtureRequest) -> Iterator[TestDriver]:
+    driver, random = TestDriver([*nodes().values()]), Random(request.param)
+    for step in range(4):
+        for _ in range(9):
+            value: Any = {"value": random.randrange(12), "place": random.choice(["north", "south", None])}
+            driver.pipe(
+                "events",
+                key=random.choice(["a", "b", "c", None]),
+                value=random.choice([value] * 9 + [None]),
+                timestamp_ms=BEGIN_MS + step * 2 * MINUTE_MS + random.randrange(-20, 12) * 15_000,
+            )
+        driver.pipe(
+            "places",
+            key=random.choice(["north", "south"]),
+            value={"city": f"city{step}"},
+            timestamp_ms=BEGIN_MS + step * 2 * MINUTE_MS,
+        )
+        driver.advance_wall_clock("2 minutes")
+        driver.cut()
+    for topic, key in (("events", "z"), ("places", "west")):  # the day closes
+        driver.pipe(topic, key=key, value={"place": "west", "city": "w"}, timestamp_ms=BEGIN_MS + 2 * DAY_MS)
+    driver.advance_wall_clock("2 minutes")
+    driver.cut()
+    yield driver
+    driver.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unnamed_records_do_not_matter_and_deciding_ones_do(driver: TestDriver, kind: str) -> None:
+    name = name_of(kind)
+    node = driver._nodes[name]
+    rows = driver.rows(name)
+    assert rows, "the log makes no row of this kind"
+    explained = ExplainedNode(driver._session, driver.lake, node, large=False)
+    for row in (rows[0], rows[-1]):
+        asked = {n: row[n] for n in node.key or ("key",) if n in row}
+        try:
+            causes = causes_of(driver._session, driver.lake, node, asked)
+        except Exception as error:  # too many rows of a key: ask for one by all its columns
+            if "rows with" not in str(error):
+                raise
+            asked = {n: row[n] for n in node.columns if not isinstance(row[n], list | dict)}
+            causes = causes_of(driver._session, driver.lake, node, asked)
+        assert causes
+        for cause in causes:
+            refuted(explained, asked, cause)
+
+
+def refuted(explained: ExplainedNode, asked: dict[str, Any], cause: Cause) -> None:
+    assert cause.proved
+    sought = explained._sought(asked)
+    keys = explained._keys(sought, explained.evidence.table(sought.columns, sought.values))
+    again = Recomputation(explained.scope, explained.scope.log(keys), keys, sought.values.to_pylist()[0])
+    named = {(r.topic, r.partition, r.offset): r for r in cause.records}
+    every = {place_of(r) for _, r in again.records()}
+    shown = {n: cause.row[n] for n in explained.node.columns}
+    assert again.is_equal(shown, every - named.keys())
+    if named:
+        assert not again.is_equal(shown, every)
+    for place, record in named.items():
+        assert record.deciding is not None
+        assert again.is_equal(shown, {place}) is not record.deciding

@@ -1,0 +1,120 @@
+"""`why` over chains and lookups, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace.cli import app
+from headrace.errors import DescriptionError, TerminalError
+from headrace.explain import row_cause
+from headrace.testing import TestDriver
+
+MINUTE, BEGIN_MS = 60_000, 1_700_000_040_000
+READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT, place STRING", idle_timeout=None)
+PLACES = hr.Topic("places", key="place STRING", value="city STRING")
+WINDOWS = (
+    READINGS.group_by()
+    .window(hr.tumbling("1 minute"), grace="10 seconds")
+    .aggregate(n=hr.count(), most=hr.max("value"))
+    .suppress(hr.until_window_closes())
+    .named("windows")
+)
+TOTALS = READINGS.group_by().aggregate(n=hr.count(), total=hr.sum("value")).named("totals")
+PLACED = READINGS.lookup(PLACES.table(), on="place").named("placed")
+BUSY = WINDOWS.as_stream().where("n > 1").named("busy")
+NODES = [WINDOWS, TOTALS, PLACED, BUSY]
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest) -> Any:
+    driver = TestDriver(NODES)
+    yield driver
+    driver.close()
+
+
+def pipe(driver: TestDriver, second: int, value: int | None, key: str = "a") -> int:
+    content = {"value": value, "place": "p"}
+    return driver.pipe("readings", key=key, value=content, timestamp_ms=BEGIN_MS + second * 1_000)
+
+
+@pytest.mark.fast
+def test_a_windows_row_names_what_counted_and_what_came_too_late(driver: TestDriver) -> None:
+    for second, value in ((0, 5), (30, 9), (75, 1), (20, 100)):
+        pipe(driver, second, value)
+    driver.cut()
+    cause, still_open = driver.why("windows", sensor="a")
+    assert cause.row["most"] == 9
+    assert still_open.state == "open"
+    assert [(r.offset, r.deciding, r.without) for r in cause.records] == [
+        (0, True, {"n": 1}),
+        (1, True, {"n": 1, "most": 5}),
+    ]
+    assert [(r.offset, r.fate, r.late_ms) for r in cause.uncounted] == [(3, "late", 5_000)]
+    assert cause.proved
+    assert cause.state == "final"
+
+
+@pytest.mark.fast
+def test_a_chained_row_leads_to_the_records_of_the_node_above(driver: TestDriver) -> None:
+    for second in (0, 30, 75):
+        pipe(driver, second, 5)
+    driver.cut()
+    (cause,) = driver.why("busy", sensor="a")
+    assert [r.topic.partition("@")[0] for r in cause.records] == ["windows"]
+    assert [[r.offset for r in above.records] for above in cause.above] == [[0, 1]]
+    assert not driver.why("busy", sensor="a", depth=0)[0].above
+
+
+@pytest.mark.fast
+def test_a_lookup_names_the_row_that_it_found(driver: TestDriver) -> None:
+    for city in ("Bonn", "Kiel"):
+        driver.pipe("places", key="p", value={"city": city}, timestamp_ms=BEGIN_MS)
+    driver.cut()
+    pipe(driver, 1, 5)
+    driver.cut()
+    (cause,) = driver.why("placed", sensor="a")
+    assert cause.row["city"] == "Kiel"
+    assert [(r.feed, r.offset, r.deciding) for r in cause.records] == [
+        ("versions", 1, True),
+        ("records", 0, True),
+    ]
+
+
+@pytest.mark.fast
+def test_what_cannot_be_explained_is_refused(driver: TestDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for minute in range(13):
+        pipe(driver, minute * 60, 5)
+    driver.cut()
+    with pytest.raises(DescriptionError, match="has no column 'sensr'"):
+        driver.why("windows", sensr="a")
+    with pytest.raises(TerminalError, match="no row with sensor=b"):
+        driver.why("windows", sensor="b")
+    with pytest.raises(DescriptionError, match="13 rows with sensor=a"):
+        driver.why("windows", sensor="a")
+    monkeypatch.setattr(row_cause, "LOCAL_BYTES", 0)
+    monkeypatch.setattr(row_cause, "read_evidence", None)  # the size is known before anything is read
+    with pytest.raises(TerminalError, match="logs and tables have"):
+        driver.why("windows", sensor="a")
+
+
+@pytest.mark.fast
+def test_the_command_says_the_same_for_people_and_programs(
+    driver: TestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for second in (0, 30, 75):
+        pipe(driver, second, 5)
+    driver.cut()
+    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: NODES)
+    words = ["why", "windows", "sensor=a", "--lake", driver.lake.root]
+    text = CliRunner().invoke(app, words).output
+    assert "windows · sensor=a" in text
+    assert "2 records made it:" in text
+    assert "readings 0/1" in text
+    assert "without it n=1" in text
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).output.splitlines()[0])
+    assert [record["offset"] for record in facts["records"]] == [0, 1]
