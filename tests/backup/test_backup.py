@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake import tables as lakes
+from headrace.lake.format import is_known, require_format
 from headrace.lake.paths import Lake
+from headrace.lifecycle import backup
 from headrace.lifecycle.backup import Backup, back_up, restore
+from headrace.nodes.cuts import note_cut
 from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.fast
@@ -157,6 +160,7 @@ def test_a_backup_goes_to_an_empty_place_and_a_restore_into_one(driver: Copied, 
 
 
 def test_an_interrupted_restore_goes_on(driver: Copied, tmp_path: Path) -> None:
+    require_format(driver.lake.root)
     driver.pipe_from(0)
     copy, place = f"file:{tmp_path / 'copy'}", Lake(f"file:{tmp_path / 'restored'}")
     back_up(driver.lake, NODES, copy, not_shown)
@@ -167,8 +171,14 @@ def test_an_interrupted_restore_goes_on(driver: Copied, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         restore(copy, place, broken_off)
+    for act in (
+        lambda: require_format(place.root),
+        lambda: back_up(place, NODES, f"file:{tmp_path / 'other'}", not_shown),
+    ):
+        with pytest.raises(TerminalError, match=r"a restore of the backup .* has not ended"):
+            act()
     restore(copy, place, not_shown)
-    assert small_files.read_json(f"{place.root}/restoring.json") is None
+    assert is_known(place.root)
     assert {*small_files.names_below(place.root)} == {*small_files.names_below(copy)} - {"backup.json"}
 
 
@@ -179,4 +189,20 @@ def test_a_lake_in_which_an_act_is_under_way_is_not_backed_up(
     driver.pipe_from(0, 6)
     small_files.write_json(f"{driver.lake.root}/{busy}", [])
     with pytest.raises(TerminalError, match=f"under way .*{busy}"):
+        back_up(driver.lake, NODES, f"file:{tmp_path / 'copy'}", not_shown)
+
+
+def test_a_log_that_is_cut_while_a_lake_is_backed_up_makes_no_backup(
+    driver: Copied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.pipe_from(0, 6)
+    moment = backup._moment
+
+    def cut_before(root: str, group: str, paths: list[str]) -> object:
+        if group == "log 'views'":
+            note_cut(driver.lake, VIEWS, 1, None)
+        return moment(root, group, paths)
+
+    monkeypatch.setattr(backup, "_moment", cut_before)
+    with pytest.raises(TransientError, match=r"cuts/views\.json"):
         back_up(driver.lake, NODES, f"file:{tmp_path / 'copy'}", not_shown)

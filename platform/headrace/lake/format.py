@@ -6,6 +6,7 @@ Law: no writer of this version writes into a lake of another one, or into a stor
 | --- | --- | --- |
 | none | a new lake | marks it |
 | 7 | 0.1.0 | writes |
+| the URI of a backup | 0.1.0 | refuses: `headrace restore` has not ended |
 | another | another version | refuses, before any write |
 """
 
@@ -16,6 +17,7 @@ from headrace.lake import small_files
 
 FORMAT = 7
 NAME = "format.json"
+RESTORING = "restoring"  # in place of a format: the URI of the backup that is being restored here
 
 
 def require_format(root: str) -> None:
@@ -40,6 +42,8 @@ def is_known(root: str) -> bool:
     """
     try:
         found = small_files.read_json(f"{root}/{NAME}")
+        if found is not None and RESTORING in found:
+            raise _half_restored(root, found[RESTORING])
         written = None if found is None else int(found["format"])
     except (KeyError, TypeError, ValueError) as error:
         raise TerminalError(
@@ -57,6 +61,14 @@ def is_known(root: str) -> bool:
             hint="Run that version, or read the topics into a new lake with this one.",
         )
     return True
+
+
+def _half_restored(root: str, source: str) -> TerminalError:
+    """The error for a lake into which a backup is being copied."""
+    return TerminalError(
+        f"Lake '{root}': a restore of the backup '{source}' has not ended.",
+        hint=f"Wait until it has ended. If it broke off, run it again: headrace restore {source} --lake {root}",
+    )
 
 
 def no_conditional_puts(root: str) -> TerminalError:

@@ -23,6 +23,8 @@ from urllib.parse import unquote
 
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.format import NAME as MARK
+from headrace.lake.format import RESTORING, is_known
 from headrace.lake.merge import FOLDER as CHANGES
 from headrace.lake.tables import open_table
 from headrace.lake.vacuum import UNUSED
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.lake.snapshot import Snapshot
 
-MANIFEST, RESTORING = "backup.json", "restoring.json"
+MANIFEST = "backup.json"
 FORMAT = 1
 OF_NODES = ("tables", "state", "node_logs", "unusable", "refused")
 # Copies that somebody works on or has put by, who writes, and what is asked of those who run: of no use elsewhere.
 LEFT_OUT = re.compile(r"(leases|beside|rebuilds|former|last_errors)/|notices/requests/|.*\.handover$")
 UNDER_WAY = re.compile(r"(erasing|beside_logs|repairs)/[^/]+|state/[^/]+/(standing|repairing)\.json$")
+ACTS = re.compile(
+    r"(cuts|erasures|changes|renamed)/"
+)  # what people's acts leave: none may fall between two moments
 READER = re.compile(r"notices/readers/node/([^/]+)/([^/]+)\.json")  # see `Lake.readers`
 HISTORY, CHANGE_DATA = "_delta_log/", "_change_data/"
 # Below a table: what its versions name, and what is on its way into a commit or out of the table. Other files there whose
@@ -76,12 +81,14 @@ def back_up(lake: Lake, nodes: Sequence[Node], target: str, reached: Reached) ->
             target   a URI
             reached  called with files copied, files in all, and what is copied
     Raises: TerminalError when something lies at the target, there is no lake, or a repair, an erasure or a change
-            is under way;
-            TransientError when a node commits without a pause, or a file went before it was copied
+            is under way, or a restore of the lake has not ended;
+            TransientError when such an act falls into the backup, a node commits without a pause, or a file went before
+            it was copied
     """
     at = datetime.now(UTC).isoformat(timespec="seconds")
     paths = small_files.names_below(lake.root)
     _require_copyable(lake.root, paths, target)
+    acts = _acts(lake.root, paths)
     tables: dict[str, int] = {}
     names: list[str] = []
     for group, members in _in_order(paths, _readers_first(paths, nodes)):
@@ -91,6 +98,7 @@ def back_up(lake: Lake, nodes: Sequence[Node], target: str, reached: Reached) ->
         for table, snapshot in moment.snapshots.items():
             tables[table] = snapshot.version
             names += _files_of(lake.root, table, snapshot)
+    _require_no_act_since(lake.root, acts)
     _copy_all(lake.root, target, names, reached)
     _require_whole(lake.root, target, tables)
     files, size = small_files.usage(target)
@@ -112,19 +120,28 @@ def restore(source: str, lake: Lake, reached: Reached) -> Backup:
         )
     backup = Backup(**facts)
     there = {*small_files.names_below(lake.root)}
-    marker = f"{lake.root}/{RESTORING}"
-    if there and small_files.read_json(marker) != source:
+    mark = f"{lake.root}/{MARK}"
+    if there and small_files.read_json(mark) != {RESTORING: source}:
         raise TerminalError(
             f"The lake '{lake.root}' is not empty.",
             hint="Restore to an empty place: --lake URI, or HEADRACE_LAKE.",
         )
-    small_files.write_json(marker, source)
-    wanted = [path for path in small_files.names_below(source) if path != MANIFEST]
+    small_files.write_json(mark, {RESTORING: source})  # nobody writes into a lake with such a mark
+    wanted = [path for path in small_files.names_below(source) if path not in (MANIFEST, MARK)]
     # A file that was there when the copying broke off may be half of one, where the store is a disk. So all are copied.
     _copy_all(source, lake.root, sorted(wanted, key=lambda path: HISTORY in path), reached)
     _require_whole(source, lake.root, backup.tables)
-    small_files.delete(marker)
+    _end_restore(source, mark)
     return backup
+
+
+def _end_restore(source: str, mark: str) -> None:
+    """Give the lake the mark of the one that was backed up; a driver's lake may have none."""
+    of_source = small_files.read_json(f"{source}/{MARK}")
+    if of_source is None:
+        small_files.delete(mark)
+    else:
+        small_files.write_json(mark, of_source)
 
 
 @dataclass(frozen=True)
@@ -142,11 +159,30 @@ def _require_copyable(root: str, paths: Sequence[str], target: str) -> None:
         )
     if small_files.names_below(target):
         raise TerminalError(f"Something lies at '{target}'.", hint="Give each backup a place of its own.")
+    is_known(root)  # it raises for a lake of another version, and for one that is half restored
     busy = next(filter(UNDER_WAY.match, paths), None)
     if busy is not None:
         raise TerminalError(
             f"A repair, an erasure or a change is under way in the lake '{root}': {busy}",
             hint="Wait until it has ended, or run the same command again if it broke off.",
+        )
+
+
+def _acts(root: str, paths: Iterable[str]) -> Mapping[str, bytes | None]:
+    """What acts of people have left in the lake, by path."""
+    return {path: small_files.read_bytes(f"{root}/{path}") for path in sorted(filter(ACTS.match, paths))}
+
+
+def _require_no_act_since(root: str, before: Mapping[str, bytes | None]) -> None:
+    """Raise TransientError when somebody has cut a log, erased, repaired or changed something between two moments."""
+    paths = small_files.names_below(root)
+    after = _acts(root, paths)
+    changed = [path for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
+    changed += filter(UNDER_WAY.match, paths)
+    if changed:
+        raise TransientError(
+            f"A log was cut, or a repair, an erasure or a change began, while the lake '{root}' was copied: {changed[0]}",
+            hint="Begin again, at an empty place, once it has ended.",
         )
 
 
