@@ -86,7 +86,9 @@ def test_a_topic_of_the_broker_that_matches_and_is_not_read_is_found() -> None:
     [
         ({"names": []}, "is no list of names"),
         ({"names": "orders"}, "is no list of names"),
-        ({"names": ["a", "a"]}, "'a' occurs twice"),
+        ({"names": [1, 2]}, "is no list of names"),
+        ({"names": ["a", "a"]}, "'a' occurs twice.\nWrite each topic once"),
+        ({"names": ["a"], "pattern": 3}, "pattern 3"),
         ({"names": ["a", "b"], "pattern": "a"}, "'b' does not match the pattern 'a'"),
         ({"names": ["a"], "pattern": "("}, "is no regular expression"),
         ({"names": ["a/b"]}, "a/b"),

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.schema import refuse_repeats
 from headrace.description.stream import merged
 from headrace.description.topic import Topic
 from headrace.description.wording import a_value
@@ -35,16 +34,27 @@ def topics(names: Sequence[str], *, pattern: str | None = None, **description: A
     Out:    their merge; `.topics` are the topics, for `topics=` of a driver and the like
     Raises: DescriptionError for a list without names, a name that occurs twice or does not match, and as `hr.Topic` does
     """
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise DescriptionError(f"topics: {a_value(names)} is no list of names.", hint=_EXAMPLE)
-    refuse_repeats(tuple(names), "topics")
+    _check_names(names)
     made = [replace(Topic(name, **description), family=pattern) for name in names]
     if pattern is not None:
         _check_matches(pattern, names)
     return reduce(merged, (topic.stream for topic in made))
 
 
-def _check_matches(pattern: str, names: Sequence[str]) -> None:
+def _check_names(names: Sequence[str]) -> None:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_list or not names or not all(isinstance(name, str) for name in names):
+        raise DescriptionError(f"topics: {a_value(names)} is no list of names.", hint=_EXAMPLE)
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise DescriptionError(f"topics: '{twice}' occurs twice.", hint="Write each topic once.")
+
+
+def _check_matches(pattern: object, names: Sequence[str]) -> None:
+    if not isinstance(pattern, str):
+        raise DescriptionError(
+            f"topics: pattern {a_value(pattern)} is no text.", hint="Write for example pattern='orders-.*'."
+        )
     try:
         other = next((name for name in names if not re.fullmatch(pattern, name)), None)
     except re.error as error:
