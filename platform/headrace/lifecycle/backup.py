@@ -169,7 +169,7 @@ def _require_copyable(root: str, paths: Sequence[str], target: str) -> None:
 
 
 def _acts(root: str, paths: Iterable[str]) -> Mapping[str, bytes | None]:
-    """What acts of people have left in the lake, by path."""
+    """The files that acts of people have left in the lake, by path."""
     return {path: small_files.read_bytes(f"{root}/{path}") for path in sorted(filter(ACTS.match, paths))}
 
 
