@@ -22,6 +22,7 @@ from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
 from headrace.explain.row_cause import Cause
 from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backup import Backup
 from headrace.lifecycle.erasure import Erased
 from headrace.lifecycle.maintenance import Size, Upkept
 from headrace.lifecycle.pending_erasures import Pending
@@ -92,6 +93,7 @@ FOUND = DeadLetters("value: no JSON", None, 2, AT, AT, ())
 LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 
 # For each command what it is given, and what stands for the parts that need Spark, Kafka or minutes.
+BACKUP = Backup("2026-11-01T00:00:00+00:00", {"logs/views": 7}, 12, 3_400)
 CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "run": (["--until-caught-up"], {"headrace.cli.running.open_runtime": gives(RUNTIME)}),
     "demo": ([], {"headrace.local.demo.run_demo": prints("starting a broker", "[bold]ready[/]")}),
@@ -107,6 +109,8 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             "headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})]),
         },
     ),
+    "backup": (["file:/copy"], {"headrace.cli.backups.back_up": gives(BACKUP)}),
+    "restore": (["file:/copy"], {"headrace.cli.backups.restore": gives(BACKUP)}),
     "sql": (
         ["SELECT 1"],
         {

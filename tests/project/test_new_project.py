@@ -70,6 +70,8 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "set-trigger": (["set-trigger", "2000"], 0, "trigger_ms 2000"),
     "rebuild": (["rebuild", "alerts"], 0, "those of this description"),
     "redeliver": (["redeliver", "alerts"], 2, "has no sink"),
+    "backup": (["backup", "copy"], 0, "Backed up to 'copy'"),
+    "restore": (["restore", "copy"], 2, "is not empty"),
     "maintain": (["maintain"], 0, "files became"),
     "retain": (["retain", "payments", "--before", BEFORE], 0, "nothing is older"),
     "erase": (["erase", "payments", "south"], 0, "60 rows"),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from inspect import Parameter
 from pathlib import Path
 
 MODULES = (
@@ -19,6 +20,7 @@ MODULES = (
     "headrace.quality",
     "headrace.testing",
 )
+STARS: Mapping[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 LIST = Path(__file__).with_name("public_api.txt")
 
 
@@ -58,7 +60,7 @@ def _parameters(value: object) -> str:
     for each in parameters:
         if each.name in ("self", "cls") or each.name.startswith("_"):
             continue
-        star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        star = STARS.get(each.kind, "")
         shown.append(f"{star}{each.name}{'' if each.default is each.empty else '='}")
     return f"({', '.join(shown)})"
 
