@@ -18,6 +18,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.catch_up import Measured
 from benchmarks.processes import Meter, peak_mib
+from benchmarks.spark_source import source_options
 from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
 from headrace.streams.log_stream import RECORDS_PER_TRIGGER
@@ -100,7 +101,7 @@ def _opened(spark: SparkSession, kafka: KafkaSettings, topic: str) -> tuple[Spar
     """A session that keeps state in RocksDB, and what reads a whole topic."""
     session = pipeline_session(spark)
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
-    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
+    reader = session.readStream.format("kafka").options(**source_options(kafka), subscribe=topic)
     return session, reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
 
 
@@ -127,7 +128,7 @@ def copied_topics(
     session = pipeline_session(spark)
     with Meter() as meter:
         for topic in topics:
-            reader = session.read.format("kafka").options(**kafka.spark_options(), subscribe=topic.name)
+            reader = session.read.format("kafka").options(**source_options(kafka), subscribe=topic.name)
             value = F.from_json(F.col("value").cast("string"), struct_of(topic.value_columns)).alias("value")
             rows = reader.load().select("partition", "offset", "timestamp", "key", value)
             rows.write.parquet(f"file:{folder}/{topic.name}")

@@ -20,6 +20,7 @@ from benchmarks import oracle, peer
 from benchmarks.catch_up import catch_up
 from benchmarks.jobs import PREFIX, WARM_UP_PREFIX, Job, jobs
 from benchmarks.native import copied_topics, native_windows
+from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.local.topics import records_in
@@ -151,7 +152,7 @@ class _Bench:
     def _records(self, topic: str) -> DataFrame:
         """What has been committed to a topic, keys and values as text."""
         reader = self._spark.read.format("kafka").options(
-            **self._kafka.spark_options(), subscribe=topic, includeHeaders=True
+            **source_options(self._kafka), subscribe=topic, includeHeaders=True
         )
         records = reader.option("kafka.isolation.level", "read_committed").load()
         return records.withColumns({name: F.col(name).cast("string") for name in ("key", "value")})

@@ -18,6 +18,7 @@ from pyspark.sql.types import TimestampType
 from benchmarks.catch_up import Measured, backfill_seconds, catch_up
 from benchmarks.delayed import delayed
 from benchmarks.described.topics import FILLS, Fill, fill
+from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
@@ -133,7 +134,7 @@ class Workbench:
     def _fill(self, topic: str) -> int:
         fill(self.kafka.bootstrap_servers, topic, self.fills[topic](self.records))
         reader = self.spark.read.format("kafka").options(
-            **self.kafka.spark_options(), subscribe=topic, includeHeaders=True
+            **source_options(self.kafka), subscribe=topic, includeHeaders=True
         )
         self._show(topic, reader.load().selectExpr(*KAFKA))
         return self._count(topic)

@@ -16,6 +16,8 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.gaps import accept_gap
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import add_partitions
+from headrace.log.clock import SystemClock
+from headrace.log.sequencer import Sequencer
 from headrace.preflight.logs import check_logs
 from headrace.spark.kafka import KafkaSettings, KafkaTopic, LostOffsetsError, TopicBehindError
 from headrace.streams.topic_reader import TopicReader
@@ -152,6 +154,22 @@ def test_records_that_are_gone_before_the_client_reads_them_are_named_too(
             read_on(reader)
     finally:
         reader.close()
+
+
+def test_records_that_are_gone_before_sparks_tasks_read_them_are_named_too(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic = counts_of(new_topic(1)).topics[0]
+    produce(kafka, topic.name, minutes(0, 0, 19))
+    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers, small_records=0)
+    reader = TopicReader(spark, topic, KafkaTopic.of(topic, settings), most=100)
+    sequencer = Sequencer(spark, topic, lake.log(topic.name), SystemClock())
+    sequencer.start_at({0: 5})
+    reader.begin({0: 5}, {0: 20})
+    assert reader.due()
+    with pytest.raises(LostOffsetsError, match="partition 0: offsets 5 to 11"):
+        reader.append(sequencer, lambda: False, lambda: delete_records(kafka, topic.name, {0: 12}))
+    assert sequencer.state.next_offsets == {0: 5}
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])

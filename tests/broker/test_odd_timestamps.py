@@ -1,4 +1,4 @@
-"""Timestamps that Spark's Kafka source cannot read: dead letters like other implausible ones, beside records that count."""
+"""Timestamps far beyond any time: dead letters like other implausible ones, beside records that count."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NANOSECONDS, LAST = 1_714_564_800_000_000_000, 2**63 - 1
 ODD = {1: 9_300_000_000_000_000, 3: LAST, 5: -1, 6: NANOSECONDS}
 
 
-def test_a_timestamp_that_spark_refuses_is_a_dead_letter_and_the_log_goes_on(
+def test_a_timestamp_beyond_all_times_is_a_dead_letter_and_the_log_goes_on(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(2)
     first = [Record(0, b"s0", GOOD, ODD[n]) if n in ODD else reading(0, n) for n in range(8)]
     transactional(kafka, topic, (first, True), ([reading(0, 9)], False))  # offsets 8 to 10: no records
     produce(kafka, topic, minutes(1, 0, 9))
-    monkeypatch.setenv("HEADRACE_KAFKA_SMALL_RECORDS", "0")  # Spark's tasks read, and refuse
+    monkeypatch.setenv("HEADRACE_KAFKA_SMALL_RECORDS", "0")  # Spark's tasks read
     monkeypatch.setattr(log_stream, "RECORDS_PER_TRIGGER", 6)  # several log commits, several micro-batches
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
@@ -61,7 +61,7 @@ def test_a_timestamp_that_spark_refuses_is_a_dead_letter_and_the_log_goes_on(
     assert len(run.results()) == 17
 
 
-def test_the_client_reads_what_spark_reads(kafka: Broker, new_topic: NewTopic) -> None:
+def test_the_client_reads_committed_records_of_a_range(kafka: Broker, new_topic: NewTopic) -> None:
     topic = new_topic(1)
     values = [b"w", None, b"x"]
     transactional(kafka, topic, ([Record(0, None, value, n + 1) for n, value in enumerate(values)], True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +15,8 @@ from headrace.local.broker import Broker
 from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
-from headrace.spark.kafka_source import source_options
-from headrace.spark.session import spark_conf
+from headrace.spark.kafka_client import KafkaReader
+from headrace.spark.kafka_ranges import KafkaRanges
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 from tests.broker.harness import PATIENCE_S, produce, rows_of
@@ -80,9 +79,11 @@ def given(broker: TlsBroker) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("small_records", [0, 200_000], ids=["Spark's tasks read", "the run's process reads"])
 def test_log_and_sink_go_over_tls_with_a_private_authority_and_a_client_certificate(
-    spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, tmp_path: Path
+    spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, tmp_path: Path, small_records: int
 ) -> None:
+    settings = settings.model_copy(update={"small_records": small_records})
     flows_over_tls(spark, broker, settings, Lake(f"file:{tmp_path}/lake"), "readings", "counts")
 
 
@@ -120,22 +121,13 @@ def delivered(broker: TlsBroker, topic: str) -> int:
         consumer.close()
 
 
-def test_neither_key_nor_password_stands_in_a_plan(
+def test_spark_redacts_the_password_and_shows_no_options_of_a_task(
     spark: SparkSession, broker: TlsBroker, settings: KafkaSettings
 ) -> None:
     topic = hr.Topic("readings", value="value DOUBLE")
-    options = source_options(topic, settings)
-    key = options["kafka.ssl.keystore.key"]
-    assert "-----BEGIN PRIVATE KEY-----" in key, (
-        "the JVM's client reads no encrypted key, so it is given this"
-    )
-    reader = spark.read.format("kafka").options(**options, subscribe="readings")
-    shown = [reader.load()._jdf.queryExecution().toString(), repr(settings), str(settings)]
-    # What Spark shows of options passes this pattern.
-    shown += [name for name in options if not re.search(spark_conf()["spark.redaction.regex"], name)]
-    for secret in (key.splitlines()[1], PASSWORD):
-        assert not any(secret in text for text in shown)
-    assert "kafka.ssl.keystore.key" not in shown
+    ranges = KafkaRanges(spark, KafkaReader.of(topic, settings), {0: (0, 0)})
+    shown = [repr(ranges), repr(settings), str(settings)]
+    assert not any(PASSWORD in text for text in shown)
 
 
 def test_what_tls_refuses_is_said_in_the_error(broker: TlsBroker, settings: KafkaSettings) -> None:

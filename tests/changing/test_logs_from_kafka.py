@@ -32,7 +32,7 @@ from headrace.sequence.sequence_records import RECORDS
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import BrokerUnreachableError
 from headrace.writing.topic_descriptions import note_description
-from tests.changing.held import NO_SPARK, hold, hold_records
+from tests.changing.held import hold, hold_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -247,24 +247,21 @@ def rows(*places: tuple[int, int]) -> pa.Table:
 
 
 def test_each_row_gets_its_record_or_none_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark refuses a timestamp here, so Kafka's client reads."""
     there, asked = [raw((1, 4), (0, 9), (1, 2)), raw((0, 3), (1, 3))], list[Any]()
 
     class Reader:
-        def __init__(self, topic: str, settings: KafkaSettings) -> None:
+        @classmethod
+        def of(cls, topic: hr.Topic, settings: KafkaSettings) -> Reader:
             assert settings.bootstrap_servers == "kafka:9092"
+            return cls()
 
         def read(self, offsets: Mapping[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
             asked.append(offsets)
             for table in there:
                 yield from table.to_batches()
 
-    def refuse(*args: object) -> None:
-        raise RuntimeError("java.lang.ArithmeticException: long overflow")
-
     monkeypatch.setattr(read_kafka_again, "KafkaReader", Reader)
-    monkeypatch.setattr(read_kafka_again, "read_offsets", refuse)
-    again = KafkaAgain(NO_SPARK, READINGS, SETTINGS)
+    again = KafkaAgain(READINGS, SETTINGS)
     wanted = [(1, 2), (0, 3), (1, 4), (0, 9)]
     assert again.delivered(rows(*wanted)).equals(raw(*wanted))
     assert asked == [{0: (3, 9), 1: (2, 4)}]

@@ -13,8 +13,8 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
-from headrace.lifecycle import lost_commits
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.lost_commits import LostCommits
 from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.repair_mark import require_repaired
 from headrace.lifecycle.retention import Retention
@@ -257,11 +257,11 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
         lakes.TableWriter(lakes.open_table(log), lakes.MAINTAINER)
         return sent[1]
 
-    monkeypatch.setattr(lost_commits, "read_offsets", taken_over)
+    monkeypatch.setattr(LostCommits, "_records", taken_over)
     with pytest.raises(FencedError):
         [*work.run()]
     remove_strays(log)
-    monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
+    monkeypatch.setattr(LostCommits, "_records", lambda *_: sent[1])
     assert "1 record read from Kafka." in str(next(iter([*work.run()])))
     ((at_ms, said),) = control_rows(read(spark, log), COMPLETE)
     (row,) = read(spark, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
@@ -326,7 +326,7 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
     )
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1])
+    monkeypatch.setattr(LostCommits, "_records", lambda *_: sent[1])
     later = replace(wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT")
     done = [*Repair(spark, lake, [], later, KafkaSettings(bootstrap_servers="localhost:1")).run()]
     assert ("from files that no version named" in str(done[0])) == stray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.lifecycle import lost_commits
+from headrace.lifecycle.lost_commits import LostCommits
 from headrace.lifecycle.repair import Repair
 from headrace.observe.views import Views
 from headrace.settings.kafka import KafkaSettings
@@ -62,7 +62,7 @@ def test_records_that_a_compacted_topic_no_longer_has_are_not_told_as_put_back(
     remove_strays(lake.log("readings"))
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(lost_commits, "read_offsets", lambda *_: sent[1].where(kept))
+    monkeypatch.setattr(LostCommits, "_records", lambda *_: sent[1].where(kept))
     work = Repair(spark, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
     done = [*map(str, work.run())]
     assert says in done[0]

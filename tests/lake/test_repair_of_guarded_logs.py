@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.lifecycle import lost_commits, read_kafka_again
+from headrace.lifecycle.lost_commits import LostCommits
+from headrace.lifecycle.read_kafka_again import KafkaAgain
 from headrace.lifecycle.repair import Repair
+from headrace.log.record_writer import columns_delivered
 from headrace.observe.views import Views
+from headrace.sequence.sequence_records import RECORDS
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
@@ -75,20 +79,18 @@ class LostCommit:
     def repair(self, monkeypatch: pytest.MonkeyPatch, *, gone: str = "false") -> None:
         """Repair it. In: gone  which records Kafka has compacted away."""
 
-        def read_offsets(
-            _spark: object, _topic: object, _settings: object, offsets: Mapping[int, tuple[int, int]]
-        ) -> DataFrame:
+        def records(_of: object, offsets: Mapping[int, tuple[int, int]]) -> DataFrame:
             ((first, last),) = offsets.values()
-            records = self._sent[0].unionByName(self._sent[1]).unionByName(self._sent[2])
-            return records.where(F.col("offset").between(first, last) & ~F.expr(gone))
+            sent = self._sent[0].unionByName(self._sent[1]).unionByName(self._sent[2])
+            return sent.where(F.col("offset").between(first, last) & ~F.expr(gone))
 
         log = self._lake.log("screws")
         overwrite(log, versions(log, "log/screws")[1])
         remove_strays(log)
         monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
         monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-        monkeypatch.setattr(lost_commits, "read_offsets", read_offsets)
-        monkeypatch.setattr(read_kafka_again, "read_offsets", read_offsets)
+        monkeypatch.setattr(LostCommits, "_records", records)
+        monkeypatch.setattr(KafkaAgain, "stretches", lambda of, offsets: delivered(records(of, offsets)))
         settings = KafkaSettings(bootstrap_servers="localhost:1")
         list(Repair(self._spark, self._lake, [self.node], self._topic, settings).run())
 
@@ -121,6 +123,11 @@ def test_outputs_of_which_kafka_has_only_a_part_are_not_numbered(
     lost = LostCommit(spark, lake, hr.ReplayGuard(ordinals="order"), CUT_OUTPUTS)
     with pytest.raises(TerminalError, match="no longer has all outputs of the last input"):
         lost.repair(monkeypatch, gone="offset = 1")
+
+
+def delivered(rows: DataFrame) -> pa.Table:
+    """Records as Kafka's client gives them."""
+    return rows.select(*columns_delivered()).toArrow().cast(RECORDS)
 
 
 GUARDED = hr.Topic(
@@ -157,8 +164,8 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
     remove_strays(log)
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    for module in (lost_commits, read_kafka_again):
-        monkeypatch.setattr(module, "read_offsets", lambda *_: sent[1])
+    monkeypatch.setattr(LostCommits, "_records", lambda *_: sent[1])
+    monkeypatch.setattr(KafkaAgain, "stretches", lambda *_: delivered(sent[1]))
     work = Repair(spark, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
     assert "2 records read from Kafka" in str(next(iter([*work.run()])))
     found = read(spark, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()

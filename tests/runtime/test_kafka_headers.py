@@ -1,8 +1,8 @@
-"""A header whose name is not UTF-8 does not stop a log: its record is read as Spark's Kafka source reads it."""
+"""A header whose name is not UTF-8 does not stop a log: its record is read as Java's client reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -10,8 +10,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from headrace.local.republisher import chained
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.kafka_client import READING, KafkaReader, RecordsNotReadError
-from headrace.spark.kafka_headers import HeaderReader, name_of, utf8_headers_of
+from headrace.spark.kafka_client import READING, KafkaReader
+from headrace.spark.kafka_headers import HeaderReader, Headers, name_of, utf8_headers_of
+from headrace.spark.kafka_refusals import RecordsNotReadError
 from tests.runtime.odd_headers import Header, OddProducer, cluster
 
 pytestmark = pytest.mark.fast
@@ -53,19 +54,34 @@ def test_no_exception_stays_pending_however_often_headers_are_asked(bootstrap: s
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", **READING})
     for _ in range(50):
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        read = [utf8_headers_of(message) for message in consumer.consume(4, 10)]
-        assert read == [READ[0], None, READ[2], None]
+        assert utf8_headers_of(consumer.consume(4, 10)) == [READ[0], False, None, False]
     consumer.close()
 
 
 def test_a_record_that_kafka_no_longer_gives_is_an_error_of_kafka(bootstrap: str) -> None:
     reader = HeaderReader(TOPIC, {"bootstrap.servers": bootstrap, **READING})
     with pytest.raises(KafkaException):
-        reader.read(0, 99)
-    assert reader.read(0, 1) == READ[1]
+        reader.read(0, [99])
+    with pytest.raises(KafkaException):
+        reader.read(0, [1, 99])
+    assert reader.read(0, [1]) == {1: READ[1]}
     reader.close()
     with pytest.raises(KafkaException, match=r"no\.such\.option"):
         HeaderReader(TOPIC, {"no.such.option": 1})
+
+
+def test_such_records_are_fetched_together(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was asked for by itself: a round trip to the broker, and as much data as the broker gives at once."""
+    asked, read = list[tuple[int, list[int]]](), HeaderReader.read
+
+    def counted(self: HeaderReader, partition: int, offsets: Collection[int]) -> dict[int, Headers]:
+        asked.append((partition, [*offsets]))
+        return read(self, partition, offsets)
+
+    monkeypatch.setattr(HeaderReader, "read", counted)
+    (batch,) = KafkaReader(TOPIC, KafkaSettings(bootstrap_servers=bootstrap)).read({0: (0, 3)})
+    assert batch.num_rows == 4
+    assert asked == [(0, [1, 3])]
 
 
 def test_the_demos_republisher_goes_on_behind_such_a_record(bootstrap: str) -> None:
@@ -83,7 +99,7 @@ def test_an_error_names_the_topic(bootstrap: str, monkeypatch: pytest.MonkeyPatc
         list(KafkaReader(TOPIC, KafkaSettings(bootstrap_servers=bootstrap)).read({0: (0, 3)}))
 
 
-def _away(self: HeaderReader, partition: int, offset: int) -> None:
+def _away(self: HeaderReader, partition: int, offsets: Collection[int]) -> None:
     raise KafkaException("away")
 
 

@@ -1,4 +1,4 @@
-"""How to reach Kafka, as both clients are told."""
+"""How to reach Kafka, as its client is told."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
-from headrace.spark.kafka_source import source_options
+from headrace.spark.kafka_client import KafkaReader
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 
 pytestmark = pytest.mark.fast
@@ -24,28 +22,18 @@ def made(tmp_path: Path) -> Certificates:
     return certificates(tmp_path / "made")
 
 
-def test_a_private_authority_reaches_both_clients(made: Certificates) -> None:
-    settings = KafkaSettings(security_protocol="SSL", ssl_ca_location=str(made.authority))
-    assert settings.client_options()["ssl.ca.location"] == str(made.authority)
-    options = settings.spark_options()
-    assert options["kafka.ssl.truststore.type"] == "PEM"
-    assert options["kafka.ssl.truststore.location"] == str(made.authority)
-
-
-def test_a_plain_key_beside_its_certificate_stays_in_its_file(made: Certificates) -> None:
+def test_certificates_reach_the_client_as_files(made: Certificates) -> None:
     both = str(made.broker)
-    options = KafkaSettings(ssl_certificate_location=both, ssl_key_location=both).spark_options()
-    assert options["kafka.ssl.keystore.location"] == both
-    assert "kafka.ssl.keystore.key" not in options
-
-
-def test_a_key_of_the_old_form_is_converted_for_the_jvm(made: Certificates, tmp_path: Path) -> None:
-    old, key = tmp_path / "old.pem", rsa.generate_private_key(65537, 2048)
-    form = serialization.PrivateFormat.TraditionalOpenSSL
-    old.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
-    settings = KafkaSettings(ssl_certificate_location=str(made.client), ssl_key_location=str(old))
-    assert settings.client_options()["ssl.key.location"] == str(old)
-    assert settings.spark_options()["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+    settings = KafkaSettings(
+        security_protocol="SSL",
+        ssl_ca_location=str(made.authority),
+        ssl_certificate_location=both,
+        ssl_key_location=both,
+    )
+    options = settings.client_options()
+    assert options["ssl.ca.location"] == str(made.authority)
+    assert options["ssl.certificate.location"] == options["ssl.key.location"] == both
+    KafkaTopic("readings", settings)._admin.poll(0)  # the client takes them
 
 
 @pytest.mark.parametrize(
@@ -54,18 +42,6 @@ def test_a_key_of_the_old_form_is_converted_for_the_jvm(made: Certificates, tmp_
         ({"ssl_ca_location": "/nowhere/ca.pem"}, "ssl_ca_location '/nowhere/ca.pem' cannot be read"),
         ({"ssl_certificate_location": "{client}"}, "a certificate without its key"),
         ({"ssl_key_location": "{client_key}"}, "a key without its certificate"),
-        (
-            {
-                "ssl_certificate_location": "{client}",
-                "ssl_key_location": "{client_key}",
-                "ssl_key_password": "wrong one",
-            },
-            "the private key in ssl_key_location .* cannot be read",
-        ),
-        (
-            {"ssl_certificate_location": "{client}", "ssl_key_location": "{client_key}"},
-            "the private key in ssl_key_location .* cannot be read",
-        ),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_name_and_without_a_secret(
@@ -74,12 +50,24 @@ def test_what_cannot_work_is_refused_by_its_name_and_without_a_secret(
     places = {
         name: value.format(client=made.client, client_key=made.client_key) for name, value in given.items()
     }
-    with pytest.raises(TerminalError, match=says) as refused:
-        KafkaSettings.model_validate(places).spark_options()
+    with pytest.raises(TerminalError, match=says):
+        KafkaSettings.model_validate(places).client_options()
+
+
+@pytest.mark.parametrize("password", [{"ssl_key_password": "wrong one"}, {}], ids=["wrong", "none"])
+def test_a_key_that_the_client_cannot_read_is_refused_without_a_secret(
+    made: Certificates, password: dict[str, str]
+) -> None:
+    files = {"ssl_certificate_location": str(made.client), "ssl_key_location": str(made.client_key)}
+    settings = KafkaSettings.model_validate({"security_protocol": "SSL", **files, **password})
+    with pytest.raises(TerminalError, match="the client does not take its settings") as refused:
+        KafkaReader("readings", settings).read({0: (0, 1)}).__next__()
+    assert "ssl.key.location" in str(refused.value)
+    assert "_SSL_KEY_PASSWORD" in str(refused.value)
     assert "wrong one" not in str(refused.value)
 
 
-def test_a_topic_overrides_the_connection_for_both_clients_and_adds_what_is_the_jvms() -> None:
+def test_a_topic_overrides_the_connection_and_adds_what_is_the_clients() -> None:
     options = {"ssl.ca.location": "/theirs.pem", "sasl.password": "secret", "fetch.min.bytes": "7"}
     settings = KafkaSettings(bootstrap_servers="one:9092", username="u", ssl_ca_location="/ours.pem")
     of_topic = settings.of(options)
@@ -89,11 +77,8 @@ def test_a_topic_overrides_the_connection_for_both_clients_and_adds_what_is_the_
     topic = hr.Topic(
         "readings", value="value DOUBLE", options={"sasl.password": "secret", "fetch.min.bytes": "7"}
     )
-    found = source_options(topic, KafkaSettings(username="u"))
-    assert found["kafka.fetch.min.bytes"] == "7"
-    assert found["kafka.fetch.max.wait.ms"] == "1"
-    assert 'password="secret"' in found["kafka.sasl.jaas.config"]
-    assert "kafka.sasl.password" not in found
+    read = KafkaReader.of(topic, KafkaSettings(username="u"))._options
+    assert (read["fetch.min.bytes"], read["fetch.wait.max.ms"], read["sasl.password"]) == ("7", 1, "secret")
 
 
 def test_a_secret_may_be_named_by_dagsters_env_var_and_is_read_when_it_is_needed(

@@ -43,10 +43,8 @@ VARIABLES = (
     *("AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_CLIENT_SECRET", "AZURE_STORAGE_TENANT_ID"),
     *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
 )
-# Spark's own pattern, the names above that it lets pass, and what its Kafka source is given.
-REDACTED = (
-    r"(?i)secret|password|token|access[._]?key|account[._]?key|sas[._]?key|keystore[.]key|jaas[.]config"
-)
+# Spark's own pattern, and the names above that it lets pass.
+REDACTED = r"(?i)secret|password|token|access[._]?key|account[._]?key|sas[._]?key"
 
 
 def scheme(uri: str) -> str:

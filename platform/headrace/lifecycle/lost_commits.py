@@ -18,8 +18,8 @@ from headrace.log.resets import resets_in, since_last_reset
 from headrace.sequence.log_columns import COMPLETE, CONTROL, IDLE, log_schema
 from headrace.sequence.log_state import LastRow, PartitionState
 from headrace.spark.kafka import KafkaTopic
-from headrace.spark.kafka_client import KafkaReader, spark_refused
-from headrace.spark.kafka_source import read_offsets
+from headrace.spark.kafka_client import KafkaReader
+from headrace.spark.kafka_ranges import KafkaRanges
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import arrow_schema
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.lake import NewFile
     from headrace.lake.paths import Lake
     from headrace.log.chain import Gap
-    from headrace.log.record_writer import WrittenRecords
+    from headrace.log.record_writer import Records, WrittenRecords
     from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
     from headrace.spark.kafka import KafkaSettings
@@ -98,15 +98,11 @@ class LostCommits:
         return write_decisions(LogFolder(self._path, self._schema), name, CONTROL, at_ms, rows)
 
     def _resequence(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
-        raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
         work, guard = RecordWriter(self._topic, self._path, self._schema), self._guard_at(gap.after_ms)
-        try:
-            return work.write(raw, before, guard, at_ms)
-        except Exception as error:
-            if not spark_refused(error):
-                raise
-        records = KafkaReader(self._topic.name, self._kafka.settings).read(gap.offsets)
-        return work.write(records, before, guard, at_ms)
+        return work.write(self._records(gap.offsets), before, guard, at_ms)
+
+    def _records(self, offsets: Mapping[int, tuple[int, int]]) -> Records:
+        return KafkaRanges(self._spark, KafkaReader.of(self._topic, self._settings), offsets)
 
     def _guard_at(self, at_ms: int) -> Guard | None:
         """The replay guard as it was after a commit."""
@@ -119,7 +115,7 @@ class LostCommits:
         earliest = self._kafka.earliest(set(offsets))
         left = {p: (max(first, earliest.get(p, first)), last) for p, (first, last) in offsets.items()}
         stretches = {p: each for p, each in left.items() if each[0] <= each[1]}
-        return KafkaAgain(self._spark, self._topic, self._settings).stretches(stretches)
+        return KafkaAgain(self._topic, self._settings).stretches(stretches)
 
 
 def _commit_times(gap: Gap) -> list[int]:

@@ -14,15 +14,11 @@ import pyarrow.compute as pc
 
 from headrace.errors import TerminalError
 from headrace.lifecycle.kafka_holds import WAY_OUT
-from headrace.log.record_writer import columns_delivered
 from headrace.sequence.sequence_records import RECORDS
-from headrace.spark.kafka_client import KafkaReader, spark_refused
-from headrace.spark.kafka_source import read_offsets
+from headrace.spark.kafka_client import KafkaReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.settings.kafka import KafkaSettings
@@ -34,9 +30,9 @@ Places = tuple[np.ndarray, np.ndarray]
 class KafkaAgain:
     """Reads records of one topic that its log holds."""
 
-    def __init__(self, spark: SparkSession, topic: Topic, settings: KafkaSettings) -> None:
+    def __init__(self, topic: Topic, settings: KafkaSettings) -> None:
         """Nothing is asked of the broker yet."""
-        self._spark, self._topic, self._settings = spark, topic, settings
+        self._topic, self._settings = topic, settings
 
     def delivered(self, rows: pa.Table) -> pa.Table:
         """The records of some rows, as `RECORDS`, one for each, in the same order.
@@ -63,14 +59,7 @@ class KafkaAgain:
         """
         if not offsets:
             return RECORDS.empty_table()
-        try:
-            found = read_offsets(self._spark, self._topic, self._settings, offsets)
-            return found.select(*columns_delivered()).toArrow().cast(RECORDS)
-        except Exception as error:
-            if not spark_refused(error):
-                raise
-        reader = KafkaReader(self._topic.name, self._settings.of(self._topic.options))
-        return pa.Table.from_batches(reader.read(offsets), RECORDS)
+        return pa.Table.from_batches(KafkaReader.of(self._topic, self._settings).read(offsets), RECORDS)
 
     def _require(self, holds: np.ndarray, wanted: Places, why: str) -> None:
         odd = np.flatnonzero(~holds)

@@ -94,7 +94,7 @@ def remake_log(
 
         anew = Resequencer(RecordFormat.of(topic, store.known), learn if store.asks else None)
         made = lakes.create(beside, anew.schema, kinds.log(SKIPPING))
-        again = None if kafka is None else KafkaAgain(spark, topic, kafka)
+        again = None if kafka is None else KafkaAgain(topic, kafka)
         files = [*_files(read(spark, uri, log.version), anew, topic, beside, rows_max, again)]
         lakes.TableWriter(made, lakes.APPENDER).append(files, {"writer": "anew"})
         on_step("after rows")

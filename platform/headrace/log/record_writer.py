@@ -20,6 +20,8 @@ from headrace.sequence.log_state import LastRow
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.spark.frames import Selection
+from headrace.spark.kafka_ranges import NOT_READ, KafkaRanges
+from headrace.spark.kafka_refusals import not_read
 from headrace.spark.one_task import reports_of
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
 BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
 BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
 
-# Rows as Spark's Kafka source delivers them, which tasks sequence; or batches as `RECORDS`, by partition and offset, which
-# this process sequences.
-Records = DataFrame | Iterable[pa.RecordBatch]
+# Ranges, which tasks read and sequence; rows in the form of Spark's Kafka source, as seeds have, which tasks sequence; or
+# batches as `RECORDS`, by partition and offset, which this process sequences.
+Records = KafkaRanges | DataFrame | Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,14 @@ class RecordWriter:
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
+        Raises: RecordsNotReadError
         """
         self._open = None
-        if isinstance(raw, DataFrame):
+        if isinstance(raw, KafkaRanges):
+            alone = one_task or isinstance(guard, ExactGuard)
+            tasks = 1 if alone else raw.spark.sparkContext.defaultParallelism
+            reports = self._reports(state, guard, at_ms, lambda task: raw.reports(task, tasks))
+        elif isinstance(raw, DataFrame):
             self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
             rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
             reports = self._reports(state, guard, at_ms, lambda task: reports_of(rows, task, COLUMNS))
@@ -142,6 +149,9 @@ class RecordWriter:
         while True:
             of = RecordFormat.of(self._topic, self._store.known)
             reports = run(RecordTask(of, state, guard, at_ms, self._schema, self._path))
+            if unread := [each[NOT_READ] for each in reports if NOT_READ in each]:
+                self._remove_files(reports)
+                raise not_read(self._topic.name, unread[0])
             asked = {(url, number) for each in reports for url, number in each["asked"]}
             if not asked:
                 return reports
@@ -188,7 +198,7 @@ class RecordWriter:
 
 
 def columns_delivered() -> list[Expr]:
-    """COLUMNS of rows as Spark's Kafka source delivers them. Needs a running Spark."""
+    """COLUMNS of rows in the form of Spark's Kafka source. Needs a running Spark."""
     return [
         *(F.col(name) for name in COLUMNS[:4]),
         F.unix_millis("timestamp").alias("timestamp"),

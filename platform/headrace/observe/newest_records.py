@@ -130,7 +130,7 @@ def _from_kafka(
     sequencer = Sequencer(spark, topic, target.log(topic.name), SystemClock())
     sequencer.read_first_to({})
     if offsets:
-        sequencer.append(KafkaReader(topic.name, kafka.settings).read(offsets), in_order=True)
+        sequencer.append(KafkaReader.of(topic, settings).read(offsets), in_order=True)
     return sequencer.state.ingested_at_ms
 
 

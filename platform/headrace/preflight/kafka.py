@@ -21,8 +21,8 @@ from headrace.preflight.finding import Finding, tried
 from headrace.settings.kafka import FIELDS
 from headrace.sinks.kafka import KafkaSink
 from headrace.spark.kafka import NO_ANSWER, KafkaTopic, admin_client
+from headrace.spark.kafka_client import client_only
 from headrace.spark.kafka_refusals import refusal_of
-from headrace.spark.kafka_source import client_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -117,7 +117,6 @@ class _Broker:
 
     def reach(self) -> str:
         """Ask for the cluster. Raises: TerminalError for settings that are wrong; TransientError when nobody answers."""
-        self._settings.spark_options()  # the JVM's client needs certificate and key in another form
         admin = self._admin
         try:
             cluster = admin.list_topics(timeout=SECONDS)

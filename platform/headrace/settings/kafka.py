@@ -1,8 +1,6 @@
-"""How to reach Kafka: one set of settings for both clients, librdkafka's and the one in Spark's JVM.
+"""How to reach Kafka: settings of librdkafka, which reads and writes, in the run's own process and in Spark's tasks.
 
-Certificates are PEM files, as librdkafka takes them. They have to be on each machine that runs tasks. The JVM's client wants
-certificate and key in one file, and reads few kinds of keys and no usual encryption of them. Unless it can read the file
-as it is, it gets certificate and key as text. Spark redacts that as it does a password.
+Certificates are PEM files. They have to be on each machine that runs tasks.
 """
 
 from __future__ import annotations
@@ -11,15 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from pydantic import Field, SecretStr, ValidatorFunctionWrapHandler, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from headrace.errors import TerminalError
 from headrace.settings.environment import EnvironmentSettings
 
-# By librdkafka's name of a setting that both clients need: the field that holds it.
+# By librdkafka's name of a setting of the connection: the field that holds it.
 FIELDS = {
     "bootstrap.servers": "bootstrap_servers",
     "security.protocol": "security_protocol",
@@ -32,8 +28,6 @@ FIELDS = {
     "ssl.key.location": "ssl_key_location",
     "ssl.key.password": "ssl_key_password",
 }
-PLAIN_KEY = "-----BEGIN PRIVATE KEY-----"  # PKCS #8
-JAAS = "org.apache.kafka.common.security"
 
 
 class _NamedSecret(SecretStr):
@@ -100,79 +94,34 @@ class KafkaSettings(EnvironmentSettings):
     def client_options(self) -> dict[str, str]:
         """For librdkafka.
 
-        Raises: TerminalError when a file of certificates cannot be read
+        Raises: TerminalError when a file of certificates cannot be read, or a certificate has no key
         """
-        options = self._shared()
-        if self.username and self.password:
-            options |= {"sasl.username": self.username, "sasl.password": self.password.get_secret_value()}
-        for name in ("ssl_ca_location", "ssl_certificate_location", "ssl_key_location"):
-            if path := getattr(self, name):
-                _pem(name, path)
-                options[name.replace("_", ".")] = path
-        if self.ssl_key_password:
-            options["ssl.key.password"] = self.ssl_key_password.get_secret_value()
-        return options
-
-    def spark_options(self) -> dict[str, str]:
-        """For Spark's Kafka source; only committed records are read.
-
-        Raises: TerminalError when a file of certificates or the key cannot be read
-        """
-        options = self._shared() | self._jvm_certificates()
-        if self.username and self.password:
-            scram = (self.sasl_mechanism or "").startswith("SCRAM")
-            module = f"{JAAS}.{'scram.Scram' if scram else 'plain.Plain'}LoginModule"
-            user, secret = _quoted(self.username), _quoted(self.password.get_secret_value())
-            options["sasl.jaas.config"] = f"{module} required username={user} password={secret};"
-        options["isolation.level"] = "read_committed"
-        return {f"kafka.{key}": value for key, value in options.items()}
-
-    def _shared(self) -> dict[str, str]:
         options = {"bootstrap.servers": self.bootstrap_servers}
         if self.security_protocol:
             options["security.protocol"] = self.security_protocol
         if self.sasl_mechanism:
             options["sasl.mechanism"] = self.sasl_mechanism
+        if self.username and self.password:
+            options |= {"sasl.username": self.username, "sasl.password": self.password.get_secret_value()}
+        self._require_key()
+        for name in ("ssl_ca_location", "ssl_certificate_location", "ssl_key_location"):
+            if path := getattr(self, name):
+                _require_pem(name, path)
+                options[name.replace("_", ".")] = path
+        if self.ssl_key_password:
+            options["ssl.key.password"] = self.ssl_key_password.get_secret_value()
         return options
 
-    def _jvm_certificates(self) -> dict[str, str]:
-        options: dict[str, str] = {}
-        if self.ssl_ca_location:
-            _pem("ssl_ca_location", self.ssl_ca_location)
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ssl_ca_location}
+    def _require_key(self) -> None:
         certificate, key = self.ssl_certificate_location, self.ssl_key_location
         if bool(certificate) != bool(key):
             raise TerminalError(
                 f"Kafka: {'a certificate without its key' if certificate else 'a key without its certificate'}.",
                 hint="Set both ssl_certificate_location and ssl_key_location; one file may hold both.",
             )
-        if certificate and key:
-            text, options["ssl.keystore.type"] = _pem("ssl_key_location", key), "PEM"
-            if certificate == key and PLAIN_KEY in text:
-                options["ssl.keystore.location"] = key
-            else:
-                options["ssl.keystore.certificate.chain"] = _pem("ssl_certificate_location", certificate)
-                options["ssl.keystore.key"] = self._plain_key(key, text)
-        return options
-
-    def _plain_key(self, path: str, text: str) -> str:
-        """A key as the JVM reads it: PKCS #8, not encrypted."""
-        secret = self.ssl_key_password
-        password = None if secret is None else secret.get_secret_value().encode()
-        try:
-            encrypted = "ENCRYPTED" in text
-            key = serialization.load_pem_private_key(text.encode(), password if encrypted else None)
-        except (TypeError, ValueError, UnsupportedAlgorithm) as error:
-            raise TerminalError(
-                f"Kafka: the private key in ssl_key_location '{path}' cannot be read.",
-                detail=str(error).partition(".")[0],
-                hint="Correct the file, or the key's password in HEADRACE_KAFKA_SSL_KEY_PASSWORD.",
-            ) from error
-        form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        return key.private_bytes(serialization.Encoding.PEM, form, none).decode()
 
 
-def _pem(name: str, path: str) -> str:
+def _require_pem(name: str, path: str) -> None:
     try:
         text = Path(path).read_text(encoding="ascii", errors="replace")  # comments may hold anything
     except OSError as error:
@@ -186,9 +135,3 @@ def _pem(name: str, path: str) -> str:
             f"Kafka: {name} '{path}' is no PEM file.",
             hint="Convert it: openssl x509 -inform DER -in FILE, or openssl pkcs12 -in FILE.",
         )
-    return text
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -1,33 +1,34 @@
-"""Records of a topic, read by Kafka's own client in this process: stretches of offsets, or on and on from where a log ends.
+"""Records of a topic, read by Kafka's own client: ranges of offsets, or on and on from where a log ends.
 
-It reads what Spark's Kafka source refuses, too. That turns each timestamp into microseconds: above 9.2e15 ms (a producer
-that writes nanoseconds) and below -9.2e15 ms it raises, for all that it reads at once. Kafka's client hands over any number.
+The run's own process reads so, and each task of Spark. Kafka's client hands over any timestamp; the log judges it.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.errors import TransientError
 from headrace.sequence.sequence_records import RECORDS
+from headrace.settings.kafka import FIELDS
 from headrace.spark.kafka_headers import headers_of
-from headrace.spark.kafka_refusals import settings_refused
+from headrace.spark.kafka_refusals import not_read, settings_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from headrace.description import Topic
     from headrace.settings.kafka import KafkaSettings
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 AT_ONCE = 2_000  # messages that the client makes in one call, in which it holds the interpreter
 PATIENCE_SECONDS = 60  # without a record
 LEAST_FETCH_BYTES = 1 << 20  # librdkafka takes no less for one answer of a broker
-SPARK_MS_MAX = (2**63 - 1) // 1000
 READING: dict[str, object] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -37,28 +38,17 @@ READING: dict[str, object] = {
     "check.crcs": True,
     "log_level": 2,
 }
-# A client that stays fetches ahead. With its queue full it goes on after 20 ms, in place of a second. After 100 ms, in place
-# of half a second, the broker answers a request behind the last record; the answer tells of markers there.
-AHEAD: dict[str, object] = {
-    "queued.min.messages": 20_000,
-    "fetch.queue.backoff.ms": 20,
-    "fetch.wait.max.ms": 100,
-}
+# A client fetches ahead. With its queue full it goes on after 20 ms, in place of a second.
+AHEAD: dict[str, object] = {"queued.min.messages": 20_000, "fetch.queue.backoff.ms": 20}
+# When the broker answers a request after the last record, in place of half a second; the answer tells of markers there. A
+# client that stays asks again and again, one that reads a range asks once.
+STAYING_MS, ONCE_MS = 100, 1
 # Errors that stop no reading. Nothing here uses the consumer group; after a lost broker the client connects again by itself.
 PASSING = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
 
 
-class RecordsNotReadError(TransientError):
-    """Kafka's client could not read records that Kafka has."""
-
-
 class OffsetOutOfRangeError(Exception):
     """Kafka does not have the next offset of a partition."""
-
-
-def spark_refused(error: BaseException) -> bool:
-    """Whether Spark's Kafka source raised because of a timestamp."""
-    return "java.lang.ArithmeticException" in str(error)
 
 
 class RecordBatches:
@@ -80,7 +70,7 @@ class RecordBatches:
             [*map(Message.offset, messages)],
             [*map(Message.key, messages)],
             [*map(Message.value, messages)],
-            [timestamp for _, timestamp in map(Message.timestamp, messages)],
+            [*map(itemgetter(1), map(Message.timestamp, messages))],
             names,
             values,
         ]
@@ -89,12 +79,17 @@ class RecordBatches:
 
 
 class KafkaReader:
-    """Reads stretches of one topic."""
+    """Reads ranges of one topic. It goes to tasks."""
 
     def __init__(self, topic: str, settings: KafkaSettings, options: Mapping[str, str] | None = None) -> None:
         """Nothing is asked of the broker yet. In: options  of librdkafka, before the settings."""
-        self._topic, self._settings, self._more = topic, settings, dict(options or {})
-        self.refusable = 0  # of the records that were read: those whose timestamp Spark refuses
+        self._topic = topic
+        self._options = consumer_options(topic, settings, options or {}, wait_ms=ONCE_MS)
+
+    @classmethod
+    def of(cls, topic: Topic, settings: KafkaSettings) -> KafkaReader:
+        """A reader of a described topic, whose own options come before the settings."""
+        return cls(topic.name, settings.of(topic.options), client_only(topic))
 
     def read(self, offsets: Mapping[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         """Committed records, as `RECORDS`, by partition and offset.
@@ -102,31 +97,16 @@ class KafkaReader:
         In:     offsets  for each partition the first and the last; Kafka has given out all of them
         Raises: RecordsNotReadError
         """
-        options = consumer_options(self._topic, self._settings, self._more)
-        consumer = new_consumer(self._settings, options)
-        batches = RecordBatches(self._topic, options)
+        consumer = new_consumer(self._options)
+        batches = RecordBatches(self._topic, self._options)
         try:
             for partition, (first, last) in sorted(offsets.items()):
-                place = TopicPartition(self._topic, partition, first)
-                consumer.assign([place])
-                yield from map(batches.of, self._pieces(_messages(consumer, place, last)))
+                consumer.assign([TopicPartition(self._topic, partition, first)])
+                yield from map(batches.of, _joined(_messages(consumer, partition, last)))
         except KafkaException as error:
             raise not_read(self._topic, str(error)) from error
         finally:
             consumer.close()
-
-    def _pieces(self, messages: Iterator[Message]) -> Iterator[list[Message]]:
-        waiting: list[Message] = []
-        size = 0
-        for message in messages:
-            waiting.append(message)
-            size += len(message.key() or b"") + len(message.value() or b"")
-            self.refusable += abs(message.timestamp()[1]) > SPARK_MS_MAX
-            if len(waiting) >= ROWS_MAX or size >= BYTES_MAX:
-                yield waiting
-                waiting, size = [], 0
-        if waiting:
-            yield waiting
 
 
 class TopicConsumer:
@@ -156,13 +136,8 @@ class TopicConsumer:
         self._topic, self.position = topic, dict(position)
         self.ended: set[int] = set()
         self.is_cut_off = False
-        known = consumer_options(topic, settings, options)
-        ahead = AHEAD | {
-            "queued.max.messages.kbytes": settings.queued_kbytes,
-            "fetch.max.bytes": max(settings.queued_kbytes << 10, LEAST_FETCH_BYTES),
-        }
-        given = {name: value for name, value in ahead.items() if name not in options}
-        self._consumer = new_consumer(settings, known | given | {"error_cb": self._note})
+        known = consumer_options(topic, settings, options, wait_ms=STAYING_MS)
+        self._consumer = new_consumer(known | {"error_cb": self._note})
         self._batches = RecordBatches(topic, known)
         self._consumer.assign(self._places(position))
 
@@ -246,50 +221,75 @@ def place_of(message: Message) -> tuple[int, int]:
     return partition, offset
 
 
-def consumer_options(topic: str, settings: KafkaSettings, more: Mapping[str, str]) -> dict[str, object]:
-    """Options of a client that reads a topic. In: more  of librdkafka, before the settings."""
-    return {**settings.client_options(), **more, **READING, "group.id": f"headrace-{topic}"}
+def client_only(topic: Topic) -> dict[str, str]:
+    """The options of a topic that are no connection's, by librdkafka's names."""
+    return {name: value for name, value in topic.options.items() if name not in FIELDS}
 
 
-def new_consumer(settings: KafkaSettings, options: Mapping[str, object]) -> Consumer:
+def consumer_options(
+    topic: str, settings: KafkaSettings, more: Mapping[str, str], *, wait_ms: int
+) -> dict[str, object]:
+    """Options of a client that reads a topic.
+
+    In: more     of librdkafka, before the settings
+        wait_ms  for the answer to a request after the last record
+    """
+    ahead = AHEAD | {
+        "queued.max.messages.kbytes": settings.queued_kbytes,
+        "fetch.max.bytes": max(settings.queued_kbytes << 10, LEAST_FETCH_BYTES),
+        "fetch.wait.max.ms": wait_ms,
+    }
+    return {**ahead, **settings.client_options(), **more, **READING, "group.id": f"headrace-{topic}"}
+
+
+def new_consumer(options: Mapping[str, object]) -> Consumer:
     """A client that reads. Raises: TerminalError for options with which none can be made."""
     try:
         return Consumer(dict(options))
     except KafkaException as error:
-        raise settings_refused(settings.bootstrap_servers, error) from None
+        raise settings_refused(str(options["bootstrap.servers"]), error) from None
 
 
-def not_read(topic: str, why: str) -> RecordsNotReadError:
-    """The client could not read."""
-    return RecordsNotReadError(
-        f"Topic '{topic}': Kafka's client could not read its records.",
-        detail=why,
-        hint="The stream tries again by itself. If the broker is reachable, look at its log.",
-    )
-
-
-def _messages(consumer: Consumer, place: TopicPartition, last: int) -> Iterator[Message]:
-    """The records of one partition, up to an offset that Kafka has given out."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _messages(consumer: Consumer, partition: int, last: int) -> Iterator[list[Message]]:
+    """The records of one partition, as they come, up to an offset that Kafka has given out. Raises: KafkaException."""
+    deadline, trouble = time.monotonic() + PATIENCE_SECONDS, KafkaError(KafkaError._TIMED_OUT)
     while True:
-        message = consumer.poll(0.5)
-        error = None if message is None else message.error()
-        if message is None or (error is not None and not _is_final(error)):
-            if time.monotonic() > deadline:  # librdkafka itself tries again after most errors
-                raise KafkaException(error or KafkaError(KafkaError._TIMED_OUT))
-            continue
-        if message.partition() != place.partition:
-            continue
-        offset = message.offset()
-        assert offset is not None
-        if error is None and offset <= last:
+        answers = consumer.consume(AT_ONCE, 0.0) or consumer.consume(1, 0.5)
+        records, end = answers, -1  # end: where Kafka's records end
+        odd = any(map(Message.error, answers)) or bool({*map(Message.partition, answers)} - {partition})
+        if odd:
+            records = [each for each in answers if each.error() is None and each.partition() == partition]
+        for message in answers if odd else ():
+            if (error := message.error()) is None or message.partition() not in (partition, None, -1):
+                continue
+            if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise KafkaException(error)
+            if error.code() == KafkaError._PARTITION_EOF:
+                end = place_of(message)[1]
+            else:  # the client itself tries again after most errors
+                trouble = error
+        if records:
             deadline = time.monotonic() + PATIENCE_SECONDS
-            yield message
-        elif error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        if offset >= last + (error is not None):
+            if (offset := place_of(records[-1])[1]) >= last:
+                end = last + 1
+            if offset > last:
+                records = records[: bisect_right([place_of(each)[1] for each in records], last)]
+            yield records
+        if end > last:
             return
+        if time.monotonic() > deadline:
+            raise KafkaException(trouble)
 
 
-def _is_final(error: KafkaError) -> bool:
-    return error.fatal() or error.code() in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+def _joined(pieces: Iterator[list[Message]]) -> Iterator[list[Message]]:
+    """The same messages, as many at once as share the cost of a batch."""
+    waiting: list[Message] = []
+    size = 0
+    for piece in pieces:
+        waiting += piece
+        size += sum(map(len, piece))  # of their values
+        if len(waiting) >= ROWS_MAX or size >= BYTES_MAX:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting

@@ -3,8 +3,8 @@
 For such a name `Message.headers()` of confluent-kafka raises, and a second call of it reads memory that was given back. Then
 librdkafka itself reads the record once more, by the library that confluent-kafka has loaded.
 
-Law: the names are those that Spark's Kafka source gives. Bytes that are no UTF-8 become U+FFFD as in Java, which makes one
-     of half a surrogate pair.
+Law: the names are those that Java's client gives. Bytes that are no UTF-8 become U+FFFD as in Java, which makes one of half
+     a surrogate pair.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import ctypes
 import re
 import time
+from collections import defaultdict
 from ctypes import POINTER, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal
 
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from confluent_kafka import Message
 
@@ -31,6 +32,7 @@ PATIENCE_SECONDS = 60
 _HEADERS = methodcaller("headers")
 _CONSUMER, _SET = 1, 0  # RD_KAFKA_CONSUMER, RD_KAFKA_CONF_OK
 _NONE, _NO_HEADERS = 0, -156  # RD_KAFKA_RESP_ERR_NO_ERROR, RD_KAFKA_RESP_ERR__NOENT
+_FINAL = (KafkaError._NO_OFFSET, KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 _HALF_OF_A_PAIR = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
@@ -41,29 +43,38 @@ def headers_of(messages: Sequence[Message], topic: str, options: Mapping[str, ob
     In:     options  of a consumer
     Raises: KafkaException if Kafka does not give a record again
     """
-    read = [utf8_headers_of(message) for message in messages]
-    odd = [at for at, pairs in enumerate(read) if pairs is None]
-    if odd:
+    read = utf8_headers_of(messages)
+    # Of each partition: where the record of an offset stands.
+    places: dict[int, dict[int, int]] = defaultdict(dict)
+    for at, pairs in enumerate(read):
+        if pairs is False:
+            partition, offset = messages[at].partition(), messages[at].offset()
+            assert partition is not None
+            assert offset is not None
+            places[partition][offset] = at
+    if places:
         reader = HeaderReader(topic, options)
         try:
-            for at in odd:
-                partition, offset = messages[at].partition(), messages[at].offset()
-                assert partition is not None
-                assert offset is not None
-                read[at] = reader.read(partition, offset)
+            for partition, of in places.items():
+                for offset, pairs in reader.read(partition, of.keys()).items():
+                    read[of[offset]] = pairs
         finally:
             reader.close()
-    return cast("list[Headers]", read)
+    return [pairs or [] for pairs in read] if any(read) else [[]] * len(read)
 
 
-def utf8_headers_of(message: Message) -> Headers | None:
-    """The headers of a record; None if a name is not UTF-8. It must be called once for a record."""
-    try:
-        return cast("Headers", _HEADERS(message) or [])
-    except SystemError as error:
-        if isinstance(error.__cause__, UnicodeDecodeError):
-            return None
-        raise
+def utf8_headers_of(messages: Sequence[Message]) -> list[Headers | Literal[False] | None]:
+    """The headers of some records; False if a name is not UTF-8, None if there are none. It must be called once for each."""
+    read: list[Headers | Literal[False] | None] = []
+    headers = map(_HEADERS, messages)
+    while len(read) < len(messages):  # no call of a Python function for each record
+        try:
+            read.extend(headers)
+        except SystemError as error:
+            if not isinstance(error.__cause__, UnicodeDecodeError):
+                raise
+            read.append(False)
+    return read
 
 
 def name_of(name: bytes) -> str:
@@ -72,7 +83,7 @@ def name_of(name: bytes) -> str:
 
 
 class HeaderReader:
-    """Reads the headers of single records of one topic by librdkafka."""
+    """Reads the headers of records of one topic by librdkafka."""
 
     def __init__(self, topic: str, options: Mapping[str, object]) -> None:
         """In: options  of a consumer. Raises: KafkaException for an option that librdkafka does not take."""
@@ -85,33 +96,39 @@ class HeaderReader:
         self._library.rd_kafka_topic_destroy(self._topic)
         self._library.rd_kafka_destroy(self._client)
 
-    def read(self, partition: int, offset: int) -> Headers:
-        """The headers of a record that Kafka has given out.
+    def read(self, partition: int, offsets: Collection[int]) -> dict[int, Headers]:
+        """The headers of records that Kafka has given out, by offset. Those between the first and the last are fetched, too.
 
-        Raises: KafkaException if Kafka does not give it again
+        Raises: KafkaException if Kafka does not give one of them again
         """
-        if self._library.rd_kafka_consume_start(self._topic, partition, offset) != 0:
+        if self._library.rd_kafka_consume_start(self._topic, partition, min(offsets)) != 0:
             raise KafkaException(KafkaError(self._library.rd_kafka_last_error()))
         try:
-            return self._headers(partition, offset)
+            return {
+                offset: pairs for offset, pairs in self._each(partition, max(offsets)) if offset in offsets
+            }
         finally:
             self._library.rd_kafka_consume_stop(self._topic, partition)
 
-    def _headers(self, partition: int, offset: int) -> Headers:
+    def _each(self, partition: int, last: int) -> Iterator[tuple[int, Headers]]:
+        """The headers of all records from where the client stands up to an offset."""
         deadline, error = time.monotonic() + PATIENCE_SECONDS, KafkaError._TIMED_OUT
         while time.monotonic() < deadline:
             message = self._library.rd_kafka_consume(self._topic, partition, 500)
             if not message:
                 continue
             try:
-                if message.contents.error == _NONE and message.contents.offset == offset:
-                    return _headers_of(self._library, message)
-                error = message.contents.error or KafkaError._NO_OFFSET
+                error, offset = message.contents.error, message.contents.offset
+                if error == _NONE:
+                    deadline = time.monotonic() + PATIENCE_SECONDS
+                    yield offset, _headers_of(self._library, message)
             finally:
                 self._library.rd_kafka_message_destroy(message)
-            if error in (KafkaError._NO_OFFSET, KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
+            if error == _NONE and offset == last:
+                return
+            if offset > last or error in _FINAL:
                 break
-        raise KafkaException(KafkaError(error))
+        raise KafkaException(KafkaError(error or KafkaError._NO_OFFSET))
 
 
 class _Message(ctypes.Structure):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
@@ -25,6 +25,10 @@ AWAY = (
     "Start the broker, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS, or set HEADRACE_KAFKA_SECURITY_PROTOCOL "
     "if the broker speaks TLS or SASL."
 )
+
+
+class RecordsNotReadError(TransientError):
+    """Kafka's client could not read records that Kafka has."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,15 @@ def refusal_of(detail: str) -> Refusal:
     if "ssl" in lower or "certificate" in lower:
         return Refusal("is not reached by TLS", TLS, lasts=True)
     return Refusal("does not answer", AWAY, lasts=False)
+
+
+def not_read(topic: str, why: str) -> RecordsNotReadError:
+    """The client could not read."""
+    return RecordsNotReadError(
+        f"Topic '{topic}': Kafka's client could not read its records.",
+        detail=why,
+        hint="The stream tries again by itself. If the broker is reachable, look at its log.",
+    )
 
 
 def settings_refused(server: str, error: KafkaException) -> TerminalError:

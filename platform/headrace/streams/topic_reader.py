@@ -1,4 +1,4 @@
-"""Reads a topic on from where its log ends: little by Kafka's client in this process, much as exact ranges by Spark's tasks.
+"""Reads a topic on from where its log ends: little in this process, much as exact ranges in Spark's tasks, by one client.
 
 Law: who reads changes no row. Both give each partition's records in the order of offsets, through an end that is known.
 """
@@ -17,17 +17,16 @@ from headrace.spark.kafka_client import (
     OffsetOutOfRangeError,
     TopicConsumer,
     by_partition,
-    not_read,
-    spark_refused,
+    client_only,
 )
-from headrace.spark.kafka_source import client_only, read_offsets
-from headrace.spark.session import pipeline_session
+from headrace.spark.kafka_ranges import KafkaRanges
+from headrace.spark.kafka_refusals import RecordsNotReadError, not_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.log.record_writer import Records
@@ -74,9 +73,8 @@ class TopicReader:
         self.by_client, self.by_spark = Work(), Work()
         self.more = False
         self.position: Mapping[int, int] = {}
-        self._session: SparkSession | None = None
         self._consumer: TopicConsumer | None = None
-        self._far = self._refused = False
+        self._far = False
         self._mean_bytes = 1
         self._next: pa.RecordBatch | None = None
         self._new: frozenset[int] = frozenset()
@@ -151,17 +149,15 @@ class TopicReader:
         confirm()
         offsets = self._range()
         ends = {p: last + 1 for p, (_, last) in offsets.items()}
-        if not self._refused:
-            rows, few = self._by_spark(offsets)
-            try:
-                return self._append(sequencer, rows, ends, self.by_spark, one_task=few)
-            except Exception as error:
-                if not spark_refused(error):
-                    raise
-        reader = KafkaReader(self._topic.name, self._settings, client_only(self._topic))
-        appended = self._append(sequencer, reader.read(offsets), ends, self.by_client)
-        self._refused = reader.refusable > 0  # the next increment probably holds such timestamps, too
-        return appended
+        self._name_jobs(offsets)
+        ranges = KafkaRanges(self._spark, KafkaReader.of(self._topic, self._settings), offsets)
+        number = sum(last - first + 1 for first, last in offsets.values())
+        few = number <= FEW_RECORDS and len(offsets) <= FEW_PARTITIONS
+        try:
+            return self._append(sequencer, ranges, ends, self.by_spark, one_task=few)
+        except RecordsNotReadError:
+            self._require_offsets()
+            raise
 
     def _append(
         self,
@@ -191,16 +187,10 @@ class TopicReader:
             if (number := max(numbers[p], least[p])) > 0
         }
 
-    def _by_spark(self, offsets: Mapping[int, tuple[int, int]]) -> tuple[DataFrame, bool]:
-        """The records of some offsets, and whether they are few."""
-        if self._session is None:  # each log sets by its records how Spark hands them to Python
-            self._session = pipeline_session(self._spark)
+    def _name_jobs(self, offsets: Mapping[int, tuple[int, int]]) -> None:
         name = f"log/{self._topic.name}"
         shown = ", ".join(f"{p}: {first}–{last}" for p, (first, last) in sorted(offsets.items()))
-        self._session.sparkContext.setJobGroup(name, f"{name} {shown}")
-        number = sum(last - first + 1 for first, last in offsets.values())
-        rows = read_offsets(self._session, self._topic, self._settings, offsets)
-        return rows, number <= FEW_RECORDS and len(offsets) <= FEW_PARTITIONS
+        self._spark.sparkContext.setJobGroup(name, f"{name} {shown}")
 
     def _append_taken(
         self, sequencer: Sequencer, stops: Callable[[], bool], confirm: Callable[[], None]
@@ -250,14 +240,18 @@ class TopicReader:
         try:
             batch = self._consumer.take(seconds)
         except OffsetOutOfRangeError as error:
-            needed = self.position
-            require_same_topic(self._topic.name, needed, self._kafka.ends(needed))
-            require_no_loss(self._topic.name, lost_offsets(needed, self._kafka.earliest(needed)))
+            self._require_offsets()
             raise not_read(self._topic.name, str(error)) from error
         if batch is None and self._consumer.is_cut_off:
             self._kafka.partitions()  # raises in our words, if it is so
             self._consumer.is_cut_off = False
         return batch
+
+    def _require_offsets(self) -> None:
+        """Raise LostOffsetsError or TopicBehindError if Kafka has not got what the log needs."""
+        needed = self.position
+        require_same_topic(self._topic.name, needed, self._kafka.ends(needed))
+        require_no_loss(self._topic.name, lost_offsets(needed, self._kafka.earliest(needed)))
 
 
 def _left(position: Mapping[int, int], ends: Mapping[int, int], ended: Collection[int] = ()) -> int:
