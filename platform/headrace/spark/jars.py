@@ -30,7 +30,7 @@ def jars_dir() -> Path:
 
 
 def spark_jars() -> list[str]:
-    """List what Spark loads besides PySpark's own jars: Delta and the Kafka source.
+    """List what Spark loads besides PySpark's own jars: Delta, S3, and Spark's Kafka source for the benchmarks.
 
     Out:    absolute paths, in the order of their names.
     Raises: JarsMissing.
