@@ -84,7 +84,8 @@ def test_log_and_sink_go_over_tls_with_a_private_authority_and_a_client_certific
     spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, tmp_path: Path, small_records: int
 ) -> None:
     settings = settings.model_copy(update={"small_records": small_records})
-    flows_over_tls(spark, broker, settings, Lake(f"file:{tmp_path}/lake"), "readings", "counts")
+    source, target = f"readings-of-{small_records}", f"counts-of-{small_records}"
+    flows_over_tls(spark, broker, settings, Lake(f"file:{tmp_path}/lake"), source, target)
 
 
 def test_settings_that_are_given_in_code_reach_log_and_sink_alike(
@@ -121,7 +122,7 @@ def delivered(broker: TlsBroker, topic: str) -> int:
         consumer.close()
 
 
-def test_spark_redacts_the_password_and_shows_no_options_of_a_task(
+def test_what_goes_to_a_task_shows_no_password(
     spark: SparkSession, broker: TlsBroker, settings: KafkaSettings
 ) -> None:
     topic = hr.Topic("readings", value="value DOUBLE")
