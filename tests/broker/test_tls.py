@@ -55,8 +55,8 @@ class TlsBroker(Broker):
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     folder = tmp_path_factory.mktemp("tls")
     with TlsBroker(folder / "kafka", certificates(folder / "certificates")) as running:
-        topics = ("readings", "counts", "readings-2", "counts-2")
-        create_topics(running.bootstrap_servers, dict.fromkeys(topics, 1))
+        names = [f"{kind}-{case}" for kind in ("readings", "counts") for case in ("of-0", "of-200000", "2")]
+        create_topics(running.bootstrap_servers, dict.fromkeys(["readings", *names], 1))
         yield running
 
 
