@@ -20,6 +20,8 @@ from headrace.changing.applied import Applied
 from headrace.changing.plan import ChangePlan
 from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
+from headrace.explain.logged_record import LoggedRecord
+from headrace.explain.record_fate import NodeFate, RecordFate
 from headrace.explain.row_cause import Cause
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.lifecycle.backup import Backup
@@ -90,6 +92,7 @@ APPLY = Lines(run=Applied(renamed=("a",)), plan=ChangePlan((), (), ()))
 LIMITS = LimitsSet(NODE, {"max_records": 5}, "r", 7)
 UPKEPT = Upkept("log/readings", "log", Size(9, 90), Size(1, 80), Size(9, 90), Size(1, 80))
 FOUND = DeadLetters("value: no JSON", None, 2, AT, AT, ())
+FATE = RecordFate(LoggedRecord(TOPIC, 0, 7, "record", at_ms=5), [NodeFate(NODE, NODE, "late")])
 LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 
 # For each command what it is given, and what stands for the parts that need Spark, Kafka or minutes.
@@ -130,6 +133,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {
             "headrace.lake.format.is_known": gives(True),
             "headrace.explain.row_cause.causes_of": gives([Cause(NODE, {"n": 1}, 3, "final", [], [])]),
+        },
+    ),
+    "why-not": (
+        [TOPIC, "0", "7"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.explain.record_fate.fate_of_record": gives(FATE),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

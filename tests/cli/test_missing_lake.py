@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
             ["sql", "show tables"],
             ["get", "reading_counts", "a"],
             ["why", "reading_counts", "sensor_id=a"],
+            ["why-not", "readings", "0", "7"],
             ["tail", "reading_counts", "--no-follow"],
         ),
         *(

@@ -1,4 +1,4 @@
-"""The law of `why` on random logs, for a node of each kind: unnamed records do not matter, deciding ones do."""
+"""The laws of `why` and `why-not` on random logs, for a node of each kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from headrace.explain.recomputation import Recomputation, place_of
+from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import Cause, ExplainedNode, causes_of
+from headrace.fold.fates import FATES
+from headrace.nodes.topics import with_nodes_read
+from headrace.oracle.values import identity
 from headrace.testing import TestDriver
 from tests.matrix.kinds import name_of, nodes
 
@@ -67,10 +71,31 @@ def test_unnamed_records_do_not_matter_and_deciding_ones_do(driver: TestDriver, 
             refuted(explained, asked, cause)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fate_of_a_record_is_the_one_that_the_kernel_counts(driver: TestDriver, kind: str) -> None:
+    node = driver._nodes[name_of(kind)]
+    kernel = {
+        (row["topic"], row["partition"], row["offset"]): {"open": "used"}.get(fate, fate)
+        for fate in FATES
+        for row in driver.records(node.required_name, fate)
+    }
+    tables = {identity(row.get(n) for n in node.columns) for row in driver.rows(node.required_name)}
+    for place in sorted(kernel)[::3]:
+        if place[0] not in ("events", "places"):
+            continue
+        topic = driver._topics[place[0]]
+        of = fate_of_record(driver._session, driver.lake, with_nodes_read(node), (topic, *place[1:]))
+        (own,) = (each for each in of.nodes if each.node == node.required_name)
+        assert {"open": "used"}.get(own.fate, own.fate) == kernel[place]
+        if own.fate == "used" and not own.reason:
+            assert {identity(row[n] for n in node.columns) for row in own.rows} <= tables
+        assert all(miss.late_ms >= 0 and miss.counts_from_ms > 0 for miss in own.missed)
+
+
 def refuted(explained: ExplainedNode, asked: dict[str, Any], cause: Cause) -> None:
     assert cause.proved
-    sought = explained._sought(asked)
-    keys = explained._keys(sought, explained.evidence.table(sought.columns, sought.values))
+    sought = explained.sought(asked)
+    keys = explained.keys(sought, explained.evidence.table(sought.columns, sought.values))
     again = Recomputation(explained.scope, explained.scope.log(keys), keys, sought.values.to_pylist()[0])
     named = {(r.topic, r.partition, r.offset): r for r in cause.records}
     every = {place_of(r) for _, r in again.records()}

@@ -87,6 +87,9 @@ def show_records(
     found = _fated(lake, examples).of_node(described, fate)
     for each in found:
         report(each)
+    shown = [example for each in found for example in each.examples]
+    if shown:
+        report(f"More about one: headrace why-not {shown[0].topic} {shown[0].partition} {shown[0].offset}")
     if not found:
         report(
             f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."

@@ -1,4 +1,4 @@
-"""`headrace why`: the records behind a row of a node."""
+"""`headrace why`: the records behind a row of a node. `headrace why-not`: the fate of a record."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.lake_there import require_lake
-from headrace.cli.node_named import node_named
+from headrace.cli.node_named import node_named, topic_or_node
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report
+from headrace.settings import load_pipeline
 
 
 def explain_row(
@@ -38,6 +39,31 @@ def explain_row(
     spark = SparkOnDemand.session(lambda: _session(lake))
     for cause in causes_of(spark, Lake(lake), of, _pairs(values), depth=depth, large=large):
         report("\n".join(lines_of(cause)), asdict(cause))
+
+
+def explain_record(
+    topic: Annotated[str, typer.Argument(help="The topic; or a node that others read, for its rows.")],
+    partition: Annotated[int, typer.Argument(min=0, help="The partition; of a node 0.")],
+    offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
+    large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Say what has become of a record in each node that reads it, and what would have made it count.
+
+    It reads the lake alone, and changes nothing. Streams may run meanwhile.
+    """
+    from headrace.cli.commands import _session
+    from headrace.explain.fate_in_words import lines_of
+    from headrace.explain.record_fate import fate_of_record
+    from headrace.lake.paths import Lake
+    from headrace.spark.on_demand import SparkOnDemand
+
+    of = topic_or_node(topic.partition("@")[0], pipeline)
+    require_lake(lake)
+    spark, nodes = SparkOnDemand.session(lambda: _session(lake)), load_pipeline(pipeline)
+    fate = fate_of_record(spark, Lake(lake), nodes, (of, partition, offset), large=large)
+    report("\n".join(lines_of(fate)), asdict(fate))
 
 
 def _pairs(values: list[str]) -> dict[str, str]:

@@ -15,10 +15,10 @@ SHOWN = 20  # records of each sort in words; --json has all
 
 def lines_of(cause: Cause, indent: str = "") -> Iterator[str]:
     """The lines of a cause, and of the causes above it."""
-    yield f"{indent}{cause.node} · {_values(cause.row)}"
+    yield f"{indent}{cause.node} · {values_in_words(cause.row)}"
     yield f"{indent}  {cause.state}, version {cause.version} of the table"
     if cause.timer_ms is not None:
-        yield f"{indent}  a timer gave it, due at {_time(cause.timer_ms)}"
+        yield f"{indent}  a timer gave it, due at {time_in_words(cause.timer_ms)}"
     if cause.opening_records:
         yield f"{indent}  the opening balance stands for {cause.opening_records:,} records before the cut"
     if not cause.proved:
@@ -45,7 +45,7 @@ def _more(indent: str, records: int) -> Iterator[str]:
 
 def _made(record: NamedRecord) -> str:
     side = "" if record.feed == "result" else f" ({record.feed})"
-    return f"{_place(record)}{side}  {_times(record)}  {_values(record.values)}{_effect(record)}"
+    return f"{_place(record)}{side}  {_times(record)}  {values_in_words(record.values)}{_effect(record)}"
 
 
 def _effect(record: NamedRecord) -> str:
@@ -54,7 +54,7 @@ def _effect(record: NamedRecord) -> str:
     if not record.deciding:
         return "  · without it the row is equal"
     return (
-        f"  · without it {_values(record.without)}"
+        f"  · without it {values_in_words(record.without)}"
         if record.without
         else "  · without it there is no such row"
     )
@@ -71,10 +71,11 @@ def _place(record: NamedRecord | UncountedRecord) -> str:
 
 
 def _times(record: NamedRecord | UncountedRecord) -> str:
-    return f"event {_time(record.event_ms)}, stream {_time(record.stream_ms)}"
+    return f"event {time_in_words(record.event_ms)}, stream {time_in_words(record.stream_ms)}"
 
 
-def _time(ms: int | None) -> str:
+def time_in_words(ms: int | None) -> str:
+    """A moment for people, in UTC."""
     return "–" if ms is None else moment(ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
@@ -83,5 +84,6 @@ def seconds(ms: int) -> str:
     return f"{ms / 1000:,.3f}".rstrip("0").rstrip(".") + " s"
 
 
-def _values(values: Mapping[str, Any]) -> str:
+def values_in_words(values: Mapping[str, Any]) -> str:
+    """Columns and their values for people."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -134,7 +134,6 @@ class ExplainedNode:
                 hint="Add --large: Spark reads the records of the key.",
             )
         self.results = open_table(lake.table(name))
-        self.version = self.results.snapshot().version
         self.evidence = read_evidence(spark, lake, node)
         self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))
         opening = read_opening(lake, node)
@@ -142,9 +141,9 @@ class ExplainedNode:
 
     def causes(self, values: Values, depth: int, as_of_ms: int | None) -> list[Cause]:
         """In: as_of_ms  the log commit through which the logs are read; None: all that the node has read."""
-        sought = self._sought(values)
+        sought = self.sought(values)
         stored = self.evidence.table(sought.columns, sought.values)
-        keys = self._keys(sought, stored)
+        keys = self.keys(sought, stored)
         log = self.scope.log(keys)
         log = log if as_of_ms is None else log.through(as_of_ms)
         recomputed = Recomputation(self.scope, log, keys, sought.values.to_pylist()[0])
@@ -165,7 +164,8 @@ class ExplainedNode:
             )
         return [self._cause(recomputed, row, depth, is_made=recomputed.shown(row) in known) for row in rows]
 
-    def _sought(self, values: Values) -> Sought:
+    def sought(self, values: Values) -> Sought:
+        """The values that rows of interest have, as the table has them."""
         named = {START if name == "window" else name: value for name, value in values.items()}
         if unknown := [name for name in named if name not in self.node.columns]:
             raise DescriptionError(
@@ -174,7 +174,7 @@ class ExplainedNode:
             )
         return Sought.of(self.node, named, self.results)
 
-    def _keys(self, sought: Sought, stored: Sequence[Values]) -> pa.Table | None:
+    def keys(self, sought: Sought, stored: Sequence[Values]) -> pa.Table | None:
         """The keys whose records are replayed; None: all."""
         if self.scope.part is None:
             return None
@@ -199,7 +199,7 @@ class ExplainedNode:
         return Cause(
             self.name,
             {name: row.get(name) for name in self.node.columns},
-            self.version,
+            self.evidence.version,
             self._state(row, results),
             named,
             [*self._uncounted(row, records, results)],

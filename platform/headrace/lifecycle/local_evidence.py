@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,9 @@ class LocalEvidence(Evidence):
         upto_ms = {topic.name: stored.progress.upto_ms.get(topic.name, 0) for topic in node.topics}
         unusable = UnusableTable(spark, lake, node).read()
         tables = feed_tables(spark, of, slices_of(lake, node, {}, upto_ms), unusable)
-        return cls(spark, node, of, stored.progress, tables, rows.select([*node.columns, *times]))
+        return cls(
+            spark, node, of, stored.progress, stored.version, tables, rows.select([*node.columns, *times])
+        )
 
     @property
     def feeds(self) -> Sequence[str]:
@@ -93,6 +96,13 @@ class LocalEvidence(Evidence):
         if controls:
             mine = mine | (has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK))
         return _plain(rows.filter(pa.array(mine)))
+
+    def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
+        """See `Evidence`."""
+        rows = self.tables[feed]
+        places = zip((TOPIC, PARTITION, OFFSET), (topic, partition, offset), strict=True)
+        is_it = reduce(pc.and_, (pc.equal(rows[name], value) for name, value in places))
+        return _plain(rows.filter(pc.fill_null(is_it, False)))
 
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
         """See `Evidence`."""

@@ -43,13 +43,15 @@ Rows = list[dict[str, Any]]
 class Evidence(ABC):
     """The logs and the table of a node, as of its last micro-batch.
 
-    node  that is checked; the operator is bound once for nodes that differ in their sinks alone
+    node     that is checked; the operator is bound once for nodes that differ in their sinks alone
+    version  of the result table, whose rows these are
     """
 
     spark: SparkSession
     node: Node
     of: BoundOperator
     progress: Progress
+    version: int
 
     def columns(self, feed: str) -> pa.Schema:
         """The columns of a feed that its operator reads."""
@@ -87,6 +89,10 @@ class Evidence(ABC):
             controls  whether control rows come, too
             before    whether each row has the stream time of its partition before it
         """
+
+    @abstractmethod
+    def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
+        """The rows of one record; a topic that flows in twice gives two."""
 
     @abstractmethod
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.feeds import feeds_of
+from headrace.lake import open_table
 from headrace.lifecycle.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
 from headrace.nodes.node_tables import read_logs, snapshot
 from headrace.nodes.older_rows import is_made
@@ -23,6 +24,7 @@ from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
 from headrace.sequence.log_columns import CONTROL, RECORD, TICK
 from headrace.sequence.operator_rows import REFUSED
 from headrace.spark.frames import arrow_frame
+from headrace.spark.lake_rows import read_table
 from headrace.spark.row_steps import RAW, raw_column
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class SparkEvidence(Evidence):
     def read(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> SparkEvidence:
         """The evidence as of the node's last micro-batch."""
         held, progress = snapshot(spark, lake, node)
-        operator = operator_of(node)
+        operator, uri, version = operator_of(node), lake.table(node.required_name), held.version
+        if version is None:  # results are final: any version from now on has those that the progress leads to
+            version = open_table(uri).version
+            held = replace(held, results=read_table(spark, uri, version))
         rows = operator.read(held, progress)
         if operator.appended:
             settled = operator.settled(progress) | F.col(SEQUENCE).isNull()
@@ -62,7 +67,7 @@ class SparkEvidence(Evidence):
         frames = {
             name: of.rows.rows_apart(name, feed, logs, unusable) for name, feed in feeds_of(node).items()
         }
-        return cls(spark, node, of, progress, logs, frames, rows)
+        return cls(spark, node, of, progress, version, logs, frames, rows)
 
     @property
     def feeds(self) -> Sequence[str]:
@@ -100,6 +105,11 @@ class SparkEvidence(Evidence):
             of_control = frame.where(F.col(RAW["kind"]) == CONTROL)
             frame = mine.unionByName(of_control) if controls else mine
         return self._plain(feed, frame)
+
+    def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
+        """See `Evidence`."""
+        is_there = (F.col(RAW["topic"]) == topic) & (F.col(RAW["partition"]) == partition)
+        return self._plain(feed, self.frames[feed].where(is_there & (F.col(RAW["offset"]) == offset)))
 
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
         """See `Evidence`."""

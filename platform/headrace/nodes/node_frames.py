@@ -16,8 +16,10 @@ class NodeFrames:
     results  rows of the result table
     state    rows of the state table; None: there is none yet
     folded   of results that are revised: the micro-batch through which changes are in `results`
+    version  of the result table; None: the newest
     """
 
     results: DataFrame
     state: DataFrame | None = None
     folded: int = 0
+    version: int | None = None

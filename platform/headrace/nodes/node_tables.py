@@ -83,7 +83,7 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, P
     base, path = base_of(lake, node), lake.state(node.required_name)
     version = open_table(path).version
     progress = read_progress(lake, node, through=version)
-    return NodeFrames(base.read(spark), read_table(spark, path, version), base.batch), progress
+    return NodeFrames(base.read(spark), read_table(spark, path, version), base.batch, base.version), progress
 
 
 def read_progress(lake: Lake, node: Node, *, through: int | None = None) -> Progress:

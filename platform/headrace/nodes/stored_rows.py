@@ -42,6 +42,7 @@ class StoredRows:
     state     the files of the state
     progress  how far the node has come
     folded    of results that are revised: the micro-batch through which changes are in `results`
+    version   of the result table
     """
 
     of: BoundOperator
@@ -49,6 +50,7 @@ class StoredRows:
     state: StateSource
     progress: Progress
     folded: int = 0
+    version: int = 0
 
     @cached_property
     def table(self) -> pa.Table:
@@ -81,7 +83,8 @@ def stored_rows(lake: Lake, node: Node, of: BoundOperator) -> StoredRows:
     if appended:
         rows = settled(rows, operator_of(node).frontier_ms(progress))
     source = StateSource(state.uri, snapshot.files)
-    return StoredRows(of, rows, source, progress, 0 if folded is None else folded.record["batch"])
+    batch = 0 if folded is None else folded.record["batch"]
+    return StoredRows(of, rows, source, progress, batch, base.version)
 
 
 def rows_of(uris: Iterable[str], schema: pa.Schema) -> pa.Table:

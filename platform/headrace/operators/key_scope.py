@@ -39,7 +39,7 @@ from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import Node
-    from headrace.oracle.log import Pair, Values
+    from headrace.oracle.log import Pair, Row, Values
     from headrace.oracle.reader_time import Commit
 
 Rows = list[dict[str, Any]]
@@ -118,6 +118,25 @@ class KeyScope:
     def key_of(self, row: Mapping[str, Any]) -> Identity:
         """The key of a row."""
         return identity(row[name] for name in self.by)
+
+    def keys_of(self, feed: str, record: Row) -> pa.Table | None:
+        """The key whose rows a record of a feed may change, as a table; None: rows of all keys have to be read."""
+        if feed == self.part:
+            names = self.by
+        elif isinstance(self.node, StreamJoin):
+            names = self.node.right_on
+        else:
+            return None
+        of = self.evidence.columns(feed)
+        schema = pa.schema([of.field(name) for name in names])
+        keys = pa.Table.from_pylist([{name: record.values[name] for name in names}], schema)
+        return keys.rename_columns([*self.by])
+
+    def table_of(self, feed: str) -> Node:
+        """The table whose records a feed has, for one that has them of a table; else the node itself."""
+        if isinstance(self.node, Lookup) and feed == VERSIONS:
+            return self.node.right
+        return next((each for part, each in relations_in(self.node) if part == feed), self.node)
 
     def results(self, log: oracle.Log, keys: pa.Table | None) -> oracle.Results:
         """The oracle's results. A suppression by a time limit gives the rows of these keys alone."""

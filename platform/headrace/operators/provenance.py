@@ -7,14 +7,17 @@ Where a kind of node states nothing, the engine goes by recomputation alone (see
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description import (
+    Lookup,
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
     StreamJoin,
+    Table,
     WindowedAggregate,
 )
 from headrace.description.clocks import WALL
@@ -37,16 +40,70 @@ def may_take_part(node: Node, row: Mapping[str, Any], record: Row) -> bool | Non
     return None
 
 
-def late_by_ms(node: Node, record: Row, end_ms: int) -> int | None:
-    """By how much a record came too late for what ends then; None: the operator knows no grace.
+@dataclass(frozen=True)
+class Miss:
+    """A window, or another stretch of time, that a record came too late for.
 
-    Law: with a grace that is longer by more than that, the record counts.
+    late_ms         by how much
+    setting         what bounds lateness: a node's "grace", or another time of its description
+    counts_from_ms  the least value of it with which the record counts
     """
-    if not isinstance(node, WindowedAggregate | Distinct | StreamJoin) or record.stream_ms is None:
+
+    start_ms: int
+    end_ms: int
+    late_ms: int
+    setting: str
+    counts_from_ms: int
+
+
+def miss_of(node: Node, record: Row, start_ms: int, end_ms: int) -> Miss | None:
+    """How a record missed what ends then; None: the operator knows no time that bounds lateness.
+
+    Law: with the setting that the miss states, the record counts; with one that is a millisecond shorter, it is late.
+    """
+    setting, length_ms = _bound_of(node)
+    if length_ms is None or record.stream_ms is None:
         return None
-    is_session = isinstance(node, WindowedAggregate) and isinstance(node.window, SessionWindows)
-    gap_ms = node.window.gap_ms if is_session else 0  # type: ignore[union-attr]
-    return record.stream_ms - end_ms - gap_ms - node.grace_ms
+    gap_ms = 0
+    if isinstance(node, WindowedAggregate) and isinstance(node.window, SessionWindows):
+        gap_ms = node.window.gap_ms
+    since_ms = record.time_ms if isinstance(node, Lookup | Table) else end_ms
+    behind_ms = record.stream_ms - since_ms - gap_ms
+    # A lookup takes a record that is exactly as old as its history; other nodes do not take what has reached the bound.
+    least_ms = behind_ms if isinstance(node, Lookup) else behind_ms + 1
+    return Miss(start_ms, end_ms, behind_ms - length_ms, setting, least_ms)
+
+
+def late_by_ms(node: Node, record: Row, end_ms: int) -> int | None:
+    """By how much a record came too late for what ends then; None: the operator knows no grace."""
+    miss = miss_of(node, record, end_ms, end_ms)
+    return None if miss is None else miss.late_ms
+
+
+def passed_before(node: Node, record: Row, earlier: Iterable[Row]) -> Row | None:
+    """The record of which another one is a copy. In: earlier  the records that passed, in the order of the log."""
+    if not isinstance(node, Distinct):
+        return None
+    return next(
+        (
+            each
+            for each in earlier
+            if _same(node.by, record.values, each) and abs(each.time_ms - record.time_ms) < node.within_ms
+        ),
+        None,
+    )
+
+
+def _bound_of(node: Node) -> tuple[str, int | None]:
+    """The setting that bounds how late a record may be, and its length; None: there is none."""
+    match node:
+        case WindowedAggregate() | Distinct() | StreamJoin():
+            return "grace", node.grace_ms
+        case Lookup():
+            return "history", node.history_ms
+        case Table():
+            return "forget_deletes_after", node.forget_deletes_ms
+    return "", None
 
 
 def _same(by: tuple[str, ...], row: Mapping[str, Any], record: Row) -> bool:

@@ -182,4 +182,8 @@ def _table_text(node: Node) -> str:
         else "The stream folds changes into this table about once a minute. Materializing it recomputes it from the log, "
         "compares row by row, and replaces only rows that differ."
     )
-    return "\n\n".join(filter(None, (node.description, node.in_words, how)))
+    why = (
+        f"`headrace why {node.required_name} COLUMN=VALUE` names the records behind a row, and "
+        "`headrace why-not TOPIC PARTITION OFFSET` says what has become of a record."
+    )
+    return "\n\n".join(filter(None, (node.description, node.in_words, how, why)))

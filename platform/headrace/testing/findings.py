@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import causes_of
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.nodes.emptiness import why_empty
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.explain.record_fate import RecordFate
     from headrace.explain.row_cause import Cause
     from headrace.lake.paths import Lake
     from headrace.nodes.waits import Wait
@@ -92,6 +94,15 @@ class Findings(ABC):
             depth   through how many nodes above to go
         """
         return causes_of(self._session, self._lake, self._known(node), values, depth=depth)
+
+    def why_not(self, topic: str, partition: int, offset: int) -> RecordFate:
+        """The fate of a record in each node that reads it, with its numbers and what would have made it count.
+
+        In: topic  or a node that others read: its rows are records of partition 0
+        """
+        of = self._topics.get(topic) or self._known(topic, "topic or node")
+        nodes = [*self._nodes.values()]
+        return fate_of_record(self._session, self._lake, nodes, (of, partition, offset))
 
     def late(self, node: str) -> Rows:
         """Read the node's late records, one row for each record and closed window (see `Views.late`)."""

@@ -1,0 +1,189 @@
+"""`why-not`: the fate of a record in each node, its numbers, and what would have made it count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace.cli import app
+from headrace.errors import TerminalError
+from headrace.explain.record_fate import NodeFate
+from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.fast
+BEGIN_MS = 1_700_000_040_000
+READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT, place STRING", idle_timeout=None)
+PLACES = hr.Topic("places", key="place STRING", value="city STRING")
+
+
+def windows_with(grace: str) -> Any:
+    return (
+        READINGS.group_by()
+        .window(hr.tumbling("1 minute"), grace=grace)
+        .aggregate(n=hr.count(), most=hr.max("value"))
+        .suppress(hr.until_window_closes())
+        .named("windows")
+    )
+
+
+WINDOWS = windows_with("10 seconds")
+BUSY = WINDOWS.as_stream().where("n > 1").named("busy")
+LOUD = READINGS.where("value > 0").select("sensor", "value").where("value < 50").named("loud")
+PLACED = READINGS.lookup(PLACES.table(), on="place").named("placed")
+FIRST = READINGS.distinct("sensor", "value", within="1 minute", grace="1 minute").named("first")
+NEWEST = READINGS.table(order_by="timestamp", forget_deletes_after="1 minute").named("newest")
+NODES = [WINDOWS, BUSY, LOUD, PLACED, FIRST, NEWEST]
+
+
+@pytest.fixture
+def driver() -> Iterator[TestDriver]:
+    driver = TestDriver(NODES)
+    yield driver
+    driver.close()
+
+
+def pipe(driver: TestDriver, second: float, value: int | None = 5, key: str | None = "a") -> int:
+    content = {"value": value, "place": "p"}
+    at_ms = BEGIN_MS + int(second * 1_000)
+    return driver.pipe("readings", key=key, value=content, timestamp_ms=at_ms)
+
+
+def fates(driver: TestDriver, offset: int, partition: int = 0) -> dict[str, NodeFate]:
+    return {each.node: each for each in driver.why_not("readings", partition, offset).nodes}
+
+
+def test_a_late_record_names_the_window_by_how_much_and_the_grace_that_counts_it(driver: TestDriver) -> None:
+    for second in (0, 75, 20):
+        pipe(driver, second)
+    driver.cut()
+    windows = fates(driver, 2)["windows"]
+    (miss,) = windows.missed
+    assert (windows.fate, windows.rows) == ("late", [])
+    assert (miss.start_ms - BEGIN_MS, miss.end_ms - BEGIN_MS, miss.late_ms) == (0, 60_000, 5_000)
+    assert (miss.setting, miss.counts_from_ms) == ("grace", 15_001)
+    assert [(each.node, each.fate) for each in windows.below] == [("busy", "not_reached")]
+    assert windows.below[0].reason == "windows did not count it"
+
+
+@pytest.mark.parametrize(("grace", "fate"), [("15000 ms", "late"), ("15001 ms", "used")])
+def test_the_grace_that_it_names_is_the_least_that_counts_the_record(grace: str, fate: str) -> None:
+    driver = TestDriver([windows_with(grace)])
+    for second in (0, 75, 20):
+        pipe(driver, second)
+    pipe(driver, 200)
+    driver.cut()
+    assert fates(driver, 2)["windows"].fate == fate
+    driver.close()
+
+
+def test_a_record_that_counts_names_its_rows_and_goes_on_into_the_nodes_below(driver: TestDriver) -> None:
+    for second, value in ((0, 5), (30, 9), (75, 1)):
+        pipe(driver, second, value)
+    driver.cut()
+    windows = fates(driver, 0)["windows"]
+    assert windows.fate == "used"
+    assert [(row["sensor"], row["n"], row["most"]) for row in windows.rows] == [("a", 2, 9)]
+    (busy,) = windows.below
+    assert (busy.node, busy.fate, busy.through) == ("busy", "used", 0)
+    assert [row["n"] for row in busy.rows] == [2]
+    last = fates(driver, 2)["windows"]
+    assert (last.fate, last.rows[0]["n"]) == ("open", 1)
+    assert last.below[0].reason == "windows has given no row with it yet"
+
+
+def test_a_dropped_record_names_the_step_and_what_the_step_reads(driver: TestDriver) -> None:
+    for value in (-1, 70, 7, 7):
+        pipe(driver, 0, value)
+    driver.cut()
+    steps = [
+        (each.fate, each.step, each.step_values) for each in (fates(driver, n)["loud"] for n in range(3))
+    ]
+    assert steps == [
+        ("filtered", "where value > 0", {"value": -1}),
+        ("filtered", "where value < 50", {"value": 70}),
+        ("used", None, {}),
+    ]
+    assert [dict(row) for row in fates(driver, 2)["loud"].rows] == [{"sensor": "a", "value": 7}]
+
+
+def test_a_copy_names_the_record_that_passed_and_a_late_delete_the_time_that_forgot_it(
+    driver: TestDriver,
+) -> None:
+    for second in (0, 30, 200, 20):
+        pipe(driver, second)
+    driver.cut()
+    copy, late = fates(driver, 1)["first"], fates(driver, 3)
+    assert (copy.fate, copy.reason) == ("duplicate", "a copy of readings 0/0")
+    (of_table,) = late["newest"].missed
+    assert (of_table.setting, of_table.late_ms, of_table.counts_from_ms) == (
+        "forget_deletes_after",
+        120_000,
+        180_001,
+    )
+    assert [(each.setting, each.counts_from_ms) for each in late["first"].missed] == [("grace", 180_001)]
+
+
+def test_a_row_of_a_table_names_the_rows_that_a_lookup_gave_with_it(driver: TestDriver) -> None:
+    driver.pipe("places", key="p", value={"city": "Bonn"}, timestamp_ms=BEGIN_MS)
+    driver.cut()
+    pipe(driver, 1)
+    driver.cut()
+    (placed,) = driver.why_not("places", 0, 0).nodes
+    assert placed.fate == "used"
+    assert [row["city"] for row in placed.rows] == ["Bonn"]
+
+
+def test_a_dead_letter_tells_its_reason_for_every_node(driver: TestDriver) -> None:
+    driver.pipe("readings", key="a", value=b"no JSON", timestamp_ms=BEGIN_MS)
+    driver.cut()
+    fate = driver.why_not("readings", 0, 0)
+    assert fate.record.state == "dead_letter"
+    assert fate.record.reason
+    assert {each.fate for each in fate.nodes} == {"dead_letter"}
+    assert {each.reason for each in fate.nodes} == {fate.record.reason}
+
+
+def test_a_place_without_a_record_says_why(driver: TestDriver) -> None:
+    assert driver.why_not("readings", 0, 0).record.reason == "The log has read nothing yet."
+    pipe(driver, 0)
+    driver.cut()
+    assert driver.why_not("readings", 0, 7).record.state == "not_read"
+    assert "read partition 0 to offset 1" in str(driver.why_not("readings", 0, 7).record.reason)
+    assert "has no partition 9" in str(driver.why_not("readings", 9, 0).record.reason)
+    with pytest.raises(TerminalError, match="no node reads it"):
+        driver.why_not("loud", 0, 0)
+
+
+def test_a_record_that_a_node_has_not_read_yet_is_told_so(driver: TestDriver) -> None:
+    pipe(driver, 0)
+    driver.cut(nodes=["loud"])
+    of = fates(driver, 0)
+    assert (of["loud"].fate, of["windows"].fate) == ("used", "not_folded")
+    assert of["windows"].below[0].fate == "not_reached"
+
+
+def test_the_command_says_the_same_for_people_and_programs(
+    driver: TestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for second in (0, 75, 20):
+        pipe(driver, second)
+    driver.cut()
+    for module in ("node_named", "explaining"):
+        monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: NODES)
+    words = ["why-not", "readings", "0", "2", "--lake", driver.lake.root]
+    text = CliRunner().invoke(app, words).output
+    assert "readings 0/2 · sensor=a, value=5, place=p" in text
+    assert "windows: late" in text
+    assert (
+        "late by 5 s for 2023-11-14 22:14:00.000 to 2023-11-14 22:15:00.000; "
+        "a grace of 15 seconds 1 ms or longer would have counted it"
+    ) in text
+    assert "busy: not reached: windows did not count it" in text
+    facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).output.splitlines()[0])
+    assert facts["record"]["offset"] == 2
+    assert [each["node"] for each in facts["nodes"]] == ["windows", "loud", "placed", "first", "newest"]
