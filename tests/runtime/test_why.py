@@ -12,6 +12,8 @@ import headrace as hr
 from headrace.cli import app
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain import row_cause
+from headrace.lake import open_table
+from headrace.lifecycle import oracle_check
 from headrace.testing import TestDriver
 
 MINUTE, BEGIN_MS = 60_000, 1_700_000_040_000
@@ -100,6 +102,25 @@ def test_what_cannot_be_explained_is_refused(driver: TestDriver, monkeypatch: py
     monkeypatch.setattr(row_cause, "read_evidence", None)  # the size is known before anything is read
     with pytest.raises(TerminalError, match="logs and tables have"):
         driver.why("windows", sensor="a")
+
+
+@pytest.mark.fast
+def test_the_version_is_that_of_the_rows_that_were_read(
+    driver: TestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(driver, 0, 5)
+    driver.cut()
+    read = oracle_check.read_evidence
+
+    def later(*of: Any) -> Any:
+        pipe(driver, 61, 7)
+        pipe(driver, 200, 7)
+        driver.cut()
+        return read(*of)
+
+    monkeypatch.setattr(row_cause, "read_evidence", later)
+    cause = driver.why("windows", sensor="a")[0]
+    assert cause.version == open_table(driver.lake.table("windows")).version
 
 
 @pytest.mark.fast

@@ -148,6 +148,13 @@ def test_a_dead_letter_tells_its_reason_for_every_node(driver: TestDriver) -> No
     assert {each.reason for each in fate.nodes} == {fate.record.reason}
 
 
+def test_a_record_that_one_node_cannot_use_tells_the_reason_of_that_node(driver: TestDriver) -> None:
+    pipe(driver, 0, key=None)
+    driver.cut()
+    newest = fates(driver, 0)["newest"]
+    assert (newest.fate, newest.reason) == ("dead_letter", "key: sensor is null")
+
+
 def test_a_place_without_a_record_says_why(driver: TestDriver) -> None:
     assert driver.why_not("readings", 0, 0).record.reason == "The log has read nothing yet."
     pipe(driver, 0)
@@ -184,6 +191,8 @@ def test_the_command_says_the_same_for_people_and_programs(
         "a grace of 15 seconds 1 ms or longer would have counted it"
     ) in text
     assert "busy: not reached: windows did not count it" in text
+    listed = CliRunner().invoke(app, ["records", "windows", "late", "--lake", driver.lake.root]).output
+    assert "headrace why-not readings 0 2" in listed
     facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).output.splitlines()[0])
     assert facts["record"]["offset"] == 2
     assert [each["node"] for each in facts["nodes"]] == ["windows", "loud", "placed", "first", "newest"]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from headrace.explain.record_fate import NodeFate, RecordFate
     from headrace.operators.provenance import Miss
 
+NO_ROW = (
+    "no row differs without it: later records replaced it, it adds nothing, or a later step drops its row"
+)
 WORDS: Mapping[str, str] = {
     USED: "counts",
     OPEN: "counts in a row that may still change",
@@ -55,7 +58,9 @@ def _node(fate: NodeFate, indent: str) -> Iterator[str]:
     yield from (f"{indent}  {_miss(each)}" for each in fate.missed)
     yield from (f"{indent}  in {values_in_words(each)}" for each in fate.rows)
     if fate.fate in (USED, OPEN) and not fate.rows and fate.reason is None:
-        yield f"{indent}  no row is another one without it: later records have replaced it, or it adds nothing"
+        yield f"{indent}  {NO_ROW}"
+    if fate.opening_records:
+        yield f"{indent}  {fate.opening_records:,} records were cut off its logs: only the opening balance knows them"
     for below in fate.below:
         yield from _node(below, indent + "  ")
 

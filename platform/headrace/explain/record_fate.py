@@ -6,10 +6,11 @@ below can see, because the node above gave no row with it, is not reached there.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
 
 from headrace import lake as lakes
 from headrace.description import NodeOutput, Topic, is_unnamed
@@ -18,15 +19,16 @@ from headrace.description.topology import words_of
 from headrace.engine.log_slices import LogSlice
 from headrace.explain.dropping_step import dropping_step
 from headrace.explain.logged_record import LoggedRecord, logged_record
-from headrace.explain.recomputation import WORK_MAX, Recomputation, place_of
+from headrace.explain.record_in_feed import ROWS_MAX, RecordInFeed, Values, rows_at
 from headrace.explain.row_cause import ExplainedNode
-from headrace.fold.fates import DEAD_LETTER, DUPLICATE, FILTERED, LATE, OPEN, TOMBSTONE, USED
+from headrace.fold.fates import DEAD_LETTER, DUPLICATE, FILTERED, LATE, OPEN, USED
 from headrace.lake import open_table
+from headrace.lifecycle.oracle_check import LOCAL_BYTES, bytes_of
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import reads, upstream_first
-from headrace.operators.provenance import Miss, may_take_part, miss_of, passed_before
-from headrace.oracle import Log
+from headrace.observe.fated_records import fated_rows
+from headrace.operators.provenance import Miss
 from headrace.oracle.values import identity
 from headrace.sequence.log_columns import ERASED, RECORD
 
@@ -35,12 +37,8 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.oracle import Results
-    from headrace.oracle.log import Row
 
 NOT_FOLDED, NOT_REACHED = "not_folded", "not_reached"
-ROWS_MAX = 5  # of a node's rows that are named, and followed into the nodes below
-Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ class NodeFate:
     missed  the windows that it came too late for; a record may miss some and count in others
     rows    the rows that it is in: those of its key and time, or those that differ without it
     below   its fates in the nodes that read this one, each by way of a row of this node
+    opening_records  over a cut log, how many records the node's opening balance stands for; the answer goes by the others
     through the offset of that row in the log of the node above; None: it comes from a topic
     """
 
@@ -67,6 +66,7 @@ class NodeFate:
     rows: Sequence[Values] = ()
     below: Sequence[NodeFate] = ()
     through: int | None = None
+    opening_records: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ def fate_of_record(
     """
     of, partition, offset = place
     topic = of if isinstance(of, Topic) else NodeOutput.of(resolve_references(lake, of))
-    readers = [resolve_references(lake, node) for node in _below(topic.name, nodes)]
+    readers = [resolve_references(lake, node) for node in _readers_of(topic.name, nodes)]
     return _Fates(spark, lake, readers, large=large).of(topic, partition, offset)
 
 
-def _below(topic: str, nodes: Sequence[Node]) -> Iterator[Node]:
+def _readers_of(topic: str, nodes: Sequence[Node]) -> Iterator[Node]:
     """The nodes that read a topic, and those that read these, and so on."""
     names = {topic}
     for node in upstream_first(nodes):
@@ -146,13 +146,29 @@ class _Fates:
             return (ERASED if record.state == ERASED else DEAD_LETTER), {"reason": record.reason}, []
         of = self._explained_node(node)
         place = record.topic, record.partition, record.offset
-        seen = [_Seen(of, feed, row) for feed in of.evidence.feeds for row in _rows_at(of, feed, place)]
+        seen = [RecordInFeed(of, feed, row) for feed in of.evidence.feeds for row in rows_at(of, feed, place)]
         best = min(seen, key=lambda each: _rank(each.fate))
         facts: dict[str, Any] = {"reason": best.reason, "missed": best.missed}
+        facts["opening_records"] = of.opening_records
+        if best.fate == DEAD_LETTER and best.reason is None:
+            facts["reason"] = self._refusal(of.node, record)
         if best.fate == FILTERED and best.row.fate == FILTERED:
             step = dropping_step(self.spark, self.lake, node, best.feed, record)
             facts |= {} if step is None else {"step": step[0], "step_values": step[1]}
         return best.fate, facts, best.rows if best.fate in (USED, OPEN) else []
+
+    def _refusal(self, node: Node, record: LoggedRecord) -> str | None:
+        """Why the operator of a node refuses a record, by the kernel's words."""
+        if bytes_of(self.lake, node) > LOCAL_BYTES:
+            return None
+        for topic, rows in fated_rows(self.spark, self.lake, node, DEAD_LETTER):
+            own = pc.and_(
+                pc.equal(rows["partition"], record.partition), pc.equal(rows["offset"], record.offset)
+            )
+            if topic.name == record.topic:
+                reasons: list[str] = rows.filter(own)["reason"].to_pylist()
+                return next(iter(reasons), None)
+        return None
 
     def _explained_node(self, node: Node) -> ExplainedNode:
         name = node.required_name
@@ -204,74 +220,9 @@ class _Fates:
         return [logged_record(self.lake, output, *each) for each in sorted(offsets)[-ROWS_MAX:]]
 
 
-class _Seen:
-    """A record as one feed of a node has it."""
-
-    def __init__(self, of: ExplainedNode, feed: str, row: Row) -> None:
-        self.of, self.feed, self.row, self.place = of, feed, row, place_of(row)
-        self.reason, self.missed, self.rows = row.reason, list[Miss](), list[Values]()
-        self.fate = row.fate or USED
-        if row.fate in (None, TOMBSTONE):
-            self._decide()
-
-    def _decide(self) -> None:
-        scope = self.of.scope
-        keys = scope.keys_of(self.feed, self.row)
-        recomputed = Recomputation(scope, scope.log(keys), keys, {})
-        results = recomputed.results()
-        record = next(
-            r for name, r in recomputed.records() if name == self.feed and place_of(r) == self.place
-        )
-        self.fate = results.fates.get(self.place, record.fate or USED)
-        self.missed = self._misses(record, results)
-        if self.fate in (USED, OPEN):
-            self.rows = self._rows(recomputed, record)
-            if not record.passes:
-                self.reason = "a condition of its table is false, so the table has no row of it"
-        elif self.fate == DUPLICATE:
-            self.reason = self._copy_of(recomputed, record, results)
-        elif self.fate == FILTERED:
-            self.reason = "its key has a null, which nothing is equal to"
-
-    def _misses(self, record: Row, results: Results) -> list[Miss]:
-        table = self.of.scope.table_of(self.feed)
-        ends = [(start, end) for *place, start, end in results.late if tuple(place) == self.place]
-        if self.fate == LATE and not ends and record.event_ms is not None:
-            ends = [(record.event_ms, record.event_ms)] if not table.has_windows else []
-        return [miss for ends_at in ends if (miss := miss_of(table, record, *ends_at)) is not None]
-
-    def _rows(self, recomputed: Recomputation, record: Row) -> list[Values]:
-        """The rows that the record is in; none if that would cost too much to find out."""
-        node = self.of.scope.node
-        rows = recomputed.rows()
-        if rows and may_take_part(node, rows[0], record) is not None:
-            own = [row for row in rows if may_take_part(node, row, record)]
-        elif sum(map(len, recomputed.log.feeds.values())) > WORK_MAX:
-            return []
-        else:
-            by_values = {recomputed.shown(row): row for row in rows}
-            without = Counter(map(recomputed.shown, recomputed.rows({self.place})))
-            own = [by_values[each] for each in (Counter(map(recomputed.shown, rows)) - without).elements()]
-        return [{name: row.get(name) for name in node.columns} for row in own[-ROWS_MAX:]]
-
-    def _copy_of(self, recomputed: Recomputation, record: Row, results: Results) -> str | None:
-        earlier = [
-            r
-            for _, r in recomputed.records()
-            if r.place < record.place and results.fates.get(place_of(r)) == USED
-        ]
-        first = passed_before(self.of.scope.node, record, earlier)
-        return None if first is None else f"a copy of {first.topic} {first.partition}/{first.offset}"
-
-
 def title_of(node: Node) -> str:
     """A node for people: its name, or what the step without a name does."""
     return f"step '{words_of(node)}'" if is_unnamed(node.required_name) else node.required_name
-
-
-def _rows_at(of: ExplainedNode, feed: str, place: tuple[str, int, int]) -> list[Row]:
-    """A record as the rows of a feed; a topic that flows in twice gives two."""
-    return Log({feed: of.evidence.at(feed, *place)}).feeds[feed]
 
 
 def _rank(fate: str) -> int:
