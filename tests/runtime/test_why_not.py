@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,17 +21,13 @@ READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT, place 
 PLACES = hr.Topic("places", key="place STRING", value="city STRING")
 
 
-def windows_with(grace: str) -> Any:
-    return (
-        READINGS.group_by()
-        .window(hr.tumbling("1 minute"), grace=grace)
-        .aggregate(n=hr.count(), most=hr.max("value"))
-        .suppress(hr.until_window_closes())
-        .named("windows")
-    )
-
-
-WINDOWS = windows_with("10 seconds")
+WINDOWS = (
+    READINGS.group_by()
+    .window(hr.tumbling("1 minute"), grace="10 seconds")
+    .aggregate(n=hr.count(), most=hr.max("value"))
+    .suppress(hr.until_window_closes())
+    .named("windows")
+)
 BUSY = WINDOWS.as_stream().where("n > 1").named("busy")
 LOUD = READINGS.where("value > 0").select("sensor", "value").where("value < 50").named("loud")
 PLACED = READINGS.lookup(PLACES.table(), on="place").named("placed")
@@ -70,15 +66,58 @@ def test_a_late_record_names_the_window_by_how_much_and_the_grace_that_counts_it
     assert windows.below[0].reason == "windows did not count it"
 
 
-@pytest.mark.parametrize(("grace", "fate"), [("15000 ms", "late"), ("15001 ms", "used")])
-def test_the_grace_that_it_names_is_the_least_that_counts_the_record(grace: str, fate: str) -> None:
-    driver = TestDriver([windows_with(grace)])
-    for second in (0, 75, 20):
-        pipe(driver, second)
-    pipe(driver, 200)
-    driver.cut()
-    assert fates(driver, 2)["windows"].fate == fate
-    driver.close()
+FINAL = hr.until_window_closes()
+COUNTS = {"n": hr.count()}
+# Each kind of node that knows late records, with the setting that bounds lateness.
+BOUNDED: dict[str, Callable[[str], Any]] = {
+    "tumbling": lambda ms: (
+        READINGS.group_by().window(hr.tumbling("1 minute"), grace=ms).aggregate(**COUNTS).suppress(FINAL)
+    ),
+    "hopping": lambda ms: (
+        READINGS.group_by()
+        .window(hr.hopping("2 minutes", "1 minute"), grace=ms)
+        .aggregate(**COUNTS)
+        .suppress(FINAL)
+    ),
+    "sliding": lambda ms: (
+        READINGS.group_by().window(hr.sliding("1 minute"), grace=ms).aggregate(**COUNTS).suppress(FINAL)
+    ),
+    "session": lambda ms: (
+        READINGS.group_by().window(hr.session("1 minute"), grace=ms).aggregate(**COUNTS).suppress(FINAL)
+    ),
+    "distinct": lambda ms: READINGS.distinct("sensor", "value", within="1 second", grace=ms),
+    "table": lambda ms: READINGS.table(order_by="timestamp", forget_deletes_after=ms),
+    "join": lambda ms: READINGS.join(
+        READINGS.select("sensor", "value AS other"), on="sensor", within="1 minute", grace=ms
+    ),
+    "lookup": lambda ms: READINGS.lookup(
+        PLACES.table(order_by="timestamp"), on="place", as_of="event", history=ms
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_the_setting_that_it_names_is_the_least_that_counts_the_record(kind: str) -> None:
+    def fate_with(setting_ms: int) -> NodeFate:
+        driver = TestDriver([BOUNDED[kind](f"{setting_ms} ms").named("bounded")])
+        driver.pipe(
+            "places", key="p", value={"city": "Bonn"}, timestamp_ms=BEGIN_MS
+        ) if kind == "lookup" else None
+        for second in (0, 575, 20.001):
+            pipe(driver, second)
+        driver.cut()
+        fate = fates(driver, 2)["bounded"]
+        driver.close()
+        return fate
+
+    late = fate_with(1_000)
+    assert late.fate == "late"
+    for miss in late.missed:
+        shorter, enough = fate_with(miss.counts_from_ms - 1), fate_with(miss.counts_from_ms)
+        assert miss.late_ms > 0
+        assert miss.start_ms in {each.start_ms for each in shorter.missed}
+        assert miss.start_ms not in {each.start_ms for each in enough.missed}
+        assert enough.fate in ("used", "open")
 
 
 def test_a_record_that_counts_names_its_rows_and_goes_on_into_the_nodes_below(driver: TestDriver) -> None:
@@ -164,6 +203,20 @@ def test_a_place_without_a_record_says_why(driver: TestDriver) -> None:
     assert "has no partition 9" in str(driver.why_not("readings", 9, 0).record.reason)
     with pytest.raises(TerminalError, match="no node reads it"):
         driver.why_not("loud", 0, 0)
+
+
+def test_a_hole_between_records_is_kafkas_or_a_move_of_the_log(driver: TestDriver) -> None:
+    pipe(driver, 0)
+    driver._piped["readings"]._next_offset[0] += 1  # as a transaction's marker leaves it
+    pipe(driver, 1)
+    driver.cut()
+    hole = driver.why_not("readings", 0, 1)
+    assert (hole.record.state, hole.nodes) == ("no_record", [])
+    assert "a transaction's marker" in str(hole.record.reason)
+    driver._sequencers["readings"].accept_gap({0: 9})
+    assert driver.why_not("readings", 0, 5).record.reason == (
+        "The log was moved past it, from offset 3 to 9."
+    )
 
 
 def test_a_record_that_a_node_has_not_read_yet_is_told_so(driver: TestDriver) -> None:

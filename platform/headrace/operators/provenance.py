@@ -46,7 +46,7 @@ class Miss:
 
     late_ms         by how much
     setting         what bounds lateness: a node's "grace", or another time of its description
-    counts_from_ms  the least value of it with which the record counts
+    counts_from_ms  the least value of it with which the record counts there
     """
 
     start_ms: int
@@ -59,7 +59,7 @@ class Miss:
 def miss_of(node: Node, record: Row, start_ms: int, end_ms: int) -> Miss | None:
     """How a record missed what ends then; None: the operator knows no time that bounds lateness.
 
-    Law: with the setting that the miss states, the record counts; with one that is a millisecond shorter, it is late.
+    Law: with the setting that the miss states, the record counts there. A millisecond less, and it misses that stretch.
     """
     setting, length_ms = _bound_of(node)
     if length_ms is None or record.stream_ms is None:
