@@ -116,7 +116,9 @@ def test_a_nodes_page_says_what_its_days_are_only_if_it_has_days(tmp_path: Path)
 
 
 def test_each_count_of_a_page_has_the_command_that_shows_the_records(tmp_path: Path) -> None:
-    assert "<code>headrace records totals used</code>" in node_page(tmp_path, TOTALS)
+    of_totals = node_page(tmp_path, TOTALS)
+    assert "<code>headrace records totals used</code>" in of_totals
+    assert "<code>headrace why totals COLUMN=VALUE</code>" in of_totals
     text = page(
         tmp_path, "readings", result(True), evidence={**LOG, "reasons": [{"reason": "odd", "records": 1}]}
     )

@@ -78,6 +78,8 @@ def test_what_is_sent_again_counts_once_and_moves_no_time(line: Line) -> None:
     line.cut()
     assert line.windows() == {10: (3, 3)}
     assert line.fates("screw_counts") == {"used": 3, "open": 1, "replay": 2}
+    (again,) = line.why_not("screws", 0, 2).nodes
+    assert (again.fate, again.reason) == ("replay", "its source orders 0/0 was taken before")
 
 
 def test_a_root_created_anew_is_refused_until_a_person_resets_the_guard(line: Line) -> None:

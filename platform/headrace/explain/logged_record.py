@@ -32,7 +32,7 @@ class LoggedRecord:
     """A place of a log, and the record there.
 
     state      "record", "dead_letter" or "erased"; there is none: "not_read", "cut_off" or "no_record"
-    reason     why the log cannot use the record, or why there is none
+    reason     why the log cannot use the record, of what it is a replay, or why there is none
     at_ms      commit time; event_ms, stream_ms  its event time, and the stream time of its partition when it arrived
     values     its columns
     """
@@ -86,12 +86,19 @@ def _of_row(topic: str, row: Mapping[str, Any]) -> LoggedRecord:
         row["partition"],
         row["offset"],
         ERASED if is_erased else row["kind"],
-        None if is_erased else row["reason"],
+        None if is_erased else row["reason"] or _replay(row),
         at_ms,
         event_ms,
         stream_ms,
         {**(row.get("key") or {}), **(row["value"] or {})},
     )
+
+
+def _replay(row: Mapping[str, Any]) -> str | None:
+    """The record of its source chain that came before a replay; None: the row is no replay."""
+    if not row["replay"]:
+        return None
+    return f"its source {row['root_topic']} {row['root_partition']}/{row['root_offset']} was taken before"
 
 
 def _ms(time: dt.datetime | None) -> int | None:

@@ -148,7 +148,7 @@ class _Fates:
         place = record.topic, record.partition, record.offset
         seen = [RecordInFeed(of, feed, row) for feed in of.evidence.feeds for row in rows_at(of, feed, place)]
         best = min(seen, key=lambda each: _rank(each.fate))
-        facts: dict[str, Any] = {"reason": best.reason, "missed": best.missed}
+        facts: dict[str, Any] = {"reason": best.reason or record.reason, "missed": best.missed}
         facts["opening_records"] = of.opening_records
         if best.fate == DEAD_LETTER and best.reason is None:
             facts["reason"] = self._refusal(of.node, record)
