@@ -53,7 +53,10 @@ def test_a_node_waits_for_the_topics_that_a_step_of_its_chain_waits_for(
 
 def status(node: Any, progress: Progress, lake: Lake) -> StreamStatus:
     """How a stream fares that is not open, and was as far."""
-    runner = SimpleNamespace(progress=progress, state_bytes_read=0, operator=SimpleNamespace(throttle_ms=0))
+    runner = SimpleNamespace(
+        progress=progress, state_bytes_read=0, operator=SimpleNamespace(throttle_ms=0),
+        quotas=SimpleNamespace(numbers=dict),
+    )  # fmt: skip
     stream: Any = SimpleNamespace(
         kind="stream", name=node.name, node=node, runner=runner, state="stopped", error=None, remark=None,
         failures=0, records=0, batch_seconds=None, trigger_ms=0, finished=False, rows_per_second=lambda: 0.0,
