@@ -51,7 +51,9 @@ def test_all_records_are_read_and_names_are_as_java_reads_them(bootstrap: str) -
 
 
 def test_no_exception_stays_pending_however_often_headers_are_asked(bootstrap: str) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", **READING})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "odd", "fetch.wait.max.ms": 1, **READING}
+    )
     for _ in range(50):
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert utf8_headers_of(consumer.consume(4, 10)) == [READ[0], False, None, False]
