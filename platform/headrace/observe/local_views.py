@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
-COLUMNS = (*POSITION, "timestamp", "reason", "headers", "ingested_at", "node")
+COLUMNS = (*POSITION, "timestamp", "reason", "key", "value", "headers", "ingested_at", "node")
 Values = dict[str, Any]
 NOTHING_FOLDED = -1  # what a fold of the log leads to is in the state alone
 
@@ -141,7 +141,8 @@ class LocalViews:
 def _rows_shown(rows: pa.Table, topic: Topic) -> Iterator[Values]:
     """Records in the columns of `Views.records`."""
     for row, (key, value) in zip(rows.to_pylist(), contents(rows, topic), strict=True):
-        yield {**{name: row[name] for name in COLUMNS}, "key": key, "value": value}
+        row |= {"key": key, "value": value}
+        yield {name: row[name] for name in COLUMNS}
 
 
 def _is_below(row: Values, topic: Topic) -> bool:
