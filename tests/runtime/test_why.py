@@ -12,6 +12,8 @@ import headrace as hr
 from headrace.cli import app
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain import row_cause
+from headrace.explain.record_fate import fate_of_record
+from headrace.explain.row_cause import causes_of
 from headrace.lake import open_table
 from headrace.lifecycle import oracle_check
 from headrace.testing import TestDriver
@@ -121,6 +123,55 @@ def test_the_version_is_that_of_the_rows_that_were_read(
     monkeypatch.setattr(row_cause, "read_evidence", later)
     cause = driver.why("windows", sensor="a")[0]
     assert cause.version == open_table(driver.lake.table("windows")).version
+
+
+@pytest.mark.spark
+def test_over_a_cut_log_the_opening_balance_is_named_and_spark_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = TestDriver([WINDOWS, TOTALS])
+    pipe(driver, 0, 5)
+    pipe(driver, 1, 7, key="b")
+    driver.cut()
+    driver.advance_wall_clock("1 hour")
+    before_ms = driver.now_ms
+    driver.cut()
+    pipe(driver, 600, 9)
+    pipe(driver, 601, 3, key="b")
+    driver.cut()
+    driver.retain("readings", before_ms)
+    (cause,) = driver.why("totals", sensor="a")
+    assert cause.row == {"sensor": "a", "n": 2, "total": 14}
+    assert [r.offset for r in cause.records] == [2]
+    assert (cause.opening_records, cause.proved) == (2, False)
+    gone = driver.why_not("readings", 0, 0)
+    assert (gone.record.state, gone.nodes) == ("cut_off", [])
+    here = {each.node: each for each in driver.why_not("readings", 0, 2).nodes}
+    assert here["totals"].rows == [{"sensor": "a", "n": 2, "total": 14}]
+    assert here["totals"].opening_records == 2
+    monkeypatch.setattr(oracle_check, "LOCAL_BYTES", 0)
+    place = driver._topics["readings"], 0, 2
+    by_spark = fate_of_record(driver.spark, driver.lake, [WINDOWS, TOTALS], place, large=True)
+    assert {each.node: each for each in by_spark.nodes} == here
+    (large,) = causes_of(driver.spark, driver.lake, TOTALS, {"sensor": "a"}, large=True)
+    assert large == cause
+    driver.close()
+
+
+@pytest.mark.spark
+def test_erased_records_stay_erased() -> None:
+    driver = TestDriver([WINDOWS, TOTALS])
+    pipe(driver, 0, 5)
+    pipe(driver, 1, 7, key="b")
+    driver.cut()
+    driver.erase("readings", "b")
+    erased = driver.why_not("readings", 0, 1)
+    assert erased.record.state == "erased"
+    assert not any(erased.record.values.values())
+    assert {each.fate for each in erased.nodes} == {"erased"}
+    with pytest.raises(TerminalError, match="no row"):
+        driver.why("totals", sensor="b")
+    driver.close()
 
 
 @pytest.mark.fast

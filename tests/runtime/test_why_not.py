@@ -130,6 +130,8 @@ def test_a_record_that_counts_names_its_rows_and_goes_on_into_the_nodes_below(dr
     (busy,) = windows.below
     assert (busy.node, busy.fate, busy.through) == ("busy", "used", 0)
     assert [row["n"] for row in busy.rows] == [2]
+    (by_its_row,) = driver.why_not("windows", 0, 0).nodes  # a row of a node is a record, too
+    assert (by_its_row.node, by_its_row.fate, by_its_row.rows) == ("busy", "used", busy.rows)
     last = fates(driver, 2)["windows"]
     assert (last.fate, last.rows[0]["n"]) == ("open", 1)
     assert last.below[0].reason == "windows has given no row with it yet"

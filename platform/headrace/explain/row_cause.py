@@ -151,6 +151,10 @@ class ExplainedNode:
         known = {recomputed.shown(row) for row in rows}
         rows = [*{recomputed.shown(row): row for row in rows}.values()]
         if self.opening_records and as_of_ms is None:
+            # The oracle does not know the opening balance: of its rows those count that the table has, too.
+            known &= {recomputed.shown(row) for row in stored}
+            hidden = not self.node.shows_open
+            rows = [row for row in rows if recomputed.shown(row) in known or (hidden and self._is_open(row))]
             rows += [row for row in stored if recomputed.shown(row) not in known]
         if not rows:
             raise TerminalError(
@@ -200,7 +204,7 @@ class ExplainedNode:
             self.name,
             {name: row.get(name) for name in self.node.columns},
             self.evidence.version,
-            self._state(row, results),
+            self._state(row),
             named,
             [*self._uncounted(row, records, results)],
             self.opening_records,
@@ -220,8 +224,11 @@ class ExplainedNode:
             decided[place] = recomputed.without(row, place)
         return decided
 
-    def _state(self, row: Values, results: Results) -> str:
-        if any(row is each for each in results.open) or (self.node.has_windows and "__sequence" not in row):
+    def _is_open(self, row: Values) -> bool:
+        return self.node.has_windows and "__sequence" not in row
+
+    def _state(self, row: Values) -> str:
+        if self._is_open(row):
             return "open"
         return "current" if self.node.day_column is None else "final"
 
