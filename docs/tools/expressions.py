@@ -35,6 +35,7 @@ OPERATORS = {
     "`CASE` `IF`": ("CASE WHEN b THEN {a} ELSE {b} END",),
     "`LIKE`": ("{a} LIKE '%a_'",),
     "`||`": ("{a} || {b}",),
+    "`round`, with a literal number of places": ("round({a})", "round({a}, 2)", "round({a}, -2)"),
     "field, element, value of a key": ("st.n", "ar[0]", "m['a']"),
 }
 OF_TYPE = {  # a column of each type

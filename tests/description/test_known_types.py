@@ -39,6 +39,11 @@ VIEWS = hr.Topic(
         ("page.url = NULL", ["page.url = NULL is never true", "Write page.url IS NULL."]),
         ("NULL <> ts", ["is never true", "Write ts IS NOT NULL."]),
         ("uper(page.url) = 'A'", ["there is no function uper", "Did you mean 'upper'?"]),
+        ("round(page.words, ts) > 1", ["round takes its number of decimal places from 'ts'", "^^", "for example round(page.words, 2)"]),
+        ("bround(ts, page.words) > 1", ["bround takes its number of decimal places from 'words'"]),
+        ("round(ok) > 1", ["round rounds ok, which is BOOLEAN and no number", "Round a number."]),
+        ("round(tags, 2) > 1", ["round rounds tags, which is ARRAY<"]),
+        ("round(TIMESTAMP '2026-01-01') > 1", ["which is TIMESTAMP and no number", "date_trunc"]),
         ("zzzzqqq(ts) > 1", ["there is no function zzzzqqq", "Spark SQL"]),
     ],
 )  # fmt: skip
@@ -54,6 +59,7 @@ def test_a_mistake_is_named_with_its_fix(expression: str, parts: list[str]) -> N
 @pytest.mark.parametrize(
     "expression",
     [
+        "round(ts, 1 + 1) > 1", "round(page.url) > 1", "round(NULL, NULL) > 1", "bround(ts) > 1",
         "ok", "page.url = 'a'", "PAGE.URL = 'a'", "page.at.zone IS NULL", "tags.tag IS NOT NULL", "tags[0].tag = 'a'",
         "notes.a.n > 1", "notes['a'].n > 1", "exists(tags, each -> each.tag = 'a')", "page = page", "NOT ok",
         "coalesce(ok, false)", "CAST(ts AS BOOLEAN)", "upper(page.url) = 'A'", "timestampdiff(DAY, now_, now_) > 1",

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INTS = {
-    bits: [None, 0, 1, -1, 2, 3, 7, -8, 10, 100, (1 << bits - 1) - 1, -(1 << bits - 1)]
+    bits: [None, 0, 1, -1, 2, 3, 5, 7, -8, 10, -15, 45, 100, (1 << bits - 1) - 1, -(1 << bits - 1)]
     for bits in (8, 16, 32, 64)
 }
 DOUBLES = [None, 0.0, -0.0, 1.0, -1.5, 2.5, 0.1, 1e-300, 5e-324, 1e300, 1.7976931348623157e308, float("nan"), float("inf"),
-           float("-inf"), 123456789.987654321, -2147483649.5, 9.3e18, 16777217.0, 0.5]  # fmt: skip
+           float("-inf"), 123456789.987654321, -2147483649.5, 9.3e18, 16777217.0, 0.5, -0.5, -2.5, 2.675, 1.005, -0.285, 1250.0,
+           1e22, float(2**53 + 2), 1234567.8915, 5e-8]  # fmt: skip
 TEXTS = [None, "", " ", "a", "A", "abc", "  padded ", "%", "a%b", "a_b", "a.b.c", ",", "x,y,,z", "ß", "İı", "ΑΣ", "é",
          "e\u0301", "日本語テキスト", "😀 smile", "line\nbreak", "tab\t", "quote'", 'double"', "back\\slash", "NULL", "true",
          "12", "-3.5", "1e3", "2026-11-28", "ﬀ", "ǆ", "x" * 300]  # fmt: skip
@@ -25,7 +26,7 @@ TIMES = [None, EPOCH, EPOCH - timedelta(microseconds=1), EPOCH - timedelta(secon
          datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), datetime(2026, 11, 28, 12, 30, 15, 250000, UTC),
          datetime(2026, 3, 29, 1, 30, tzinfo=UTC), datetime(1900, 1, 1, 0, 0, 1, tzinfo=UTC)]  # fmt: skip
 DECIMALS = [None, Decimal("0.00"), Decimal("1.00"), Decimal("-1.25"), Decimal("2.50"), Decimal("99999999.99"),
-            Decimal("-99999999.99"), Decimal("0.01"), Decimal("10.00"), Decimal("0.05")]  # fmt: skip
+            Decimal("-99999999.99"), Decimal("0.01"), Decimal("10.00"), Decimal("0.05"), Decimal("-0.45"), Decimal("4.50"), Decimal("1250.00")]  # fmt: skip
 WIDE = [
     None,
     Decimal("0"),

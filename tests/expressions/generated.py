@@ -171,6 +171,10 @@ class Expressions:
             lambda: self._call("abs", "number", depth=depth),
             lambda: self._call(rng.choice(["ceil", "floor", "round", "sqrt"]), "number", depth=depth),
             lambda: Text(
+                f"round({self.of(rng.choice(['number', 'integer']), depth - 1).sql}, {rng.choice([2, 1, 3, 0, 8, -1, -2, -5])})",
+                ATOM,
+            ),
+            lambda: Text(
                 f"CAST({self.of(rng.choice(['integer', 'number']), depth - 1).sql} AS {rng.choice(['FLOAT', 'DOUBLE', 'DECIMAL(12,3)', 'DECIMAL(38,2)', 'DOUBLE'])})",
                 ATOM,
             ),

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace.description.expressions import syntax_tree
-from headrace.expressions import term_of
+from headrace.expressions import Rows, SparkNeededError, term_of
 
 pytestmark = pytest.mark.fast
 COLUMNS = {"s": pa.string(), "a": pa.list_(pa.int32()), "ts": pa.timestamp("us", "UTC"), "b": pa.int64()}
@@ -53,3 +53,13 @@ def test_over_odd_calls_nobody_stumbles(sql: str) -> None:
     topic = hr.Topic("t", key="k STRING", value="s STRING, b BIGINT, ts TIMESTAMP")
     with suppress(hr.DescriptionError):
         topic.where(f"({sql}) IS NOT NULL").named("odd").fingerprint()
+
+
+@pytest.mark.parametrize("sql", ["CAST(CAST(b AS FLOAT) AS DOUBLE)", "CAST(b AS FLOAT) % 1.5D"])
+def test_a_cast_that_sparks_optimizer_may_drop_is_evaluated_where_it_loses_no_digit(sql: str) -> None:
+    """Spark 4.1.3 gives 2147483647.0 and 1.0; by FLOATs they were 2147483648.0 and 0.5."""
+    term = term_of(syntax_tree(sql, "here"), COLUMNS)
+    assert term is not None
+    term.over(Rows.of(pa.table({"b": pa.array([1 << 24, -3, None])})))
+    with pytest.raises(SparkNeededError):
+        term.over(Rows.of(pa.table({"b": pa.array([(1 << 31) - 1])})))

@@ -32,6 +32,7 @@ REFUSED = [
     "notes <=> 3", "ts", "name", "d", "x", "page", "page.words", "ts + 1", "-ts", "5", "'a'", "uper(name) = 'A'",
     "CAST(ts AS STRING)", "ok AND upper(name)", "ts AND ok", "ok OR page.words", "NOT ts", "IF(ok AND ts, 1, 2) = 1",
     "page['ur'] = 'a'", "tags['tagg'] IS NOT NULL", "page['words']", "notes.a", "notes['a'] OR ok",
+    "round(ts, page.words) > 1", "bround(x, ts) > 1", "round(ok) > 1", "round(d) > 1", "bround(tags, 2) > 1",
 ]  # fmt: skip
 OF_NUMBERS = {
     "WRONG_NUM_ARGS.WITHOUT_SUGGESTION",

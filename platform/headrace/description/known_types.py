@@ -14,6 +14,7 @@ from headrace.description.binary_keys import refuse_binary_keys
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, path_of, syntax_tree
 from headrace.description.pointing import marked_name, pointing
+from headrace.description.rounding_calls import refuse_rounding
 from headrace.description.schema import fields_of_struct
 from headrace.description.wording import did_you_mean, listed
 from headrace.errors import DescriptionError
@@ -43,6 +44,7 @@ def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
                     with pointing(parsed.sql, _first_name(side)):
                         _require_connectable(side, shape, what)
     refuse_binary_keys(parsed, shape, what)
+    refuse_rounding(parsed, shape, what)
 
 
 def require_condition(parsed: Expression, shape: Shape, what: str) -> None:

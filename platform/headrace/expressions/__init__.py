@@ -6,7 +6,7 @@ Source: Spark 4.1, `TypeCoercion`, `DecimalPrecision`, and the expressions of `c
 """
 
 from headrace.expressions.bind import term_of
-from headrace.expressions.spelling import spelled_for_sqlglot
+from headrace.expressions.functions import spelled_for_sqlglot
 from headrace.expressions.term import Rows, SparkNeededError, Term
 
 __all__ = ["Rows", "SparkNeededError", "Term", "spelled_for_sqlglot", "term_of"]

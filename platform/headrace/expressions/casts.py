@@ -19,6 +19,7 @@ from headrace.expressions.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     INT,
     NULL,
     NUMBERS,
@@ -115,7 +116,17 @@ def _between_numbers(term: Term, of: pa.DataType, to: pa.DataType) -> Term:
         return Term(to)
     if is_floating(of) and is_integral(to):
         return on_arrays(to, lambda value: saturated(value, to), term)
+    if of in (INT, BIGINT) and to == FLOAT:
+        return on_arrays(to, _floats_of_integers, term)
     return lifted(to, lambda value: pc.cast(value, to, safe=False), term)
+
+
+def _floats_of_integers(value: pa.Array) -> pa.Array:
+    """Integers that are FLOATs. Spark's optimizer may make one cast of two, to FLOAT and to DOUBLE, and lose no digit."""
+    made, exact = pc.cast(value, FLOAT, safe=False), pc.cast(value, DOUBLE, safe=False)
+    if pc.any(pc.not_equal(pc.cast(made, DOUBLE), exact)).as_py():
+        raise SparkNeededError
+    return made
 
 
 def _double_of_decimal(value: pa.Array) -> pa.Array:

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
 
-from headrace.expressions import logic, moments, nested, texts
+from headrace.expressions import logic, moments, nested, rounding, texts
 from headrace.expressions.arguments import Arguments, Bind, Columns, UnknownError
-from headrace.expressions.casts import cast, rescaled, saturated
-from headrace.expressions.term import Term, on_arrays
-from headrace.expressions.typed_functions import FIXED, TYPE_OF, rounded_whole
+from headrace.expressions.term import Term
+from headrace.expressions.typed_functions import FIXED, TYPE_OF
 from headrace.expressions.types import (
     BIGINT,
     DATE,
-    DOUBLE,
     INT,
     STRING,
     TIMESTAMP,
     is_atomic,
-    is_decimal,
-    is_integral,
     is_temporal,
     widest,
 )
+
+
+def spelled_for_sqlglot(sql: str) -> str:
+    """The same expression, with `size` as `cardinality`: sqlglot has one word for `size` and `array_size`.
+
+    With null `size` gives -1, and `array_size` gives null.
+    """
+    if "size" not in sql.lower():
+        return sql
+    try:
+        tokens = Dialect.get_or_raise("spark").tokenize(sql)
+    except SqlglotError:
+        return sql
+    made, end = "", 0
+    for token, following in pairwise(tokens):
+        is_call = following.token_type == TokenType.L_PAREN and token.token_type == TokenType.VAR
+        if is_call and token.text.lower() == "size":
+            made += sql[end : token.start] + "cardinality"
+            end = token.end + 1
+    return made + sql[end:]
 
 
 def call(tree: exp.Expr, columns: Columns, bind: Bind) -> Term | None:
@@ -116,25 +134,6 @@ def _nvl2(of: Arguments) -> Term | None:
     return logic.case([(there, of["true"])], of["false"])
 
 
-def _whole(compute: pc.Function) -> Callable[[Arguments], Term | None]:
-    """`ceil` and `floor`."""
-
-    def made(of: Arguments) -> Term | None:
-        typed = rounded_whole(of)
-        if typed is None:
-            return None
-        to, value = typed.type, of["this"]
-        if is_decimal(value.type):
-            wide = pa.decimal256(value.type.precision + 1, value.type.scale)
-            return on_arrays(to, lambda each: rescaled(compute(pc.cast(each, wide)), to), value)
-        if is_integral(value.type):
-            return cast(value, to)
-        double = cast(value, DOUBLE)
-        return typed if double is None else on_arrays(to, lambda each: saturated(compute(each), to), double)
-
-    return made
-
-
 _CALLS: Mapping[str, Callable[[Arguments], Term | None]] = {
     "Substring": _substring,
     "Trim": _trim,
@@ -183,8 +182,9 @@ _CALLS: Mapping[str, Callable[[Arguments], Term | None]] = {
     "Struct": _struct,
     "Array": _array,
     "Bracket": _element,
-    "Ceil": _whole(pc.ceil),
-    "Floor": _whole(pc.floor),
+    "Round": rounding.rounded,
+    "Ceil": rounding.ceiling,
+    "Floor": rounding.floor,
     "ArrayContains": lambda of: nested.contains(of["this"], of["expression"]),
     "ArraySize": lambda _: Term(INT),  # see `spelled_for_sqlglot`
     "cardinality": lambda of: nested.size(of[0]),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from headrace.expressions import arithmetic
+from headrace.expressions import arithmetic, rounding
 from headrace.expressions.arguments import Arguments
 from headrace.expressions.literals import type_named
 from headrace.expressions.term import Term
@@ -50,32 +50,6 @@ def _of_number(to: pa.DataType) -> Made:
 
 def _same_number(of: Arguments) -> Term | None:
     return Term(of.first.type) if is_numeric(of.first.type) else None
-
-
-def _round(of: Arguments) -> Term | None:
-    value, scale = of.first, of.get("decimals") if of.tree.args.get("this") != "bround" else of.get(1)
-    if is_integral(value.type) or is_floating(value.type):
-        return Term(value.type)
-    if not is_decimal(value.type) or (scale is not None and not isinstance(scale.constant, int)):
-        return Term(DOUBLE) if value.type == STRING else None
-    kept = min(value.type.scale, scale.constant if scale is not None else 0)
-    if kept < 0:
-        return None
-    return Term(pa.decimal128(min(value.type.precision - value.type.scale + kept + 1, 38), kept))
-
-
-def rounded_whole(of: Arguments) -> Term | None:
-    """The type of `ceil` and `floor`."""
-    value = of["this"].type
-    if of.tree.args.get("decimals") is not None:
-        return None
-    if is_integral(value) or is_floating(value):
-        return Term(BIGINT)
-    if is_decimal(value):
-        return Term(
-            pa.decimal128(value.precision if value.scale == 0 else value.precision - value.scale + 1, 0)
-        )
-    return None
 
 
 def _bits(of: Arguments) -> Term | None:
@@ -247,7 +221,7 @@ def _names(names: str, made: Made) -> dict[str, Made]:
 
 
 TYPE_OF: Mapping[str, Made] = {
-    **_names("Round bround", _round),
+    "bround": rounding.rounded_type,
     **_names("BitwiseAnd BitwiseOr BitwiseXor", _bits),
     **_names("BitwiseLeftShift BitwiseRightShift", _shifted),
     **_names("BitwiseNot nullifzero", _same),
