@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,22 +70,23 @@ class Copied(TestDriver):
         self._begin(place)
         return done
 
-    def pipe_from(self, first: int, last: int = RECORDS) -> None:
-        """Pipe records that the logs have not, and cut after each sixth."""
-        for number in range(first, last):
+    def pipe_through(self, last: int = RECORDS) -> None:
+        """Pipe the records that the logs have not, and cut after each sixth."""
+        next_page, next_view = (
+            self._sequencers[name].state.next_offsets.get(0, 0) for name in ("pages", "views")
+        )
+        for number in range(min(next_view, 4 * next_page), last):
             page = f"p{number % 3}"
             at = 1_000_000 + number * 13_000
-            if number % 4 == 0:
+            if number % 4 == 0 and number // 4 >= next_page:
                 self.pipe("pages", key=page, value={"title": f"t{number}"}, timestamp_ms=at)
-            self.pipe("views", key="u", value={"page": page, "n": number}, timestamp_ms=at)
+            if number >= next_view:
+                self.pipe("views", key="u", value={"page": page, "n": number}, timestamp_ms=at)
             if number % 6 == 5:
                 self.cut()
         self.cut()
 
-    def next_view(self) -> int:
-        return self._sequencers["views"].state.next_offsets.get(0, 0)
-
-    def tables(self) -> dict[str, object]:
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
         self.check("hours")
         return {name: self.rows(name) for name in NAMES}
 
@@ -99,11 +101,11 @@ def driver() -> Iterator[Copied]:
 def test_a_lake_backed_up_at_any_step_of_a_commit_goes_on_after_a_restore(
     driver: Copied, tmp_path: Path
 ) -> None:
-    driver.pipe_from(0, 6)
+    driver.pipe_through(6)
     driver.copies = tmp_path
-    driver.pipe_from(6, 12)
+    driver.pipe_through(12)
     driver.copies = None
-    driver.pipe_from(12)
+    driver.pipe_through()
     wanted = driver.tables()
     assert driver.count >= 12, "each node has several steps"
     for number in range(driver.count):
@@ -113,14 +115,14 @@ def test_a_lake_backed_up_at_any_step_of_a_commit_goes_on_after_a_restore(
             done = follower.go_on_from(copy)
             assert {"logs/views", "tables/totals", "state/hours/partials"} <= done.tables.keys()
             follower.cut()
-            follower.pipe_from(follower.next_view())
+            follower.pipe_through()
             assert follower.tables() == wanted
         finally:
             follower.close()
 
 
 def test_a_lake_is_backed_up_while_its_streams_commit(driver: Copied, tmp_path: Path) -> None:
-    writing = threading.Thread(target=driver.pipe_from, args=(0, 60))
+    writing = threading.Thread(target=driver.pipe_through, args=(60,))
     writing.start()
     numbers = 0
     while writing.is_alive() or not numbers:
@@ -135,14 +137,18 @@ def test_a_lake_is_backed_up_while_its_streams_commit(driver: Copied, tmp_path: 
         try:
             follower.go_on_from(f"file:{tmp_path / str(number)}")
             follower.cut()
-            follower.pipe_from(follower.next_view(), 60)
-            assert follower.tables() == wanted
+            follower.pipe_through(60)
+            tables = follower.tables()
+            # The order between topics may be another one (docs/guides/backups.md), and a lookup's rows with it.
+            follower.check("titled")
+            assert len(tables.pop("titled")) == 60
+            assert tables == {name: rows for name, rows in wanted.items() if name != "titled"}
         finally:
             follower.close()
 
 
 def test_a_backup_goes_to_an_empty_place_and_a_restore_into_one(driver: Copied, tmp_path: Path) -> None:
-    driver.pipe_from(0)
+    driver.pipe_through()
     copy = f"file:{tmp_path / 'copy'}"
     done = back_up(driver.lake, NODES, copy, not_shown)
     assert done.files == len(small_files.names_below(copy)) - 1
@@ -161,7 +167,7 @@ def test_a_backup_goes_to_an_empty_place_and_a_restore_into_one(driver: Copied, 
 
 def test_an_interrupted_restore_goes_on(driver: Copied, tmp_path: Path) -> None:
     require_format(driver.lake.root)
-    driver.pipe_from(0)
+    driver.pipe_through()
     copy, place = f"file:{tmp_path / 'copy'}", Lake(f"file:{tmp_path / 'restored'}")
     back_up(driver.lake, NODES, copy, not_shown)
 
@@ -186,7 +192,7 @@ def test_an_interrupted_restore_goes_on(driver: Copied, tmp_path: Path) -> None:
 def test_a_lake_in_which_an_act_is_under_way_is_not_backed_up(
     busy: str, driver: Copied, tmp_path: Path
 ) -> None:
-    driver.pipe_from(0, 6)
+    driver.pipe_through(6)
     small_files.write_json(f"{driver.lake.root}/{busy}", [])
     with pytest.raises(TerminalError, match=f"under way .*{busy}"):
         back_up(driver.lake, NODES, f"file:{tmp_path / 'copy'}", not_shown)
@@ -195,7 +201,7 @@ def test_a_lake_in_which_an_act_is_under_way_is_not_backed_up(
 def test_a_log_that_is_cut_while_a_lake_is_backed_up_makes_no_backup(
     driver: Copied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver.pipe_from(0, 6)
+    driver.pipe_through(6)
     moment = backup._moment
 
     def cut_before(root: str, group: str, paths: list[str]) -> object:

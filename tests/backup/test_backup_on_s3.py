@@ -22,7 +22,7 @@ def driver() -> Iterator[Copied]:
 
 
 def test_a_lake_goes_to_s3_within_it_and_back(driver: Copied, s3_root: str, tmp_path: Path) -> None:
-    driver.pipe_from(0, 12)
+    driver.pipe_through(12)
     done = back_up(driver.lake, NODES, f"{s3_root}/copy", not_shown)
     restore(f"{s3_root}/copy", Lake(f"{s3_root}/lake"), not_shown)
     again = back_up(Lake(f"{s3_root}/lake"), NODES, f"file:{tmp_path / 'copy'}", not_shown)
@@ -30,8 +30,8 @@ def test_a_lake_goes_to_s3_within_it_and_back(driver: Copied, s3_root: str, tmp_
     follower = Copied(NODES)
     try:
         follower.go_on_from(f"file:{tmp_path / 'copy'}")
-        follower.pipe_from(follower.next_view())
-        driver.pipe_from(12)
+        follower.pipe_through()
+        driver.pipe_through()
         assert follower.tables() == driver.tables()
     finally:
         follower.close()
