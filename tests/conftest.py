@@ -83,7 +83,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays, so no collection of garbage has to look at it again."""
+    """Imported objects stay, so the garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()
 

@@ -19,7 +19,7 @@ EXTRA_OF = {
     "dagster": "dagster",
     "dagster_graphql": "dagster",
     "dagster_pyspark": "dagster",
-    "dagster_postgres": "dagster",
+    "dagster_postgres": "postgres",
     "dagster_slack": "slack",
     "slack_sdk": "slack",
     "great_expectations": "quality",

@@ -1,4 +1,4 @@
-"""What the examples, the guides, the benchmarks and Nexmark describe, evaluated by terms and by Spark."""
+"""The expressions of examples, guides, benchmarks and Nexmark, evaluated by terms and by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true once a life has come to rest: the laws, from the lake as a new process reads it."""
+"""The laws of a life that has come to rest, from the lake as a new process reads it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def books(life: LivesDriver, node: Node) -> list[str]:
 def fates(life: LivesDriver, node: Node) -> list[str]:
     """The ledger tells of each partition as many records of each fate as the oracle, where that replays all of a topic.
 
-    Of reference tables it replays the rows that are looked for.
+    It replays those rows of reference tables that are looked for.
     """
     if isinstance(node.suppressed_by, UntilTimeLimit):
         return []  # the oracle replays some keys of these, and not their log
@@ -97,7 +97,7 @@ def fates(life: LivesDriver, node: Node) -> list[str]:
 
 
 def _by_topic(counts: Counter[tuple[str, int, str]]) -> Counter[tuple[str, str]]:
-    """Of each topic how many records there are."""
+    """The number of records of each topic."""
     found = Counter[tuple[str, str]]()
     for (topic, _, _), number in counts.items():
         found[topic, "records"] += number

@@ -72,7 +72,7 @@ def cut(number: int, center: int) -> Step:
 
 
 def trouble(number: int, center: int) -> Step:
-    """Of a process, the store or a sink."""
+    """Trouble of a process, the store or a sink."""
     what, skips = pick(number, ("crash", "overtaken", "store", "sink", "crash"), (0, 0, 0, 1, 2, 5))
     number //= 30
     if what == "sink":
@@ -88,7 +88,7 @@ def trouble(number: int, center: int) -> Step:
 
 
 def decision(number: int, center: int) -> Step:
-    """Of a person."""
+    """A decision of a person."""
     what, node, ms, records = pick(
         number,
         ("grow", "rest", "maintain", "restart", "drain", "limit", "grow"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregate_columns import aggregate_column
-from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
+from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -144,6 +144,17 @@ def require_known_columns(stream: Stream, what: str) -> tuple[str, ...]:
         )
     refuse_reserved(stream.columns, what)
     return stream.columns
+
+
+def nullable_column(stream: Stream, name: str, what: str) -> Column:
+    """A column of a stream that may be null. Raises: DescriptionError when its type is not known."""
+    known = stream.shape.type_of(name)
+    if known is None:
+        raise DescriptionError(
+            f"{what}: the type of column '{name}' is not known.",
+            hint=f"Give it in the step: .with_column('{name}', 'CAST(… AS DOUBLE)').",
+        )
+    return Column(name, known.type, True)
 
 
 def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:

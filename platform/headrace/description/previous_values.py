@@ -6,7 +6,6 @@ records of its group through its own, in the order that the node has: the log's,
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms, format_duration
-from headrace.description.grouping import require_known_columns
+from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
-from headrace.description.processor import EPOCH, Context, Processor, Record
+from headrace.description.processor import Context, Processor, Record, milliseconds
 from headrace.description.processor_order import TIME
 from headrace.description.schema import Column, is_numeric, quote, refuse_repeats, to_ddl
 from headrace.description.stores import value_store
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 STORE = "previous"  # the name of its store
 _EXACT = DecimalContext(prec=38)  # digits of the widest DECIMAL; a difference of two readings has no more
-_MILLISECOND = dt.timedelta(milliseconds=1)
 _WHAT = "with_previous"
 
 
@@ -66,7 +64,7 @@ def with_previous(
     require_known_columns(stream, _WHAT)
     if not columns:
         raise DescriptionError(f"{_WHAT}: there is no column.", hint=f"Write .{_WHAT}(before='value').")
-    own = [_typed(stream, name) for name in stream.columns or ()]
+    own = [nullable_column(stream, name, _WHAT) for name in stream.columns or ()]
     refuse_repeats([*(column.name for column in own), *columns], _WHAT)
     new = {name: _source(stream, name, of) for name, of in columns.items()}
     kept, given = {}, []
@@ -154,23 +152,13 @@ def _is_reading(value: float | Decimal) -> bool:
 
 def _ms(record: Record) -> int | None:
     at = record.timestamp
-    return None if at is None else (at - EPOCH) // _MILLISECOND
-
-
-def _typed(stream: Stream, name: str) -> Column:
-    known = stream.shape.type_of(name)
-    if known is None:
-        raise DescriptionError(
-            f"{_WHAT}: the type of column '{name}' is not known.",
-            hint=f"Give it in the step: .with_column('{name}', 'CAST(… AS DOUBLE)').",
-        )
-    return Column(name, known.type, True)
+    return None if at is None else milliseconds(at)
 
 
 def _source(stream: Stream, name: str, of: object) -> tuple[Column, bool]:
     """The column that a new one is of, and whether it is the increase of a counter."""
     if isinstance(of, Increase):
-        column = _typed(stream, stream.shape.resolve(of.column, f"{_WHAT}: increase"))
+        column = nullable_column(stream, stream.shape.resolve(of.column, f"{_WHAT}: increase"), _WHAT)
         if not is_numeric(column.type):
             raise DescriptionError(
                 f"{_WHAT}: {name} is the increase of '{column.name}', which is {column.type}, and no number."
@@ -181,7 +169,7 @@ def _source(stream: Stream, name: str, of: object) -> tuple[Column, bool]:
             f"{_WHAT}: {name} {a_value(of)} is neither a column nor an increase.",
             hint=f"Write {name}='value', or {name}=hr.increase('value').",
         )
-    return _typed(stream, stream.shape.resolve(of, _WHAT)), False
+    return nullable_column(stream, stream.shape.resolve(of, _WHAT), _WHAT), False
 
 
 def _free_name(by: Sequence[str]) -> str:

@@ -320,3 +320,8 @@ def freeze(processor: Frozen) -> None:
 def moment(ms: int) -> dt.datetime:
     """Milliseconds since 1970 as a time in UTC."""
     return EPOCH + dt.timedelta(milliseconds=ms)
+
+
+def milliseconds(at: dt.datetime) -> int:
+    """A time as milliseconds since 1970: the inverse of `moment`. Microseconds go."""
+    return (at - EPOCH) // dt.timedelta(milliseconds=1)

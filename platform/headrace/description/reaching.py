@@ -19,9 +19,9 @@ from headrace.description.aggregate_inputs import columns_read
 from headrace.description.aggregates import Aggregate, count
 from headrace.description.clocks import STREAM
 from headrace.description.durations import Duration, duration_ms, format_duration
-from headrace.description.grouping import require_known_columns
+from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
-from headrace.description.processor import EPOCH, Context, Processor, Record, moment
+from headrace.description.processor import Context, Processor, Record, milliseconds, moment
 from headrace.description.schema import Column, is_floating, is_numeric, refuse_repeats, to_ddl
 from headrace.description.stores import value_store, window_store
 from headrace.description.windows import END, START, TimeWindows
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 STORE, REACHED = "reached", "reached"  # the names of its store, and of the column with the value
 _COUNT, _SUM = "count", "sum"
 _WHAT = "reaches"
-_MILLISECOND = dt.timedelta(milliseconds=1)
 _STATE = f"`{STORE} so far` STRUCT<value: DECIMAL(38, {{scale}}), done: BOOLEAN>"
 
 
@@ -65,7 +64,7 @@ def reaches(
 ) -> Processed:
     """See `GroupedStream.reaches`."""
     require_known_columns(stream, _WHAT)
-    own = [_typed(stream, name) for name in stream.columns or ()]
+    own = [nullable_column(stream, name, _WHAT) for name in stream.columns or ()]
     stream, threshold = _with_input(stream, threshold)
     bounds = [Column(name, "TIMESTAMP", True) for name in ((START, END) if threshold.window else ())]
     scale = _scale(stream, threshold)
@@ -168,8 +167,8 @@ class Reaches(Processor):
         at, now = record.timestamp, self.context.stream_time
         if at is None:
             return
-        at_ms = (at - EPOCH) // _MILLISECOND
-        now_ms = at_ms if now is None else (now - EPOCH) // _MILLISECOND
+        at_ms = milliseconds(at)
+        now_ms = at_ms if now is None else milliseconds(now)
         first_ms = (at_ms - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
         for start_ms in range(first_ms, at_ms + 1, window.advance_ms):
             if start_ms + window.size_ms + self.threshold.grace_ms > now_ms:
@@ -180,22 +179,12 @@ class Reaches(Processor):
         return int(value) if self.threshold.of.kind == _COUNT or value == value.to_integral_value() else value
 
 
-def _typed(stream: Stream, name: str) -> Column:
-    known = stream.shape.type_of(name)
-    if known is None:
-        raise DescriptionError(
-            f"{_WHAT}: the type of column '{name}' is not known.",
-            hint=f"Give it in the step: .with_column('{name}', 'CAST(… AS DOUBLE)').",
-        )
-    return Column(name, known.type, True)
-
-
 def _scale(stream: Stream, threshold: Threshold) -> int | None:
     """The digits after the point of a sum of decimals; None: the value is a whole number."""
     if threshold.of.kind == _COUNT:
         return None
     assert threshold.of.column is not None
-    column = _typed(stream, threshold.of.column)
+    column = nullable_column(stream, threshold.of.column, _WHAT)
     if not is_numeric(column.type) or is_floating(column.type):
         raise DescriptionError(
             f"{_WHAT}: the sum is of '{column.name}', which is {column.type}.",

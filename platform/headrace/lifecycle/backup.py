@@ -41,9 +41,8 @@ OF_NODES = ("tables", "state", "node_logs", "unusable", "refused")
 # Copies that somebody works on or has put by, who writes, and what is asked of those who run: of no use elsewhere.
 LEFT_OUT = re.compile(r"(leases|beside|rebuilds|former|last_errors)/|notices/requests/|.*\.handover$")
 UNDER_WAY = re.compile(r"(erasing|beside_logs|repairs)/[^/]+|state/[^/]+/(standing|repairing)\.json$")
-ACTS = re.compile(
-    r"(cuts|erasures|changes|renamed)/"
-)  # what people's acts leave: none may fall between two moments
+# What people's acts leave: none may fall between two moments.
+ACTS = re.compile(r"(cuts|erasures|changes|renamed)/")
 READER = re.compile(r"notices/readers/node/([^/]+)/([^/]+)\.json")  # see `Lake.readers`
 HISTORY, CHANGE_DATA = "_delta_log/", "_change_data/"
 # Below a table: what its versions name, and what is on its way into a commit or out of the table. Other files there whose
@@ -77,7 +76,7 @@ class Backup:
 def back_up(lake: Lake, nodes: Sequence[Node], target: str, reached: Reached) -> Backup:
     """Copy a lake to an empty place; its streams may run.
 
-    In:     nodes    of the pipeline: they say who reads whom. Nodes of other pipelines are copied before them
+    In:     nodes    of the pipeline: they say who reads whom; of other pipelines the lake's notices do
             target   a URI
             reached  called with files copied, files in all, and what is copied
     Raises: TerminalError when something lies at the target, there is no lake, or a repair, an erasure or a change

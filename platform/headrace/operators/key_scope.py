@@ -46,7 +46,7 @@ Rows = list[dict[str, Any]]
 
 
 class LogRows(Protocol):
-    """The rows of a node's feeds, whoever reads them (see `lifecycle.oracle_evidence.Evidence`)."""
+    """The reader of a node's feeds (see `lifecycle.oracle_evidence.Evidence`)."""
 
     @property
     def feeds(self) -> Sequence[str]:

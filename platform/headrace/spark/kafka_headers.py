@@ -44,7 +44,7 @@ def headers_of(messages: Sequence[Message], topic: str, options: Mapping[str, ob
     Raises: KafkaException if Kafka does not give a record again
     """
     read = utf8_headers_of(messages)
-    # Of each partition: where the record of an offset stands.
+    # By partition: the place of the record of each offset.
     places: dict[int, dict[int, int]] = defaultdict(dict)
     for at, pairs in enumerate(read):
         if pairs is False:

@@ -119,7 +119,7 @@ def with_previous(choose: Choose, stream: Stream, other: Stream) -> Any:
 
 
 def looked_up(choose: Choose, stream: Stream, other: Stream) -> Any:
-    """Of the table, or of the changes of a table, that another stream makes."""
+    """A processor that reads a table of another stream, or totals of it, as a global table."""
     is_grouped = choose([False, True])
     grouped = stream.group_by("key") if is_grouped else stream
     table = choose([other.table(), other.group_by("key").aggregate(value=hr.max("value"), n=hr.count())])
