@@ -14,23 +14,10 @@ from headrace.cli import app
 from headrace.errors import TerminalError
 from headrace.explain.record_fate import NodeFate
 from headrace.testing import TestDriver
+from tests.runtime.test_why import BEGIN_MS, BUSY, PLACED, PLACES, READINGS, WINDOWS
 
 pytestmark = pytest.mark.fast
-BEGIN_MS = 1_700_000_040_000
-READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT, place STRING", idle_timeout=None)
-PLACES = hr.Topic("places", key="place STRING", value="city STRING")
-
-
-WINDOWS = (
-    READINGS.group_by()
-    .window(hr.tumbling("1 minute"), grace="10 seconds")
-    .aggregate(n=hr.count(), most=hr.max("value"))
-    .suppress(hr.until_window_closes())
-    .named("windows")
-)
-BUSY = WINDOWS.as_stream().where("n > 1").named("busy")
 LOUD = READINGS.where("value > 0").select("sensor", "value").where("value < 50").named("loud")
-PLACED = READINGS.lookup(PLACES.table(), on="place").named("placed")
 FIRST = READINGS.distinct("sensor", "value", within="1 minute", grace="1 minute").named("first")
 NEWEST = READINGS.table(order_by="timestamp", forget_deletes_after="1 minute").named("newest")
 NODES = [WINDOWS, BUSY, LOUD, PLACED, FIRST, NEWEST]
