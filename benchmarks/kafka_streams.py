@@ -3,7 +3,7 @@
 `make bench PEERS=../shared/peers`. Each side has one JVM for a run of a job. It first works through topics that warm it up
 (`--warm-up`), then through those that are measured, from their first record to the last commit. The first of the two is the
 cold run: what a new JVM does. Both results are held against what the topics say (`oracle`); a wrong result has no speed.
-Kafka Streams runs exactly-once with durable state. For reference plain Spark copies the measured topics to Parquet.
+Kafka Streams runs exactly-once with durable state. The floor: the reader that our streams use copies the topics to Parquet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLUMNS = (
     "CPU s / million",
     "peak MiB",
     "written MiB",
-    "of the copy",
+    "of the floor",
     "results",
 )
 

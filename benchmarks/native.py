@@ -19,12 +19,11 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from benchmarks.catch_up import Measured
 from benchmarks.processes import Meter, peak_mib
 from benchmarks.spark_source import source_options
-from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
 from headrace.streams.log_stream import RECORDS_PER_TRIGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    from headrace.description import Topic
     from headrace.spark.kafka import KafkaSettings
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -119,21 +117,6 @@ def _measured(rows: DataFrame, folder: Path, records: int) -> Measured:
         began, ended = _first_record_at(query), time.time()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
     return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written)
-
-
-def copied_topics(
-    spark: SparkSession, folder: Path, kafka: KafkaSettings, topics: Sequence[Topic], records: int
-) -> Measured:
-    """Copy whole topics to Parquet, values decoded: no verdict, no stream time, no commit, and nobody reads it."""
-    session = pipeline_session(spark)
-    with Meter() as meter:
-        for topic in topics:
-            reader = session.read.format("kafka").options(**source_options(kafka), subscribe=topic.name)
-            value = F.from_json(F.col("value").cast("string"), struct_of(topic.value_columns)).alias("value")
-            rows = reader.load().select("partition", "offset", "timestamp", "key", value)
-            rows.write.parquet(f"file:{folder}/{topic.name}")
-    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-    return Measured(records, *meter.used, peak_mib(), written)
 
 
 def _first_record_at(query: StreamingQuery) -> float:

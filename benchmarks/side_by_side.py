@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 
 from benchmarks import oracle, peer
 from benchmarks.catch_up import catch_up
+from benchmarks.floor import copied_topics
 from benchmarks.jobs import PREFIX, WARM_UP_PREFIX, Job, jobs
-from benchmarks.native import copied_topics, native_windows
+from benchmarks.native import native_windows
 from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 
     from benchmarks.catch_up import Measured
 
-THEIRS, OURS, NATIVE, COPY = "Kafka Streams", "Headrace", "Structured Streaming", "Spark, topic to Parquet"
+THEIRS, OURS, NATIVE, COPY = (
+    "Kafka Streams",
+    "Headrace",
+    "Structured Streaming",
+    "the reader, topic to Parquet",
+)
 COLD, WARM = "cold", "warm"
 
 
@@ -114,7 +120,7 @@ class _Bench:
         return Run(THEIRS, state, records, rate, cost, theirs["peak_rss_mib"], 0.0, verdict, right)
 
     def references(self, warming: Job, measured: Job) -> list[Run]:
-        """What plain Spark does with the measured topics, warm as well."""
+        """The floor of the reader, and of windows plain Spark, warm as well."""
         runs = []
         for job in (warming, measured):
             place = self._folder / f"copy-{job.topics[0]}"

@@ -1,0 +1,84 @@
+"""The floor of catching up: the reader that streams use copies whole topics to Parquet, values decoded, in Spark's tasks.
+
+No verdict, no stream time, no commit, and nobody reads what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.catch_up import Measured
+from benchmarks.processes import Meter, peak_mib
+from headrace.log.record_task import in_chunks
+from headrace.sequence.decode import Decoder
+from headrace.sequence.formats import RecordFormat
+from headrace.spark.kafka_client import KafkaReader
+from headrace.spark.kafka_ranges import KafkaRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.spark.kafka import KafkaSettings
+
+
+@dataclass(frozen=True)
+class _CopyTask:
+    """Copies the records of some partitions to a file of a local folder."""
+
+    of: RecordFormat
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `KafkaRanges.reports`."""
+        decoder, rows, writer = Decoder(self.of), 0, None
+        for records in in_chunks(batches):
+            columns = {name: records[name].combine_chunks() for name in records.column_names}
+            decoded = decoder.decode(columns["key"], columns["value"], columns["timestamp"].cast("int64"), 0)
+            kept = {name: columns[name] for name in ("partition", "offset", "timestamp", "key")}
+            copied = pa.table(kept | {"value": decoded.values})
+            writer = writer or pq.ParquetWriter(f"{self.folder}/{uuid.uuid4()}.parquet", copied.schema)
+            writer.write_table(copied)
+            rows += records.num_rows
+        if writer is not None:
+            writer.close()
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps({"records": rows})]})
+
+
+def copied_topics(
+    spark: SparkSession, folder: Path, kafka: KafkaSettings, topics: Sequence[Topic], records: int
+) -> Measured:
+    """Copy whole topics by as many tasks as there are cores; `records` is required to be their number."""
+    tasks = spark.sparkContext.defaultParallelism
+    with Meter() as meter:
+        reports = []
+        for topic in topics:
+            (place := folder / topic.name).mkdir(parents=True)
+            ranges = KafkaRanges(spark, KafkaReader.of(topic, kafka), _offsets(kafka, topic.name))
+            reports += ranges.reports(_CopyTask(RecordFormat.of(topic), str(place)), tasks)
+    copied = sum(report["records"] for report in reports)
+    if copied != records:
+        raise ValueError(f"{copied:,} records were copied of {records:,}.")
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+    return Measured(records, *meter.used, peak_mib(), written)
+
+
+def _offsets(kafka: KafkaSettings, topic: str) -> dict[int, tuple[int, int]]:
+    """The first and the last offset of each partition that has records."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "floor"})
+    try:
+        numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        bounds = {number: consumer.get_watermark_offsets(TopicPartition(topic, number)) for number in numbers}
+    finally:
+        consumer.close()
+    return {number: (first, end - 1) for number, (first, end) in bounds.items() if end > first}
