@@ -9,7 +9,13 @@ from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
 
 
 class Batches(OfNode[description.Batches]):
-    """One row for each batch."""
+    """One row for each batch.
+
+    Written: `group_by` `batch`
+    Law (L14): Which batch a record is in follows from commit times and positions. A later record moves no deadline.
+    Source: Batch policies of Vector and of Redpanda Connect; the log makes them definite.
+    Guide: batches
+    """
 
     @property
     def order(self) -> tuple[str, ...]:

@@ -12,7 +12,14 @@ from headrace.operators.registry import operator_for
 
 
 class Changes(Appended[TableChanges]):
-    """One row for each key and log commit that changes it."""
+    """One row for each key and log commit that changes it.
+
+    Written: `changes` of a table
+    Law (L31): A key and log commit that change the key's row give one record, with the row after it. It is a
+    tombstone if the key is gone.
+    Source: Kafka Streams, `KTable.toStream`.
+    Guide: chains
+    """
 
     @property
     def order(self) -> tuple[str, ...]:

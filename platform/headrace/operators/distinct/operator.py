@@ -11,8 +11,11 @@ from headrace.operators.distinct.fold import FirstRecords
 class DistinctRecords(Appended[Distinct]):
     """One row for each record whose id has not passed before.
 
-    Law (L41): a record r is late if e(r) + grace <= s(r). Else it is a duplicate if a record before it in the log's order
-    passed, has its id, and lies less than `within` from it in event time. Else it passes.
+    Written: `distinct`
+    Law (L41): A record r is late if e(r) + grace <= s(r). Else it is a duplicate if a record before it in the log's
+    order passed, has its id, and lies less than `within` from it in event time. Else it passes.
+    Source: Kafka Streams, KIP-655 (`distinct`), made definite by the log.
+    Guide: distinct
     """
 
     @property

@@ -10,7 +10,14 @@ from headrace.operators.contract import POSITION, Appended, Bindings
 
 
 class FlatMaps(Appended[FlatMapped]):
-    """One row for each element of each record."""
+    """One row for each element of each record.
+
+    Written: `flat_map`
+    Law: A record is taken whole or not at all. Its rows are in the order of its array's elements, and the ledger
+    counts the record once.
+    Source: Kafka Streams, `KStream.flatMapValues`.
+    Guide: chains
+    """
 
     @property
     def order(self) -> tuple[str, ...]:

@@ -11,7 +11,19 @@ from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Append
 
 
 class Lookups(Appended[Lookup]):
-    """One row for each record. As of the log the table is reference; as of event time both sides drive."""
+    """One row for each record. As of the log the table is reference; as of event time both sides drive.
+
+    Written: `lookup` `join_prior`
+    Law:
+      as of the log (L21)  a record finds the row that the table had at the record's place in the log, for good. Until
+          a table of topics is loaded for the first time, records wait
+      as of event time (L22)  a record leaves once, when stream time is beyond its time and `grace`, with the row of
+          its time
+      `join_prior` (L22)  the row is the latest record of another stream at or before the record's time
+    The table never holds windows open.
+    Source: Kafka Streams, joins of a `KStream` with a `KTable`; `ASOF` joins. The log makes both definite.
+    Guide: tables
+    """
 
     @property
     def driving(self) -> tuple[str, ...]:

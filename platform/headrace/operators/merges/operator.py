@@ -10,7 +10,14 @@ from headrace.operators.merges.fold import MergedRecords
 
 
 class Merges(Appended[Merged]):
-    """One row for each record and side: a record on both sides has two, told apart by the number of the side."""
+    """One row for each record and side: a record on both sides has two, told apart by the number of the side.
+
+    Written: `merge` of branches of one topic
+    Law: A record has a row for each side that lets it pass, and the sides decide by its own row. It is refused if no
+    side does.
+    Source: Kafka Streams, `KStream.merge`.
+    Guide: chains
+    """
 
     @property
     def order(self) -> tuple[str, ...]:

@@ -11,7 +11,16 @@ from headrace.operators.contract import POSITION, Appended, Bindings, Waits
 
 
 class Processors(Appended[Processed]):
-    """One row for each that the processor forwards; global tables are reference."""
+    """One row for each that the processor forwards; global tables are reference.
+
+    Written: `process` `reaches`
+    Law (L34, L39): A user's class sees only its group. Records come in the log's order or by event time, and timers
+    go by recorded clocks. Stores survive a crash, and global tables are as of the call's place in the logs. `reaches`
+    is the first record of a group with which a count or a sum is at or beyond a number. No later record takes it
+    back.
+    Source: Kafka Streams, Processor API (KIP-28, KIP-99, KIP-138).
+    Guide: processors
+    """
 
     @property
     def driving(self) -> tuple[str, ...]:

@@ -11,7 +11,19 @@ from headrace.operators.registry import operator_for
 
 
 class Relations(OfNode[Join | Refined | TableAggregate]):
-    """Current rows that follow from other tables; both sides of a join drive."""
+    """Current rows that follow from other tables; both sides of a join drive.
+
+    Written: `join` of tables, `table.group_by` `aggregate`, and `where` `select` `with_column` `transform` after a
+    table
+    Law:
+      `join` (L16)  a row is the join of the latest left row and the latest right row, whichever changed and in
+          whatever order
+      `table.group_by` (L20)  a group is made of what its rows contribute now. Sums are subtracted exactly; `min`,
+          `max`, `collect`, `max_by` and `top` are computed again
+      steps after a table  a row follows only from the table's row of its key. A row that no longer passes is deleted
+    Source: Kafka Streams, `KGroupedTable`, `KTable.filter`, `mapValues`, and foreign-key joins (KIP-213).
+    Guide: tables
+    """
 
     @property
     def can_be_late(self) -> bool:

@@ -9,7 +9,14 @@ from headrace.operators.contract import Bindings, OfWindows
 
 
 class Sessions(OfWindows):
-    """One row per group, partition and session."""
+    """One row per group, partition and session.
+
+    Written: `group_by` `window` of `hr.session`
+    Law (L17): A session's events are each within `gap` of another. It closes when its partition's stream time is at
+    or beyond its last event, `gap` and `grace`.
+    Source: Kafka Streams, session windows (KIP-94).
+    Guide: windows
+    """
 
     @property
     def identity(self) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ from headrace.operators.contract import POSITION, Appended, Bindings
 class StreamJoins(Appended[StreamJoin]):
     """One row for each pair, and for each record that leaves alone; both sides drive.
 
-    The clock of a row is the higher one of the pair's records; if a record leaves alone, its deadline.
+    Written: `join` of streams
+    Law (L33): A pair leaves once, at its later record. A record without a partner leaves when stream time has passed
+    its time, `within` (or `before` and `after`) and `grace`. A row's clock is the higher one of its pair; of a record
+    alone, its deadline.
+    Source: Kafka Streams, `JoinWindows`, KIP-633.
+    Guide: tables
     """
 
     @property

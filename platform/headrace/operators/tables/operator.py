@@ -9,7 +9,13 @@ from headrace.operators.contract import Bindings, OfNode
 
 
 class Tables(OfNode[Table]):
-    """One row per key, revised."""
+    """One row per key, revised.
+
+    Written: `table`
+    Law (L15): A key's row is the maximum of its records, by position or timestamp, tombstones among them.
+    Source: Kafka Streams, `KTable`.
+    Guide: tables
+    """
 
     @property
     def can_be_late(self) -> bool:

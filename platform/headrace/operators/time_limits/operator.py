@@ -12,7 +12,15 @@ from headrace.operators.registry import operator_for
 
 
 class TimeLimits(Appended[Suppressed]):
-    """One row for each wait of a key that is over."""
+    """One row for each wait of a key that is over.
+
+    Written: `suppress` of `hr.until_time_limit`
+    Law (L19): A key's latest value leaves when its first update that has not left is `limit` of stream time old. Time
+    is judged per partition and record; for joins, groups, sessions, sliding windows and regrouped keys, per change.
+    With `clock="wall"` (L35) `ingested_at` takes the place of stream time, which the log has recorded.
+    Source: Kafka Streams, `Suppressed.untilTimeLimit` (KIP-328).
+    Guide: suppression
+    """
 
     @property
     def order(self) -> tuple[str, ...]:

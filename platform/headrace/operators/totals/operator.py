@@ -9,7 +9,14 @@ from headrace.operators.contract import Bindings, OfNode
 
 
 class Totals(OfNode[RunningAggregate]):
-    """One row per group, revised."""
+    """One row per group, revised.
+
+    Written: `group_by` `aggregate` without windows, and `throttle` of any table
+    Law (L9, L12): The row of a group follows from the set of its records. Reads merge the base with recent changes,
+    and compaction changes no row.
+    Source: Kafka Streams, `KTable`; merge on read.
+    Guide: suppression
+    """
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.totals`."""

@@ -12,7 +12,20 @@ from headrace.operators.contract import Bindings, OfWindows
 
 
 class Windows(OfWindows):
-    """One row per group and window."""
+    """One row per group and window.
+
+    Written: `group_by` `window` of `hr.tumbling`, `hr.hopping`, `hr.calendar` or `hr.sliding`
+    Law:
+      all (L4, L5)  a record is late for a window if window end + `grace` <= stream time, both of its own row. With
+          `suppress(hr.until_window_closes())` each window is written once and never revised
+      `hr.sliding` (L18)  a record makes the window that ends with it and, if one follows, the window that begins just
+          after it
+      `clock="wall"` (L35)  windows go by `ingested_at`, which the log has recorded: no record is late, and a backfill
+          repeats them
+    Source: Kafka Streams, `TimeWindows` and sliding windows (KIP-450), final results (KIP-328); paired panes
+    (Krishnamurthy and others, SIGMOD 2006).
+    Guide: windows
+    """
 
     @property
     def order(self) -> tuple[str, ...]:
