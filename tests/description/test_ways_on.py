@@ -45,8 +45,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "unnamed of windows": (lambda: WINDOWED.aggregate(hr.count()), (".aggregate(n=hr.count()",)),
     "unnamed of a table": (lambda: USERS.group_by("country").aggregate(hr.count()), (".aggregate(n=hr.count()",)),
     "lookup without on": (lambda: VIEWS.lookup(USERS), ("lookup: 'on' is not given.", "Write .lookup(table, on='…').")),
-    "a wrong argument": (lambda: GROUPED.window(hr.tumbling("1 minute"), gracce="1 s"), ("there is no argument 'gracce'", ".window(hr.tumbling(")),
+    "a wrong argument": (lambda: GROUPED.window(hr.tumbling("1 minute"), gracce="1 s"), ("there is no argument 'gracce'", "Did you mean 'grace'?")),
     "until_window_closes of totals": (lambda: TOTALS.suppress(hr.until_window_closes()), ("is for windows, and these rows have none", "hr.until_time_limit('5 minutes')")),
+    "topics(valeu=…)": (lambda: hr.topics(["a"], valeu="n INT"), ("Topic: there is no argument 'valeu'", "Did you mean 'value'?")),
+    "Topic()": (lambda: hr.Topic(), ("Topic: 'name' is not given.", "Its arguments are")),  # type: ignore[call-arg]
+    "KafkaSink(quot=…)": (lambda: hr.KafkaSink("a", quot=None), ("KafkaSink: there is no argument 'quot'", "'quota'")),  # type: ignore[call-arg]
+    "Number()": (lambda: hr.Number(kind="int32"), ("Number: there is no argument 'kind'",)),  # type: ignore[call-arg]
     "tumbling(300)": (lambda: hr.tumbling(300), ("300 has no unit", "Write '300 seconds', or '300 ms'")),
     "describe a list": (lambda: hr.describe([FINALS]), ("describe: [", "hr.describe(*nodes)")),  # type: ignore[arg-type]
     "lookup on a struct": (lambda: NESTED.lookup(USERS, on="user"), ("'user' is STRUCT<id: STRING>", ".with_column('user_id', 'user.id')")),
@@ -84,7 +88,7 @@ def test_a_sink_without_a_name_is_refused() -> None:
 
 def test_private_names_are_those_of_python() -> None:
     assert not hasattr(VIEWS, "__wrapped__")
-    assert not hasattr(VIEWS, "batch")
+    assert not hasattr(VIEWS, "with_previous")
     assert getattr(TOTALS, "window", None) is None
     assert copy.copy(TOTALS) == TOTALS
     assert pickle.loads(pickle.dumps(hr.tumbling("1 minute"))) == hr.tumbling("1 minute")

@@ -20,6 +20,12 @@ def test_a_whole_stream_is_one_group() -> None:
     )
     assert windows.columns == ("stream", "window_start", "window_end", "n")
     assert windows.suppress(hr.until_window_closes()).where("n < 4").columns == windows.columns
+    batches = VIEWS.batch(collect=["page"], max_records=3, every="10 s")
+    assert batches.by == ("stream",)
+    assert (
+        batches.in_words
+        == "One row per stream and batch; a batch closes at 3 records or each full 10 seconds."
+    )
     assert totals.suppress(hr.until_time_limit("1 minute")).key == ("stream",)
 
 

@@ -55,6 +55,13 @@ def _expected(x: float, places: int) -> float:
     return float(Decimal(repr(x)).quantize(unit, ROUND_HALF_UP, EXACT)) + 0.0
 
 
+def test_round_of_null_is_null_over_arrow() -> None:
+    for sql in ("round(NULL)", "round(NULL, 2)"):
+        term = term_over(sql, {})
+        assert term is not None
+        assert term.over(Rows.of(pa.table({"x": [1.0, 2.0]}))).to_pylist() == [None, None]
+
+
 def _over(term: Term | None, values: pa.Array) -> pa.Array:
     assert term is not None
     return term.over(Rows.of(pa.table({"x": values, "f": values, "l": values, "t": values, "i": values})))

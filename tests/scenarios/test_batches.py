@@ -122,6 +122,27 @@ def test_on_a_beat_the_batches_of_all_groups_close_together_and_a_full_one_close
     visits.driver.check("visit_batches")
 
 
+def test_a_whole_stream_is_batched_in_the_order_of_its_logs(drive: Drive) -> None:
+    """By hand: commit 1 brings a and, in partition 1, b; commit 2 c of another topic, which fills a batch; d waits."""
+    merged_calls = VISITS.merge(CALLS).batch(
+        collect=["customer", "action"], max_records=3, max_wait="5 seconds"
+    )
+    visits = Visits(drive(merged_calls.named("visit_batches")))
+    visits.pipe("visits", "b", partition=1)
+    visits.pipe("visits", "a")
+    visits.driver.cut()
+    visits.pipe("calls", "c")
+    visits.driver.cut()
+    visits.driver.crash("after outputs")
+    visits.visit("d")
+    visits.wait("5 seconds")
+    rows = sorted(visits.driver.rows("visit_batches"), key=lambda row: row["closed_at"])
+    assert [
+        (row["stream"], row["closed_by"], [event["customer"] for event in row["events"]]) for row in rows
+    ] == [("all", "count", ["a", "b", "c"]), ("all", "wait", ["d"])]
+    visits.driver.check("visit_batches")
+
+
 def test_bad_input_is_in_no_batch_and_stops_nothing(drive: Drive) -> None:
     visits = Visits(drive(batches(max_records=2)))
     good = json.dumps({"visitor": "v", "action": None})

@@ -284,13 +284,13 @@ def retain(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Cut off a log's older rows, after every node has written its opening balance. Streams may run."""
+    from headrace.description.epoch_time import milliseconds
     from headrace.lake.paths import Lake
     from headrace.lifecycle.retention import Retention
 
     work = Retention(_session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
-    before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
     with long_work("Looks at the log.") as shown:
-        cut = work.run(before_ms, on_stage=shown.begin)
+        cut = work.run(milliseconds(before), on_stage=shown.begin)
     report(cut)
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
+from headrace.description.epoch_time import milliseconds
 from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
@@ -51,8 +52,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 def midnight_ms(date: dt.date, zone: dt.tzinfo) -> int:
     """The moment at which a date begins in a zone, in ms since 1970."""
-    begins = dt.datetime(date.year, date.month, date.day, tzinfo=zone)
-    return (begins - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+    return milliseconds(dt.datetime(date.year, date.month, date.day, tzinfo=zone))
 
 
 def first_date(date: dt.date, unit: str) -> dt.date:

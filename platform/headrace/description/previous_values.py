@@ -15,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.epoch_time import milliseconds
 from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
-from headrace.description.processor import Context, Processor, Record, milliseconds
+from headrace.description.processor import Context, Processor, Record
 from headrace.description.processor_order import TIME
 from headrace.description.schema import Column, is_numeric, quote, refuse_repeats, to_ddl
 from headrace.description.stores import value_store

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.description.durations import Duration
+from headrace.description.epoch_time import moment
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.wording import listed
 from headrace.errors import TerminalError
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STREAM, WALL = "stream", "wall"  # the clocks of timers
 HEADERS_OF_RECORD = "headers_of_record"  # a column that `Record.headers` shows
 _FROZEN = "_headrace_frozen"
@@ -315,13 +315,3 @@ def freeze(processor: Frozen) -> None:
     for name, value in vars(processor).items():
         processor.__dict__[name] = read_only.get(type(value), lambda same: same)(value)
     processor.__dict__[_FROZEN] = True
-
-
-def moment(ms: int) -> dt.datetime:
-    """Milliseconds since 1970 as a time in UTC."""
-    return EPOCH + dt.timedelta(milliseconds=ms)
-
-
-def milliseconds(at: dt.datetime) -> int:
-    """A time as milliseconds since 1970: the inverse of `moment`. Microseconds go."""
-    return (at - EPOCH) // dt.timedelta(milliseconds=1)

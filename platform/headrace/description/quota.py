@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 
+@explained_call
 @dataclass(frozen=True)
 class Quota:
     """The rows and bytes a second that a sink takes on average: `hr.KafkaSink("out", quota=hr.Quota(rows_per_second=500))`.

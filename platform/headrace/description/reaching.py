@@ -19,9 +19,10 @@ from headrace.description.aggregate_inputs import columns_read
 from headrace.description.aggregates import Aggregate, count
 from headrace.description.clocks import STREAM
 from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
-from headrace.description.processor import Context, Processor, Record, milliseconds, moment
+from headrace.description.processor import Context, Processor, Record
 from headrace.description.schema import Column, is_floating, is_numeric, refuse_repeats, to_ddl
 from headrace.description.stores import value_store, window_store
 from headrace.description.windows import END, START, TimeWindows

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.description.schema import Column, fields_of_struct
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
@@ -22,6 +23,7 @@ ENTRY = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
 MAX_GAPS = 10_000  # intervals of seen positions for each root partition, in exact mode: about 200 KB of state
 
 
+@explained_call
 @dataclass(frozen=True)
 class ReplayGuard:
     """Refuses records that a republisher sends a second time; each is kept in the log and marked `replay`.

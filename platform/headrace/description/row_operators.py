@@ -6,39 +6,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.clocks import STREAM
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.expectations import FAILED, split_conditions
 from headrace.description.grouping import On, columns_for_key, key_of, named_as_left
 from headrace.description.known_types import require_condition
+from headrace.description.one_group import OneGroup
 from headrace.description.process_groups import process_groups
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
 from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
 from headrace.description.table import POSITION, TIMESTAMP, Table
-from headrace.description.ways_on import WaysOn, what_is
+from headrace.description.ways_on import what_is
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from headrace.description.aggregates import Aggregate
     from headrace.description.distinct import Distinct
     from headrace.description.emitting import Emitting
     from headrace.description.flat_mapped import FlatMapped
     from headrace.description.global_table import GlobalTable
-    from headrace.description.grouped import GroupedStream, WindowedStream
+    from headrace.description.grouped import GroupedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
     from headrace.description.processed import Makes, Processed
-    from headrace.description.running import RunningAggregate
     from headrace.description.sink import Sink
     from headrace.description.stores import Store
     from headrace.description.stream import Stream
     from headrace.description.stream_join import StreamJoin
     from headrace.description.topic import Topic
-    from headrace.description.windows import WindowKind
 
 
-class RowOperators(WaysOn, ABC, kind="stream"):
+class RowOperators(OneGroup, ABC, kind="stream"):
     """The operators of topics, streams, and nodes with final rows; each returns a new description, and changes nothing."""
 
     @property
@@ -154,20 +151,6 @@ class RowOperators(WaysOn, ABC, kind="stream"):
         from headrace.description.grouped import GroupedStream  # a grouped stream holds a stream
 
         return GroupedStream(self._flow, columns or key_of(self._flow))
-
-    def window(
-        self, window: WindowKind, grace: Duration | None = None, clock: str = STREAM
-    ) -> WindowedStream:
-        """Make windows of the whole stream, which is one group: `stream` is 'all'. See `GroupedStream.window`."""
-        from headrace.description.grouped import whole_stream  # a grouped stream holds a stream
-
-        return whole_stream(self._flow).window(window, grace, clock)
-
-    def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
-        """Keep one row for the whole stream, which is one group: `stream` is 'all'. See `GroupedStream.aggregate`."""
-        from headrace.description.grouped import whole_stream  # a grouped stream holds a stream
-
-        return whole_stream(self._flow).aggregate(**aggregates)
 
     def lookup(
         self,

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from headrace.description.clocks import STREAM
+from headrace.description.epoch_time import milliseconds
 from headrace.description.windows import TimeWindows
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -33,7 +34,7 @@ def checked_since(since: object) -> str:
 
 def since_ms(since: str) -> int:
     """The beginning of the day in ms since 1970."""
-    return int(dt.datetime.combine(dt.date.fromisoformat(since), dt.time(), dt.UTC).timestamp() * 1000)
+    return milliseconds(dt.datetime.fromisoformat(since))
 
 
 def records_since(node: WindowedAggregate, since: str) -> Stream:

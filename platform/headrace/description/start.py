@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from headrace.description.epoch_time import milliseconds
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -40,4 +41,4 @@ def _moment(start: object, what: str) -> datetime:
 
 def start_ms(start: str) -> int | None:
     """A normalised start in epoch milliseconds; None for a word."""
-    return None if start in WORDS else round(datetime.fromisoformat(start).timestamp() * 1000)
+    return None if start in WORDS else milliseconds(datetime.fromisoformat(start))

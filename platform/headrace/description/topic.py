@@ -21,6 +21,7 @@ from headrace.description.seed import Seed
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -29,6 +30,7 @@ KAFKA = "kafka"  # for `keep_raw`: Kafka keeps the bytes of records, and the log
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
+@explained_call
 @dataclass(frozen=True, eq=False)
 class Topic(StreamOperators):
     """Describes a Kafka topic; nothing is read until a stream or a driver runs.

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
+T = TypeVar("T")
 _WINDOW = ".window(hr.tumbling('5 minutes'), grace='1 minute')"
 _AGGREGATE = ".aggregate(n=hr.count())"
 _GROUP = ".group_by('…')"
@@ -58,7 +59,6 @@ _CALLED_HERE = {
 }
 
 _STREAM = {
-    "batch": f"Group first: {_GROUP}.batch(collect=['…'], max_records=100).",
     "with_previous": f"Group first: {_GROUP}.with_previous(before='…').",
     "suppress": f"A policy is for aggregates and tables: {_GROUP}{_WINDOW}{_AGGREGATE}.suppress(hr.until_window_closes()), "
     "or .table().suppress(hr.until_time_limit('5 minutes')).",
@@ -214,12 +214,25 @@ def _explained(function: FunctionType) -> Callable[..., Any]:
     return call
 
 
+def explained_call(described: type[T]) -> type[T]:
+    """Let a class of descriptions explain a call with arguments that do not fit it."""
+    made: Any = described.__init__
+    described.__init__ = _explained(made)  # type: ignore[method-assign]
+    return described
+
+
 def _refused(function: FunctionType, problem: str) -> DescriptionError:
-    name = function.__name__
-    parameters = ", ".join(map(str, list(inspect.signature(function).parameters.values())[1:]))
-    return DescriptionError(
-        f"{name}: {_in_words(problem)}", hint=_CALLS.get(name) or f"It is called as .{name}({parameters})."
+    is_class = function.__name__ == "__init__"
+    name = function.__qualname__.split(".")[0] if is_class else function.__name__
+    parameters = [*inspect.signature(function).parameters.values()][1:]
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", problem)
+    meant = did_you_mean(unknown[1], [each.name for each in parameters]) if unknown else None
+    called = (
+        f"Its arguments are {listed([each.name for each in parameters if each.name[0] != '_'])}."
+        if is_class
+        else f"It is called as .{name}({', '.join(map(str, parameters))})."
     )
+    return DescriptionError(f"{name}: {_in_words(problem)}", hint=meant or _CALLS.get(name) or called)
 
 
 def _in_words(problem: str) -> str:

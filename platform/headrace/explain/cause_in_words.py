@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.oracle.values import moment
+from headrace.description.epoch_time import moment
 
 if TYPE_CHECKING:
     from headrace.explain.row_cause import Cause, NamedRecord, UncountedRecord

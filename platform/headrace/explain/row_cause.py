@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
+from headrace.description.epoch_time import moment
 from headrace.description.node_output import NodeOutput
 from headrace.description.windows import START
 from headrace.engine.log_slices import whole_log
@@ -27,7 +28,7 @@ from headrace.observe.sought_keys import Sought
 from headrace.operators.key_scope import KeyScope
 from headrace.operators.provenance import late_by_ms
 from headrace.oracle.fates import LATE, OPEN, USED
-from headrace.oracle.values import identity, moment
+from headrace.oracle.values import identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -42,6 +42,8 @@ def rounded(of: Arguments) -> Term | None:
     if typed is None or places is None:
         return typed
     to = typed.type
+    if value.type == NULL:
+        return on_arrays(to, lambda each: pa.nulls(len(each), to), value)
     if is_integral(value.type):
         if places >= 0:
             return lifted(to, lambda each: each, value)

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
+from headrace.description.epoch_time import milliseconds
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
 from headrace.lifecycle.compare_rows import ONLY_IN, compare_rows, differing_rows
@@ -342,4 +343,4 @@ def verify(
 
 
 def _ms(day: dt.date) -> int:
-    return int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1000)
+    return milliseconds(dt.datetime.combine(day, dt.time()))

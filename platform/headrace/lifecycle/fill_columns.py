@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from headrace.description.epoch_time import milliseconds
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import DataFileWriter, Encoding, NewFile, open_table
 from headrace.lake.sorted_rows import bounds_of
@@ -51,7 +52,7 @@ def _commit_ms(uri: str) -> int:
     bounds = bounds_of(uri, "ingested_at")
     assert bounds is not None
     latest: datetime = bounds[1]
-    return round(latest.timestamp() * 1000)
+    return milliseconds(latest)
 
 
 def _cast(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[str, pa.Scalar]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Producer
 
+from headrace.description.epoch_time import milliseconds
 from headrace.description.formats import PlainValue
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.paths import Lake
@@ -88,7 +89,8 @@ class Workbench:
                 f"Topic '{topic.name}' holds {topic.format}, and send writes JSON and plain values.",
                 hint=f"Use a producer of your own: the broker is at {self.bootstrap_servers}.",
             )
-        stamp, refused = round(time.time() * 1000) if at is None else _milliseconds(at), list[str]()
+        stamp = round(time.time() * 1000) if at is None else milliseconds(dt.datetime.fromisoformat(at))
+        refused: list[str] = []
         if stamp in NOT_SENDABLE_MS:
             raise TerminalError(f"Topic '{topic.name}': at={at!r} is {NOT_SENDABLE_MS[stamp]}.")
         self._make([topic])
@@ -172,11 +174,6 @@ class Workbench:
         missing = [topic.name for topic in topics if topic.name not in self._made]
         create_topics(self.bootstrap_servers, dict.fromkeys(missing, PARTITIONS))
         self._made |= {*missing}
-
-
-def _milliseconds(at: str) -> int:
-    moment = dt.datetime.fromisoformat(at)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
 def key_bytes(topic: Topic, value: Mapping[str, Any] | None, key: Any) -> bytes | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.epoch_time import milliseconds
 from headrace.lake import open_table
 from headrace.lake.sorted_rows import all_rows, bounds_of
 from headrace.lake.vacuum import in_no_version
@@ -74,7 +75,7 @@ class StrayCommits:
             uri = f"{self._path}/{name}"
             bounds = bounds_of(uri, "ingested_at")
             if bounds is not None and bounds[0] == bounds[1]:
-                found.append((uri, round(bounds[0].timestamp() * 1000)))
+                found.append((uri, milliseconds(bounds[0])))
         return found
 
 

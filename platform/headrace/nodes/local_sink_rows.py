@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.description.epoch_time import EPOCH
 from headrace.fold.contract import DELETED
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.nodes.sink_rows import HASH_BYTES, ORDINAL
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 LOWEST = 1 << 63
 MOMENT = pa.timestamp("us", "UTC")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.description.epoch_time import milliseconds, moment
 from headrace.engine.bucket_tasks import write_output
 from headrace.engine.unusable import Unusable
 from headrace.lake import kinds, small_files
@@ -41,7 +42,6 @@ COLUMNS = pa.schema(
         ("reason", pa.string()),
     ]
 )
-EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 SKIPPING = ("ingested_at", "partition", "offset")
 
 
@@ -130,7 +130,7 @@ class UnusableTable:
         if self._writer is None:
             table = lakes.create(self.uri, COLUMNS, kinds.state(SKIPPING))
             self._writer = lakes.TableWriter(table, lakes.APPENDER)
-        rows = [{**asdict(each), "ingested_at": _time(each.ingested_ms)} for each in unusable]
+        rows = [{**asdict(each), "ingested_at": moment(each.ingested_ms)} for each in unusable]
         file = write_output(self.uri, pa.Table.from_pylist(rows, COLUMNS))
         self._writer.append([file], {"writer": f"unusable/{self._name}"})
 
@@ -150,8 +150,4 @@ class UnusableTable:
 
 
 def _unusable(ingested_at: dt.datetime, **row: Any) -> Unusable:
-    return Unusable(**row, ingested_ms=(ingested_at - EPOCH) // dt.timedelta(milliseconds=1))
-
-
-def _time(ms: int) -> dt.datetime:
-    return EPOCH + dt.timedelta(milliseconds=ms)
+    return Unusable(**row, ingested_ms=milliseconds(ingested_at))

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description.processor import EPOCH
+from headrace.description.epoch_time import EPOCH
 from headrace.description.windows import END, START
 from headrace.description.wording import listed
 from headrace.engine.operators import current_results

@@ -6,7 +6,6 @@ Where a kind of node states nothing, the engine goes by recomputation alone (see
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,9 @@ from headrace.description import (
 )
 from headrace.description.clocks import WALL
 from headrace.description.distinct import Distinct
+from headrace.description.epoch_time import milliseconds
 from headrace.description.windows import END, START
-from headrace.oracle.values import EPOCH, identity
+from headrace.oracle.values import identity
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -113,7 +113,7 @@ def _same(by: tuple[str, ...], row: Mapping[str, Any], record: Row) -> bool:
 def _within(node: WindowedAggregate, row: Mapping[str, Any], record: Row) -> bool:
     """Whether the window of a row holds the time of a record. Ends of sessions and sliding windows belong to them."""
     time_ms = record.at_ms if node.clock == WALL else record.event_ms
-    start_ms, end_ms = (_milliseconds(row[name]) for name in (START, END))
+    start_ms, end_ms = (milliseconds(row[name]) for name in (START, END))
     if time_ms is None:
         return False
     if isinstance(node.window, SessionWindows):
@@ -123,8 +123,3 @@ def _within(node: WindowedAggregate, row: Mapping[str, Any], record: Row) -> boo
     )
     last_ms = end_ms if isinstance(node.window, SlidingWindows) else end_ms - 1
     return start_ms <= time_ms <= last_ms and not is_late
-
-
-def _milliseconds(at: dt.datetime) -> int:
-    of_utc = at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)
-    return (of_utc - EPOCH) // dt.timedelta(milliseconds=1)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.description.arrow_types import arrow_type
+from headrace.description.epoch_time import moment
 from headrace.oracle.sketches import estimated, quantiles
-from headrace.oracle.values import moment, ordered, plain
+from headrace.oracle.values import ordered, plain
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.epoch_time import moment
 from headrace.oracle.fates import DRAIN, OPEN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values
-from headrace.oracle.values import Identity, identity, moment, plain
+from headrace.oracle.values import Identity, identity, plain
 
 if TYPE_CHECKING:
     from headrace.description import Batches

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.description.epoch_time import moment
 from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
@@ -21,7 +22,7 @@ from headrace.description.table import TIMESTAMP
 from headrace.oracle.fates import COMPLETE, LATE, OPEN, USED, refused_by_table
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.tables import deletes, event_or_before_all, order
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import Lookup

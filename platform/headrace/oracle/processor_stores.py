@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headrace.description.epoch_time import milliseconds
 from headrace.description.processor import KeyValueStore
 from headrace.description.stores import KEY_VALUE
 from headrace.description.time_stores import SessionStore, WindowStore
-from headrace.oracle.values import EPOCH
 
 if TYPE_CHECKING:
     from headrace.description import Column
@@ -117,7 +117,7 @@ class _Kept:
             return FOR_EVER
         if self.store.kind != KEY_VALUE:
             last: dt.datetime = key[-1]
-            return (last - EPOCH) // dt.timedelta(milliseconds=1) + self.store.lives_ms
+            return milliseconds(last) + self.store.lives_ms
         return FOR_EVER if self.here.stream_ms == NOT_BEGUN else self.here.stream_ms + self.store.lives_ms
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
+from headrace.description.epoch_time import moment
 from headrace.description.feeds import RESULT
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
@@ -36,7 +37,7 @@ from headrace.oracle.processor_stores import (
     window_store,
 )
 from headrace.oracle.reader_time import StreamTimes
-from headrace.oracle.values import Identity, identity, moment, plain
+from headrace.oracle.values import Identity, identity, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.epoch_time import moment
 from headrace.oracle.fates import FILTERED, USED
-from headrace.oracle.values import moment
 
 if TYPE_CHECKING:
     from headrace.description import FlatMapped, NamedStream

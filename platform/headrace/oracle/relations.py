@@ -19,6 +19,7 @@ from headrace.description import (
     TableAggregate,
     WindowedAggregate,
 )
+from headrace.description.epoch_time import moment
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
 from headrace.description.join import OUTER
@@ -31,7 +32,7 @@ from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
 from headrace.oracle.tables import latest, shown
 from headrace.oracle.tables import refused as refused_by_the_table
-from headrace.oracle.values import Identity, identity, moment, plain
+from headrace.oracle.values import Identity, identity, plain
 
 if TYPE_CHECKING:
     from headrace.description import Relation, TableChanges

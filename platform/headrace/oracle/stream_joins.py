@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from headrace.description.epoch_time import moment
 from headrace.description.feeds import LEFT, RIGHT
 from headrace.description.join import INNER
 from headrace.description.stream_join import OUTER
 from headrace.oracle.fates import LATE, OPEN, USED
 from headrace.oracle.log import Log, Place, Results, Row, Values, reached
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import StreamJoin

@@ -6,12 +6,10 @@ begins. A MAP is a list of pairs (name, value), as Arrow gives it; the order of 
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Identity = tuple[Any, ...]
 
 
@@ -44,8 +42,3 @@ def plain(value: Any) -> Any:
 def identity(values: Iterable[Any]) -> Identity:
     """Equal for equal keys."""
     return tuple(map(ordered, values))
-
-
-def moment(ms: int) -> dt.datetime:
-    """Milliseconds since 1970 as a TIMESTAMP."""
-    return EPOCH + dt.timedelta(milliseconds=ms)

@@ -13,6 +13,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from headrace.description import Duration, Node, with_unnamed
+from headrace.description.epoch_time import milliseconds
 from headrace.description.limits import is_suppressed
 from headrace.lifecycle.retention import Retention
 from headrace.nodes.topics import topic_named
@@ -234,5 +235,4 @@ def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 def utc_ms(text: str) -> int:
     """A date or time in UTC, as ISO 8601 writes it, in ms since 1970."""
-    at = dt.datetime.fromisoformat(text)
-    return round((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+    return milliseconds(dt.datetime.fromisoformat(text))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.kafka_settings import KafkaSettings, brokers_of
 from headrace.description.quota import Quota, check_quota
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
@@ -45,6 +46,7 @@ _OWNED = {
 }
 
 
+@explained_call
 @dataclass(frozen=True)
 class KafkaSink:
     """Delivers what a node emits to a Kafka topic, each row with its place in the order of the node's results.

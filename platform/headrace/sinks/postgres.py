@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.description.quota import Quota, check_quota
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError, TerminalError
 from headrace.extras import named_extra
@@ -36,6 +37,7 @@ _TABLE = re.compile(
 )  # the companion tables' names are longer, and PostgreSQL has 63
 
 
+@explained_call
 @dataclass(frozen=True)
 class PostgresSink:
     """Delivers what a node emits to a table of PostgreSQL: one row for each identity, the newest.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.formats import Csv, Debezium, Json, PlainValue
 from headrace.errors import DescriptionError
 from headrace.log.seeding import Seeding
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Content = Mapping[str, Any] | bytes | str | int | float | None
 
 PARTITIONS_MAX = 1 << 20  # a seed with positions may name any of these
-EPOCH, MILLISECOND = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(milliseconds=1)
 
 
 class PipedTopic:
@@ -53,7 +52,7 @@ class PipedTopic:
         self._require_bytes("value", value, self.topic.format)
         offset = self._next_offset[partition]
         self._next_offset[partition] += 1
-        stamp = EPOCH + timestamp_ms * MILLISECOND
+        stamp = moment(timestamp_ms)
         sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
         raw = record_bytes(self.topic, "key", key), record_bytes(self.topic, "value", value)
         self._rows.append((*raw, self.topic.name, partition, offset, stamp, sent or None))
@@ -79,7 +78,7 @@ class PipedTopic:
         found = []
         for key, value, _, partition, offset, stamp, headers in sorted(rows, key=lambda row: row[3:5]):
             names, values = ([*part] for part in zip(*headers, strict=True)) if headers else ([], [])
-            found.append((partition, offset, key, value, (stamp - EPOCH) // MILLISECOND, names, values))
+            found.append((partition, offset, key, value, milliseconds(stamp), names, values))
         columns = [*zip(*found, strict=True)] or [()] * len(RECORDS)
         arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORDS, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]

@@ -40,6 +40,12 @@ def whole(choose: Choose, stream: Stream, other: Stream) -> Any:
     return made.aggregate(key=hr.max("key"), n=hr.count()).suppress(hr.until_window_closes())
 
 
+def whole_batches(choose: Choose, stream: Stream, other: Stream) -> Any:
+    limits: list[dict[str, Any]] = [{"max_records": 3}, {"max_bytes": 20}]
+    limits += [{"max_records": 4, "max_wait": "2 seconds"}, {"every": "3 seconds"}]
+    return stream.batch(collect=["key", "value"], **choose(limits))
+
+
 def whole_totals(choose: Choose, stream: Stream, other: Stream) -> Any:
     return stream.aggregate(n=hr.count(), newest=hr.last("value"))
 
@@ -186,6 +192,7 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "sessions by another key": (sessions_by_value, "n"),
     "windows of a whole stream": (whole, "n"),
     "batches": (batches, "records"),
+    "batches of a whole stream": (whole_batches, "records"),
     "lookup": (lookup, "other"),
     "time limit": (waits, "newest"),
     "join of streams": (joined, "other"),
@@ -246,7 +253,8 @@ class Pipeline:
         node: Node = step(choose, read, choose(others)).named(name)
         if value:
             stream: Stream = node.as_stream() if isinstance(node, WindowedAggregate) else node
-            self._streams.append(stream.select("key", f"{value} AS value"))
+            key = "key" if "key" in stream.columns else "stream AS key"  # of a whole stream
+            self._streams.append(stream.select(key, f"{value} AS value"))
             if node.key == ("key",):
                 self._keyed.append(self._streams[-1])
         self.nodes += with_unnamed([node])

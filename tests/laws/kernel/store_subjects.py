@@ -7,8 +7,8 @@ from typing import Any
 
 import headrace as hr
 from headrace.description import Node
+from headrace.description.epoch_time import EPOCH
 from headrace.description.processed import Makes
-from headrace.description.processor import EPOCH
 from tests.laws.kernel.subjects import Subject, T, U
 
 SECOND = dt.timedelta(seconds=1)

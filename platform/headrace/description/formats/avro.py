@@ -14,10 +14,12 @@ from headrace.description.formats.avro_types import PRIMITIVES, AvroType, Schema
 from headrace.description.formats.format import Format, narrowed
 from headrace.description.formats.registry import address_of, checked_url, described_schema
 from headrace.description.schema import Column, parse_ddl, refuse_reserved
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 
+@explained_call
 @dataclass(frozen=True)
 class Avro(Format):
     """Keys or values written as Avro: `hr.Topic(…, format=hr.Avro(…), key_format=hr.Avro(…))`.

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from headrace.description.formats.format import Format
 from headrace.description.schema import Column, parse_ddl
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 NESTED = ("ARRAY<", "STRUCT<", "MAP<")
 
 
+@explained_call
 @dataclass(frozen=True)
 class Csv(Format):
     """Keys or values that are one line of CSV (RFC 4180): `hr.Topic(…, value="id STRING, n INT", format=hr.Csv())`.

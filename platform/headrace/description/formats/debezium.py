@@ -9,10 +9,12 @@ from headrace.description.ddl import quote
 from headrace.description.formats.avro import Avro, field_type
 from headrace.description.formats.format import Format, narrowed
 from headrace.description.schema import Column, parse_ddl, refuse_repeats, refuse_reserved
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 
+@explained_call
 @dataclass(frozen=True)
 class Debezium(Format):
     """Changes of a captured table, as Debezium writes them: `.table()` of such a topic is the table.

@@ -14,6 +14,7 @@ from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.format import Format, narrowed
 from headrace.description.formats.registry import address_of, checked_url, described_schema
 from headrace.description.schema import Column, parse_ddl, refuse_reserved
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -22,6 +23,7 @@ _FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
 _TYPES = {"string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 
+@explained_call
 @dataclass(frozen=True)
 class JsonSchema(Format):
     """JSON that begins with a magic byte and the id of its schema, as Confluent's serializers write it.

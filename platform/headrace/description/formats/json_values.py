@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from headrace.description.formats.format import Format
 from headrace.description.schema import Column, fields_of_struct, parse_ddl, refuse_repeats, refuse_reserved
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 
+@explained_call
 @dataclass(frozen=True)
 class Json(Format):
     """Keys or values that are JSON: `hr.Topic(…, value="id STRING", format=hr.Json(value_path="payload"))`.

@@ -9,6 +9,7 @@ from typing import Literal
 
 from headrace.description.formats.format import Format
 from headrace.description.schema import Column, parse_ddl
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -41,6 +42,7 @@ class PlainValue(Format):
         return columns
 
 
+@explained_call
 @dataclass(frozen=True)
 class Text(PlainValue):
     """Keys or values that are one text in UTF-8, such as a log line: `hr.Topic(…, value="line STRING", format=hr.Text())`.
@@ -55,6 +57,7 @@ class Text(PlainValue):
     column_type = "STRING"
 
 
+@explained_call
 @dataclass(frozen=True)
 class Bytes(PlainValue):
     """Keys or values that are bytes of any meaning: `hr.Topic(…, value="picture BINARY", format=hr.Bytes())`.
@@ -68,6 +71,7 @@ class Bytes(PlainValue):
     column_type = "BINARY"
 
 
+@explained_call
 @dataclass(frozen=True)
 class Number(PlainValue):
     """Keys or values that are one number: `hr.Topic(…, key="id BIGINT", key_format=hr.Number("int64"))`.

@@ -11,10 +11,12 @@ from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.format import Format, narrowed
 from headrace.description.formats.registry import checked_url
 from headrace.description.schema import Column, refuse_reserved
+from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 
+@explained_call
 @dataclass(frozen=True)
 class Protobuf(Format):
     """Keys or values that are Protobuf messages: `hr.Topic(…, format=hr.Protobuf(Order))`.

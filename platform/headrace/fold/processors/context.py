@@ -18,7 +18,8 @@ from headrace.description import (
     duration_ms,
     format_duration,
 )
-from headrace.description.processor import STREAM, WALL, moment
+from headrace.description.epoch_time import moment
+from headrace.description.processor import STREAM, WALL
 from headrace.description.stores import KEY_VALUE, SESSION, WINDOW
 from headrace.description.wording import a_value, listed
 from headrace.fold.processors.forwarded import Cause, Forwarded

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description import Processor, ProcessorError, Record
-from headrace.description.processor import WALL, freeze, moment
+from headrace.description.epoch_time import moment
+from headrace.description.processor import WALL, freeze
 from headrace.description.processor_function import FunctionProcessor, RunDependentError
 from headrace.fold.processors.context import Group, RunContext, Scheduled
 from headrace.fold.processors.forwarded import (

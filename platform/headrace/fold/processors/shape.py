@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.description import Column, Processed
+from headrace.description.epoch_time import milliseconds
 from headrace.description.processed import SET_APART, Makes
-from headrace.description.processor import EPOCH
 from headrace.description.processor_order import TIME
 from headrace.description.stores import KEY_VALUE
 from headrace.description.stores import TIMES as TIMES_OF
 from headrace.fold.contract import CAUSE, PARTITION, TOPIC
 
-MILLISECOND = dt.timedelta(milliseconds=1)
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
 
 
@@ -45,7 +44,7 @@ class StoreShape:
         """When the entry of a window or a session ends by the stream clock."""
         assert self.lives_ms is not None
         last: dt.datetime = key[-1]
-        return (last - EPOCH) // MILLISECOND + self.lives_ms
+        return milliseconds(last) + self.lives_ms
 
 
 @dataclass(frozen=True)
