@@ -82,3 +82,47 @@ def test_the_kernel_knows_neither_spark_nor_files_nor_a_clock() -> None:
         if NOT_IN_KERNEL & {name, name.partition(".")[0]}
     ]
     assert not found
+
+
+def _of_operators() -> list[tuple[Path, str, str, str]]:
+    """Each import of Headrace's own by a file in an operator's folder: the file, its operator, its place and the name."""
+    return [
+        (path, path.parent.name, f"{path.relative_to(HEADRACE)}:{line}: {name}", name)
+        for path in sorted((HEADRACE / "operators").glob("*/*.py"))
+        for line, name in imports(path)
+        if name.startswith("headrace.")
+    ]
+
+
+def test_an_oracle_knows_the_description_and_the_core_of_oracles_alone() -> None:
+    against = [
+        place
+        for path, operator, place, name in _of_operators()
+        if path.stem.startswith("oracle")
+        and not name.startswith(
+            ("headrace.description.", "headrace.oracle.", f"headrace.operators.{operator}.oracle")
+        )
+    ]
+    assert not against
+
+
+def test_a_fold_knows_no_oracle() -> None:
+    parts = [HEADRACE / "fold", *sorted((HEADRACE / "operators").glob("*"))]
+    files = [path for part in parts for path in sorted(part.rglob("*.py")) if "oracle" not in path.stem]
+    against = [
+        f"{path.relative_to(HEADRACE)}:{line}: {name}"
+        for path in files
+        for line, name in imports(path)
+        if "oracle" in name
+    ]
+    assert not against
+
+
+def test_an_operator_names_no_other_one() -> None:
+    folders = {path.name for path in (HEADRACE / "operators").iterdir() if path.is_dir()}
+    against = [
+        place
+        for _, operator, place, name in _of_operators()
+        if name.startswith("headrace.operators.") and name.split(".")[2] in folders - {operator}
+    ]
+    assert not against

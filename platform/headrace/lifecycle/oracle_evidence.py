@@ -19,7 +19,7 @@ from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep
 from headrace.operators.key_scope import relations_in
-from headrace.oracle.relations import key_of_pair
+from headrace.operators.relations.oracle import key_of_pair
 from headrace.spark.frames import arrow_frame
 
 if TYPE_CHECKING:

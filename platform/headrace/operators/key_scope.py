@@ -7,7 +7,7 @@ makes of the whole logs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -143,7 +143,7 @@ class KeyScope:
         if keys is None or not isinstance(self.node, Suppressed):
             return oracle.results(self.node, log)
         asked = {self.key_of(row) for row in keys.to_pylist()}
-        return oracle.results(self.node, log, wanted=asked.__contains__)
+        return oracle.results(self.node, replace(log, wanted=asked.__contains__))
 
     def rows(self, results: oracle.Results) -> Rows:
         """The rows of the node's table among the results."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -240,6 +240,25 @@ class Group:
     def worth(self) -> dict[str, Any]:
         """The aggregates."""
         return {name: total.value() for name, total in self.totals}
+
+
+class Aggregated(Protocol):
+    """A description with groups and aggregates."""
+
+    @property
+    def by(self) -> Sequence[str]:
+        """The group columns."""
+
+    @property
+    def aggregates(self) -> Described:
+        """By name."""
+
+
+def updated(node: Aggregated, before: Group | None, row: Row, *, keep: bool) -> tuple[Group, int]:
+    """A group with one more record, and its highest timestamp. In: keep  whether the values are wanted, too."""
+    group = (before or Group(node.by, node.aggregates if keep else ())).add(row)
+    assert group.event_ms is not None
+    return group, group.event_ms
 
 
 def aggregated(values: Iterable[Any], aggregate: Aggregate) -> Any:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.description import Join, Refined
+    from headrace.oracle.values import Identity
 
 Place = tuple[int, str, int, int]  # commit time, topic, partition, offset
 Partition = tuple[str, int]  # topic and number
@@ -79,6 +80,7 @@ class Log:
     schemas  for each feed the Arrow schema of its columns, as a vectorised processor gets them; None: there is none
     refine   what row-wise steps after a table make of its rows; None: a `where` refuses the row. SQL computes them
     driving  the topics by whose stream time the node goes
+    wanted   of a suppression by a time limit: for which keys rows are asked. Rows of other keys move its time
     """
 
     plain: Mapping[str, Iterable[Mapping[str, Any]]]
@@ -88,6 +90,7 @@ class Log:
     refine: Refine | None = None
     schemas: Mapping[str, pa.Schema] | None = None
     driving: frozenset[str] = frozenset()
+    wanted: Callable[[Identity], bool] = lambda key: True
 
     @cached_property
     def feeds(self) -> Mapping[str, list[Row]]:

@@ -6,32 +6,19 @@ a row that fails a condition of the table. A table that forgets deletes takes no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.table import TIMESTAMP
 from headrace.oracle.fates import TOMBSTONE, refused_by_table
-from headrace.oracle.values import Identity, identity, plain
+from headrace.oracle.values import plain
 
 if TYPE_CHECKING:
     from headrace.description import Table
     from headrace.oracle.log import Row, Values
 
 
-def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
-    """The last record of each key, if it leaves a row."""
-    found: dict[Identity, Row] = {}
-    for row in sorted(rows, key=lambda row: order(node, row)):
-        if refused(node, row) is None:
-            key = identity(row.values[name] for name in node.key)
-            found.pop(key, None)
-            if not deletes(row):
-                found[key] = row
-    return found
-
-
 def order(node: Table, row: Row) -> tuple[Any, ...]:
-    """By what the later of two records is told."""
+    """The order that tells the later of two records."""
     return (event_or_before_all(row) if node.order_by == TIMESTAMP else 0, *row.place)
 
 

@@ -10,9 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from headrace.operators.time_limits.oracle_updates import (
+    Entry,
+    can_have,
+    first_limits,
+    limits_of_entry,
+    updated,
+    updates_of,
+    value_of,
+)
 from headrace.oracle.fates import OPEN, SET_LIMITS
 from headrace.oracle.log import Log, Results, Row
-from headrace.oracle.time_limits import Entry, can_have, limits_of_entry, shown_entry, updated, updates_of
 from headrace.oracle.values import Identity
 
 if TYPE_CHECKING:
@@ -30,14 +38,14 @@ class WallWait:
     event_ms: int = 0
 
 
-def wall_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
-    """The rows that have left, in the order in which sinks get them. In: wanted  for which keys rows are asked."""
+def wall_limit(node: Suppressed, log: Log) -> Results:
+    """The rows that have left, in the order in which sinks get them; for `log.wanted` alone."""
     found = Results()
     rows = sorted(log.rows, key=lambda row: row.place)
     said = sorted({(row.at_ms, row.reason) for row in rows if row.fate == SET_LIMITS and row.reason})
     for partition in sorted({row.partition for row in rows}):
         mine = [row for row in rows if row.partition == partition]
-        waits = _waits(node, mine, said, wanted, found)
+        waits = _waits(node, mine, said, log.wanted, found)
         _note_waits(node, partition, mine, waits, log.last_ms, found)
     found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
     return found
@@ -54,12 +62,7 @@ def _waits(
     everything: list[tuple[Entry, WallWait]] = []
     newest: dict[Entry, WallWait] = {}
     worth: dict[Entry, Any] = {}
-    bound = node.policy.bound
-    limits: dict[str, int | None] = {
-        "limit_ms": node.policy.limit_ms,
-        "max_records": bound.max_records,
-        "max_bytes": bound.max_bytes,
-    }
+    limits = first_limits(node)
     waiting = [*limit_entries]
     for row in rows:
         while waiting and waiting[0][0] <= row.at_ms:
@@ -78,7 +81,7 @@ def _waits(
                 wait = newest[entry] = WallWait(row.at_ms, row.at_ms + (limits["limit_ms"] or 0))
                 everything.append((entry, wait))
             wait.rows.append(row)
-            wait.worth, wait.event_ms = shown_entry(node, entry, worth[entry]), event_ms
+            wait.worth, wait.event_ms = value_of(node, entry, worth[entry]), event_ms
     return everything
 
 

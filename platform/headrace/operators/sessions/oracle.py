@@ -30,7 +30,7 @@ class Session:
     rows: list[Row]
 
 
-def sessions(node: WindowedAggregate, log: Log) -> Results:
+def results(node: WindowedAggregate, log: Log) -> Results:
     """The sessions that the log leads to."""
     assert isinstance(node.window, SessionWindows)
     found, gap, grace = Results(), node.window.gap_ms, node.grace_ms

@@ -19,18 +19,21 @@ from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
 from headrace.description.table import TIMESTAMP
-from headrace.oracle.fates import COMPLETE, LATE, OPEN, USED, refused_by_table
+from headrace.oracle.fates import COMPLETE, FILTERED, LATE, OPEN, USED, refused_by_table
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.tables import deletes, event_or_before_all, order
 from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
-    from headrace.description import Lookup
-
-FILTERED = "filtered"
+    from headrace.description import Lookup, Topic
 
 
-def lookup(node: Lookup, log: Log) -> Results:
+def driving(node: Lookup) -> Sequence[Topic]:
+    """As of the log the table moves no time, except if the stream reads its topic, too."""
+    return node.topics if node.as_of == EVENT else node.stream.topics
+
+
+def results(node: Lookup, log: Log) -> Results:
     """The records that have been given what they find, in the order in which sinks get them."""
     found = Results()
     versions: dict[Identity, list[Row]] = defaultdict(list)

@@ -8,29 +8,32 @@ in force from their row on.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import RunningAggregate, Table, WindowedAggregate
-from headrace.description.suppression import EMIT_EARLY, SPILL
-from headrace.description.table_changes import KEY_DELETED
-from headrace.oracle import tables, windows
-from headrace.oracle.aggregates import Group
-from headrace.oracle.fates import LATE, OPEN, SET_LIMITS, TICK, TOMBSTONE, USED, refused, refused_by_table
-from headrace.oracle.log import Log, Results, Row, Values
-from headrace.oracle.values import Identity, identity, plain
+from headrace.description.clocks import WALL
+from headrace.description.suppression import EMIT_EARLY
+from headrace.operators.time_limits.oracle_updates import (
+    Entry,
+    can_have,
+    first_limits,
+    limits_of_entry,
+    updated,
+    updates_of,
+    value_of,
+)
+from headrace.operators.time_limits.oracle_wall import wall_limit
+from headrace.oracle.fates import OPEN, SET_LIMITS, TICK
+from headrace.oracle.log import Log, Results, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.description import Suppressed
-
-Entry = tuple[Identity, int]  # the key, and the window's start (0: no window)
-BOUNDS = ("max_records", "max_bytes")
+    from headrace.oracle.values import Identity
 
 
 @dataclass
@@ -111,17 +114,19 @@ class Buffer:
         return entry, wait
 
 
-def time_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
+def results(node: Suppressed, log: Log) -> Results:
     """The rows that have left, in the order in which sinks get them.
 
-    In: wanted  for which keys rows are asked; the records of others move the time, and fill what is bounded
+    Rows are made for `log.wanted` alone. The records of other keys move the time, and fill what is bounded.
     """
+    if node.clock == WALL:
+        return wall_limit(node, log)
     found = Results()
     everything = [*log.rows]
     said = sorted({(row.at_ms, row.reason) for row in everything if row.fate == SET_LIMITS and row.reason})
     by_partition = sorted(everything, key=lambda row: (row.topic, row.partition, row.place))
     for place, rows in groupby(by_partition, key=lambda row: (row.topic, row.partition)):
-        _partition(node, place, [*rows], said, wanted, found)
+        _partition(node, place, [*rows], said, log.wanted, found)
     found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
     return found
 
@@ -134,21 +139,15 @@ def _partition(
     wanted: Callable[[Identity], bool],
     results: Results,
 ) -> None:
-    policy, (topic, partition) = node.policy, place
-    early = policy.bound.when_full == EMIT_EARLY
-    buffer = Buffer(
-        {
-            "limit_ms": policy.limit_ms,
-            "max_records": policy.bound.max_records,
-            "max_bytes": policy.bound.max_bytes,
-        }
-    )
+    topic, partition = place
+    early = node.policy.bound.when_full == EMIT_EARLY
+    buffer = Buffer(first_limits(node))
     waiting = iter(entries)
     following = next(waiting, None)
 
     def leave(row: Row, sub: int) -> None:
         for entry, wait, by_bound in buffer.leaving(early=early):
-            shown = shown_entry(node, entry, buffer.worth[entry])
+            shown = value_of(node, entry, buffer.worth[entry])
             place = {"__sequence": row.at_ms, "__partition": partition, "__offset": row.offset, "__sub": sub}
             opened = {"__opened_ms": wait.opened_ms, "__opened_offset": wait.opened_offset}
             clock_ms = buffer.clock_ms(wait, row, early=by_bound)
@@ -184,66 +183,8 @@ def _partition(
             results.fates[topic, partition, offset] = OPEN
 
 
-def updates_of(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
-    """The fate of a row, and the entries that it updates, one after the other."""
-    of = node.updated
-    fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.aggregates)
-    if fate is None and row.event_ms is None:
-        fate = TOMBSTONE  # it comes before all rows of its partition, so it deletes none
-    if fate is not None:
-        return fate, []
-    key = identity(row.values[name] for name in node.by)
-    starts = windows.starts(of, row) if isinstance(of, WindowedAggregate) else [0]
-    return (USED if starts else LATE), [(key, start) for start in starts]
-
-
-def updated(node: Suppressed, worth: dict[Entry, Any], entry: Entry, row: Row, *, keep: bool = True) -> int:
-    """Make an update part of what its entry is worth; the update's timestamp."""
-    of = node.updated
-    if isinstance(of, Table):
-        if keep:
-            worth[entry] = row
-        return row.time_ms
-    group = worth.setdefault(entry, Group(of.by, of.aggregates if keep else ()))
-    group.add(row)
-    assert group.event_ms is not None
-    return int(group.event_ms)
-
-
-def shown_entry(node: Suppressed, entry: Entry, worth: Any) -> Values:
-    """A row that leaves; of a deleted key the values are null."""
-    of = node.updated
-    if isinstance(of, Table):
-        if not tables.deletes(worth):
-            return {**tables.shown(of, worth), KEY_DELETED: False}
-        key = {name: plain(worth.values[name]) for name in of.key}
-        return {**key, **dict.fromkeys(of.values), KEY_DELETED: True}
-    if isinstance(of, RunningAggregate):
-        return dict(worth.shown())
-    window = windows.shown(of, worth, entry[1])
-    return {name: window[name] for name in of.columns}
-
-
 def _set(node: Suppressed, buffer: Buffer, entry: str) -> None:
     """Put limits in force, unless they are another node's or ones that this node cannot have."""
     asked = limits_of_entry(node, entry)
     if asked is not None and can_have(node, buffer.limits, asked):
         buffer.limits |= asked
-
-
-def limits_of_entry(node: Suppressed, text: str) -> dict[str, int | None] | None:
-    """The limits that a control row sets for a node; None: it is another's."""
-    entry = json.loads(text)
-    return dict(entry["limits"]) if entry.get("node") == node.name else None
-
-
-def can_have(node: Suppressed, limits: Mapping[str, int | None], asked: Mapping[str, int | None]) -> bool:
-    """No negative limit, no bound below one, none where none is described, and not every bound away."""
-    if "limit_ms" in asked and (asked["limit_ms"] is None or asked["limit_ms"] < 0):
-        return False
-    bounds = {name: asked[name] for name in BOUNDS if name in asked}
-    if any(value is not None and value < 1 for value in bounds.values()):
-        return False
-    after = {name: limits[name] for name in BOUNDS} | bounds
-    bounded = node.policy.bound.when_full != SPILL
-    return not bounds or (bounded and any(value is not None for value in after.values()))

@@ -76,7 +76,7 @@ class _Cutter:
         self.closed.append(batch)
 
 
-def batches(node: Batches, log: Log) -> Results:
+def results(node: Batches, log: Log) -> Results:
     """The batches that have closed, in the order of their closing."""
     found, cutter = Results(), _Cutter(node)
     for at_ms, rows in groupby(log.rows, key=lambda row: row.at_ms):

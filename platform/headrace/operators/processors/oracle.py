@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
@@ -23,11 +23,8 @@ from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.description.processor_order import LOG
 from headrace.description.time_stores import SessionStore, WindowStore
-from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED
-from headrace.oracle.global_tables import Before, before_record, global_rows, note_fates_of_tables
-from headrace.oracle.log import Log, Place, Results, Row, Values
-from headrace.oracle.one_by_one import OneByOne
-from headrace.oracle.processor_stores import (
+from headrace.operators.processors.oracle_one_by_one import OneByOne
+from headrace.operators.processors.oracle_stores import (
     NOT_BEGUN,
     Alarm,
     Group,
@@ -36,13 +33,21 @@ from headrace.oracle.processor_stores import (
     session_store,
     window_store,
 )
+from headrace.operators.processors.oracle_tables import (
+    Before,
+    before_record,
+    global_rows,
+    note_fates_of_tables,
+)
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED
+from headrace.oracle.log import Log, Place, Results, Row, Values
 from headrace.oracle.reader_time import StreamTimes
 from headrace.oracle.values import Identity, identity, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.description import Duration, Processed
+    from headrace.description import Duration, Processed, Topic
     from headrace.description.stores import Store
 
 WALL_TIMERS, RECORDS, END, DRAINED = range(4)
@@ -306,7 +311,12 @@ class _Run:
         context.forwarded = []
 
 
-def processed(node: Processed, log: Log) -> Results:
+def driving(node: Processed) -> Sequence[Topic]:
+    """Global tables move no time, except if the stream reads their topic, too."""
+    return node.stream.topics
+
+
+def results(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
     columns = None if log.schemas is None else log.schemas[RESULT]
     run, before, first = _Run(node, columns, log), StreamTimes(), 0

@@ -15,17 +15,15 @@ from headrace.description.epoch_time import moment
 from headrace.description.feeds import LEFT, RIGHT
 from headrace.description.join import INNER
 from headrace.description.stream_join import OUTER
-from headrace.oracle.fates import LATE, OPEN, USED
+from headrace.oracle.fates import FILTERED, LATE, OPEN, USED
 from headrace.oracle.log import Log, Place, Results, Row, Values, reached
 from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import StreamJoin
 
-FILTERED = "filtered"
 
-
-def stream_join(node: StreamJoin, log: Log) -> Results:
+def results(node: StreamJoin, log: Log) -> Results:
     """The pairs, and the records that leave alone."""
     found, closing = Results(), log.lowest
     alone = {INNER: (), OUTER: (LEFT, RIGHT)}.get(node.how, (LEFT,))

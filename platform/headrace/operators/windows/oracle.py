@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.description import CalendarWindows, TimeWindows
+from headrace.description import CalendarWindows, SlidingWindows, TimeWindows
 from headrace.description.calendars import (
     FAR_MS,
     LAST,
@@ -21,25 +21,32 @@ from headrace.description.calendars import (
     zone_of,
 )
 from headrace.description.clocks import WALL
-from headrace.oracle.aggregates import Group
-from headrace.oracle.fates import LATE, OPEN, USED, refused
+from headrace.operators.windows.oracle_sliding import sliding
+from headrace.oracle import fates
+from headrace.oracle.aggregates import Group, updated
+from headrace.oracle.fates import LATE, OPEN, USED
 from headrace.oracle.log import Log, Results, Row, Values, reached
+from headrace.oracle.relations import Grown, Rows, Version, rows_through
 from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
     from headrace.description.windows import WindowKind
 
+__all__ = ["refused", "results", "rows_at", "starts", "updated", "value_of"]
 
-def windows(node: WindowedAggregate, log: Log) -> Results:
+
+def results(node: WindowedAggregate, log: Log) -> Results:
     """The windows that the logs lead to."""
+    if isinstance(node.window, SlidingWindows):
+        return sliding(node, log)
     found = Results()
     contents: dict[tuple[Identity, int], Group] = {}
     last_of: Counter[tuple[Identity, int]] = Counter()  # how many records each window is the last to hold
     times = log.lowest
     reached_ms = log.last_ms if node.clock == WALL else times[-1][1] if times else -1
     for row in log.rows:
-        fate = refused(row, node.aggregates)
+        fate = refused(node, row)
         if fate is None:
             entered = starts(node, row)
             is_open = bool(entered) and end_of(node, entered[-1]) + node.grace_ms > reached_ms
@@ -59,6 +66,36 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
         final_at = by_wall if node.clock == WALL else reached(times, end + node.grace_ms)
         found.windowed(window, final_at)
     return found
+
+
+def rows_at(node: WindowedAggregate, log: Log, upto_ms: int, part: str) -> Rows:
+    """Windows that records have entered; with `suppress` those that are closed."""
+    groups: dict[tuple[Identity, int], Grown] = {}
+    for row in rows_through(log, upto_ms, part):
+        if refused(node, row) is None:
+            for start in starts(node, row):
+                key = identity(row.values[name] for name in node.by), start
+                groups.setdefault(key, Grown(node)).add(row)
+    lowest = max((ms for at_ms, ms in log.lowest if at_ms <= upto_ms), default=-1)
+    rows: Rows = {}
+    for (key, start), of in groups.items():
+        closed = end_of(node, start) + node.grace_ms <= lowest
+        if closed or node.suppression is None:
+            made_of = tuple(of.places) if node.suppression is None else "closed"
+            value = value_of(node, of.group, start)
+            rows[(*key, *identity([value["window_start"]]))] = Version(made_of, value)
+    return rows
+
+
+def refused(node: WindowedAggregate, row: Row) -> str | None:
+    """The fate of a record that no window takes, whatever its time; None: it goes by its time."""
+    return fates.refused(row, node.aggregates)
+
+
+def value_of(node: WindowedAggregate, group: Group, start: int) -> Values:
+    """A window as a row, with the columns of the node alone."""
+    window = shown(node, group, start)
+    return {name: window[name] for name in node.columns}
 
 
 def shown(node: WindowedAggregate, group: Group, start: int) -> Values:
