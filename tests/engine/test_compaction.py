@@ -15,8 +15,9 @@ from headrace.engine import compact_runs
 from headrace.engine.compact_runs import FILE_ROWS, Packing
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.exchange import bucket_hashes
-from headrace.engine.state_files import StatePlace, StateSource, read_state, write_state
+from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_layout import SHARED, StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, Needs, StateTable
 from headrace.fold.keys import with_keys
 from headrace.lake import kinds

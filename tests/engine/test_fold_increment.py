@@ -21,8 +21,9 @@ from headrace.engine import state_groups
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
 from headrace.engine.fold_increment import Compute, Distribution, Run, pieces_of
 from headrace.engine.operators import operator_of
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
+from headrace.engine.state_reads import read_state
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.sliding import SlidingWindows

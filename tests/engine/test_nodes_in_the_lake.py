@@ -15,9 +15,10 @@ from headrace import lake
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.fold_increment import Distribution, FoldResult, Run
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_layout import SHARED
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import Needs, Times
 from headrace.lake import kinds
 from tests.laws.kernel.families import FAMILIES, Family

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace import lake
-from headrace.engine import state_files
-from headrace.engine.state_files import StatePlace, StateSource, read_state, write_state
+from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_groups import GROUPS, forget_state
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import BATCH, HASH, KEY, Needs, StateTable
 from headrace.fold.keys import bucket_range
 from headrace.lake import NewFile, kinds
@@ -173,6 +173,6 @@ def test_an_object_store_is_read_by_ranges_of_several_files_at_once(
         monkeypatch.setattr(f"headrace.engine.{module}.is_local", lambda uri: False)
     monkeypatch.setattr("headrace.lake.stored_file.store_of", lambda uri: (store, uri))
     source = StateSource("state").plus(files)
-    read = state_files.read_state(source, LAYOUT, "by_hash", Needs(np.array([7, 33])))
+    read = read_state(source, LAYOUT, "by_hash", Needs(np.array([7, 33])))
     assert sorted(read.rows[HASH].to_pylist()) == [7, 7, 7, 33, 33, 33]
     assert read.bytes < sum(file.size for file in files)

@@ -59,6 +59,7 @@ def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) 
     [
         ("HEADRACE_STREAM_TRIGGER_MS", "fast", "HEADRACE_STREAM_TRIGGER_MS: Input should be a valid integer"),
         ("HEADRACE_STREAM_LEASE_SECONDS", "1", "HEADRACE_STREAM_LEASE_SECONDS: Input should be greater"),
+        ("HEADRACE_STATE_COPIES_BYTES", "-1", "HEADRACE_STATE_COPIES_BYTES: Input should be greater"),
         (
             "HEADRACE_STREAM_OVERRIDES",
             '{"streams": {"triger_ms": 5}}',

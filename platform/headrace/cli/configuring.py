@@ -10,7 +10,14 @@ from pydantic_settings import BaseSettings
 from headrace.cli.options import DEFAULTS, Pipeline, Root, read_settings
 from headrace.cli.telling import report
 from headrace.description.formats.registry_settings import RegistrySettings
-from headrace.settings import KafkaSettings, Settings, SparkSettings, StreamSettings, load_pipeline
+from headrace.settings import (
+    KafkaSettings,
+    Settings,
+    SparkSettings,
+    StateSettings,
+    StreamSettings,
+    load_pipeline,
+)
 from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 config = typer.Typer(no_args_is_help=True, help="Show the settings, and try what they name.")
@@ -21,6 +28,7 @@ SECTIONS: tuple[type[BaseSettings], ...] = (
     SlackSettings,
     SmtpSettings,
     SparkSettings,
+    StateSettings,
     StreamSettings,
 )
 

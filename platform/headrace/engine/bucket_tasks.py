@@ -12,8 +12,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from headrace.engine.state_files import Bounds, StatePlace, StateSource, read_state, write_state
+from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_needs import Bounds
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import HASH, Needs, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.engine.exchange import bucket_hashes
-from headrace.engine.state_files import Bounds
+from headrace.engine.state_needs import Bounds
 from headrace.engine.state_parquet import FOOTERS
 from headrace.fold.contract import BATCH
 from headrace.lake import (

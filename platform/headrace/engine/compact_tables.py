@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.compact_runs import OFTEN, Files, Packing, Rewriting, compact_runs
-from headrace.engine.state_files import Bounds, StatePlace, StateSource, read_state, write_merged
+from headrace.engine.state_files import StatePlace, StateSource, write_merged
 from headrace.engine.state_layout import TABLE, StateLayout
+from headrace.engine.state_needs import Bounds
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import BATCH, Clock, Needs
 from headrace.lake import LakeTable, TableWriter, carried
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.engine.state_files import ALL_HASHES, Bounds
+from headrace.engine.state_files import ALL_HASHES
+from headrace.engine.state_needs import Bounds
 from headrace.fold.contract import HASH, KEY, PARTITION, TOPIC, Scope, Step
 from headrace.fold.keys import bucket_of, bucket_range, with_keys
 

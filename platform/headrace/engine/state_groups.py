@@ -9,21 +9,20 @@ bytes at most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.state_layout import NO_TIME, TABLE, TIME, StateLayout
+from headrace.engine.state_layout import NO_TIME, SHARED, TABLE, TIME, StateLayout
 from headrace.engine.state_parquet import FOOTERS, Footer, read_groups
 from headrace.fold.contract import HASH
 from headrace.lake.byte_cache import ByteCache
+from headrace.lake.state_limits import state_limits
 
-# In each process. A million rows, or the state that four pipelines of 5,000 records a second touch: a task that reads
-# as much without it needs about as much memory for a moment.
-GROUPS_BYTES_MAX = 128 << 20
+GROUPS_AT_ONCE = 256  # are decoded before their rows are chosen
 COLUMN_BYTES = 512  # of Arrow's own, for each column of a group
 
 
@@ -55,7 +54,8 @@ class StateGroup:
         return cls(own, own.column(HASH).to_numpy(), own_times, size)
 
 
-GROUPS: ByteCache[tuple[str, str, int], StateGroup] = ByteCache(GROUPS_BYTES_MAX)
+Choose = Callable[[np.ndarray, np.ndarray], np.ndarray]
+GROUPS: ByteCache[tuple[str, str, int], StateGroup] = ByteCache(state_limits().remembered_bytes)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ class StateFile:
     layout: StateLayout
     table: str
 
+    def known(self, numbers: Sequence[int]) -> tuple[list[StateGroup], list[int]]:
+        """Those of some groups of rows that are remembered, and the numbers of the others."""
+        groups = {number: self._known(number) for number in numbers}
+        missing = [number for number, group in groups.items() if group is None]
+        return [group for group in groups.values() if group is not None], missing
+
     def read(
         self, size: int, footer: Footer, numbers: Sequence[int], *, remember: bool
     ) -> tuple[list[StateGroup], int]:
@@ -73,19 +79,39 @@ class StateFile:
 
         In: size      bytes of the file
             numbers   of the groups
-            remember  False: a group that is not known yet is read and not remembered
+            remember  whether the groups are remembered
         """
-        known = {number: self._known(number) for number in numbers}
-        missing = [number for number, group in known.items() if group is None]
-        read = 0
-        if missing:
-            packed, read = read_groups(self.uri, size, footer, missing)
-            ends = np.cumsum([footer.parquet.row_group(number).num_rows for number in missing])
-            for number, group in zip(missing, self._parted(packed, ends), strict=True):
-                known[number] = group
-                if remember:
-                    self._remember(number, group)
-        return [group for group in known.values() if group is not None], read
+        packed, read = read_groups(self.uri, size, footer, numbers)
+        ends = np.cumsum([footer.parquet.row_group(number).num_rows for number in numbers])
+        groups = [*self._parted(packed, ends)]
+        for number, group in zip(numbers, groups, strict=True) if remember else ():
+            self._remember(number, group)
+        return groups, read
+
+    def choose(
+        self, size: int, footer: Footer, numbers: Sequence[int], choose: Choose
+    ) -> tuple[list[pa.Table], int]:
+        """Some rows of many groups, and the bytes that were read; no group is parted or remembered.
+
+        In: choose  which rows, by HASH and TIME
+        """
+        chosen, read = [], 0
+        for at in range(0, len(numbers), GROUPS_AT_ONCE):
+            packed, bytes_read = read_groups(self.uri, size, footer, numbers[at : at + GROUPS_AT_ONCE])
+            read += bytes_read
+            mine = choose(packed[HASH].to_numpy(), packed[TIME].fill_null(NO_TIME).to_numpy())
+            if (
+                len(footer.columns) > len(SHARED) + 1
+            ):  # another writer's compaction may have mixed state tables
+                mine &= pc.equal(packed[TABLE], self.table).to_numpy()
+            chosen.append(self.layout.unpacked(self.table, packed.filter(pa.array(mine))))
+        return chosen, read
+
+    def whole(self, size: int, footer: Footer) -> tuple[pa.Table, np.ndarray]:
+        """All rows of the state table, and TIME of each."""
+        packed, _ = read_groups(self.uri, size, footer, range(footer.parquet.num_row_groups))
+        packed = packed.filter(pc.equal(packed[TABLE], self.table))
+        return self.layout.unpacked(self.table, packed), packed[TIME].fill_null(NO_TIME).to_numpy()
 
     def remember_written(self, packed: pa.Table, group_rows: int) -> None:
         """Remember all of a file that has just been written.

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.bucket_tasks import write_output
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.errors import TransientError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, Needs

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.operators import current_results
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import DELETED, HASH, Needs
 from headrace.fold.fates import KEPT

@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED, TABLE, StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.fold.contract import HASH, Needs, as_they_are
 from headrace.spark.frames import bytes_read
 from headrace.spark.one_task import ONE_TASK_BYTES, made_of

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import last_commit, open_table

@@ -22,8 +22,9 @@ from headrace.description.epoch_time import EPOCH
 from headrace.description.windows import END, START
 from headrace.description.wording import listed
 from headrace.engine.operators import current_results
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs

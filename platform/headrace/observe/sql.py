@@ -22,8 +22,9 @@ from sqlglot.errors import SqlglotError
 
 from headrace.description.wording import did_you_mean
 from headrace.engine.operators import current_results
-from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError
 from headrace.extras import named_extra
 from headrace.fold.changes.collect import RESULTS

@@ -26,7 +26,7 @@ from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality.checks import announce
-from headrace.settings import StreamSettings
+from headrace.settings import StateSettings, StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
 from headrace.streams.stream_runtime import StreamRuntime
@@ -74,6 +74,7 @@ class StreamConfig(dg.Config):
 
 def settings_of(config: StreamConfig, stream: str) -> StreamSettings:
     """Read the settings of a stream's run: those of this run come before those of the environment."""
+    StateSettings()  # tasks take the default of what is no number; a run is refused
     names = ("trigger_ms", "rotate_after_hours", "drain_timeout_seconds")
     given, default = config.model_dump(include=set(names)), StreamConfig().model_dump()
     changed = {name: given[name] for name in names if given[name] != default[name]}

@@ -16,7 +16,7 @@ from headrace.preflight.lake import check_lake
 from headrace.preflight.logs import check_logs
 from headrace.preflight.spark import check_spark
 from headrace.preflight.steps import check_steps
-from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
+from headrace.settings import KafkaSettings, SparkSettings, StateSettings, StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
     In:     root  URI of the lake
     Raises: TerminalError when a variable has a value that its type does not take
     """
-    StreamSettings()  # a value that is no number is told here, too
+    StreamSettings(), StateSettings()  # a value that is no number is told here, too
     well = True
     for finding in chain(check_lake(root), check_kafka(nodes, KafkaSettings())):
         yield finding

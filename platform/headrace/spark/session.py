@@ -14,6 +14,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
+from headrace.lake import state_limits
 from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
 from headrace.settings.spark import SparkSettings
 from headrace.spark.engine_archive import ship_engine
@@ -223,8 +224,8 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     """
     builder = SparkSession.builder.appName(app_name)
     here = is_local(conf.get("spark.master", "local"))
-    secret = {} if here else executor_environment()
-    for key, value in (secret | dict(conf)).items():
+    handed = {} if here else executor_environment() | state_limits.executor_environment()
+    for key, value in (handed | dict(conf)).items():
         builder = builder.config(key, value)
     with quiet_start():
         spark = builder.getOrCreate()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state, part_mixed_files
+from headrace.engine.state_copies import COPIES
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.collect import RESULTS
@@ -51,6 +52,7 @@ class StateUpkeep:
 
         with suppress(ConflictError):  # another maintainer has put others in their place
             as_maintainer(self._state, compact, carries=[self._appends_as])
+        COPIES.keep(self._state.uri, self._state.snapshot().files)
 
     def drop(self, through: int) -> None:
         """Drop the files of current results that hold no row of a micro-batch after this one."""
