@@ -20,7 +20,9 @@ from headrace.changing.applied import Applied
 from headrace.changing.plan import ChangePlan
 from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
+from headrace.explain.compared_rows import ComparedRows, DifferingRow
 from headrace.explain.logged_record import LoggedRecord
+from headrace.explain.other_grace import WhatIf
 from headrace.explain.record_fate import NodeFate, RecordFate
 from headrace.explain.row_cause import Cause
 from headrace.lifecycle.backfill_plan import DayVerdict
@@ -93,6 +95,8 @@ LIMITS = LimitsSet(NODE, {"max_records": 5}, "r", 7)
 UPKEPT = Upkept("log/readings", "log", Size(9, 90), Size(1, 80), Size(9, 90), Size(1, 80))
 FOUND = DeadLetters("value: no JSON", None, 2, AT, AT, ())
 FATE = RecordFate(LoggedRecord(TOPIC, 0, 7, "record", at_ms=5), [NodeFate(NODE, NODE, "late")])
+COMPARED = ComparedRows(4, 4, 0, 0, 1, [DifferingRow({"n": 1}, {"n": 2})])
+WHAT_IF = WhatIf(NODE, 60_000, 300_000, 9, 2, 1, 4, 1, 0, 240_000, 250_000, AT, COMPARED)
 LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 
 # For each command what it is given, and what stands for the parts that need Spark, Kafka or minutes.
@@ -140,6 +144,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {
             "headrace.lake.format.is_known": gives(True),
             "headrace.explain.record_fate.fate_of_record": gives(FATE),
+        },
+    ),
+    "what-if": (
+        [NODE, "grace=5 minutes"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.explain.other_grace.what_if": gives(WHAT_IF),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
             ["get", "reading_counts", "a"],
             ["why", "reading_counts", "sensor_id=a"],
             ["why-not", "readings", "0", "7"],
+            ["what-if", "reading_counts", "grace=1 minute"],
             ["tail", "reading_counts", "--no-follow"],
         ),
         *(

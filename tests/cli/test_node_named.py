@@ -19,6 +19,7 @@ pytestmark = pytest.mark.fast
         ["tail", "loud", "--no-follow"],
         ["get", "loud", "a"],
         ["why", "loud", "key=a"],
+        ["what-if", "loud", "grace=1 minute"],
         ["verify", "loud"],
         ["pause", "loud"],
         ["failing", "loud"],

@@ -55,6 +55,7 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "get": (["get", "alerts", "north"], 0, '"shop": "north", "window_start"'),
     "why": (["why", "alerts", "shop=north"], 0, "1 record made it:"),
     "why-not": (["why-not", "payments", "0", "0"], 0, "event 20"),
+    "what-if": (["what-if", "declined_per_minute", "grace=5 minutes"], 0, "windows that would differ"),
     "verify": (["verify", "alerts", "--oracle"], 0, "no row differs"),
     "limits": (["limits", "alerts"], 2, "alerts"),
     "dead-letters": (["dead-letters", "payments"], 0, "no dead letters"),

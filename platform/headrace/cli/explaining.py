@@ -1,4 +1,4 @@
-"""`headrace why`: the records behind a row of a node. `headrace why-not`: the fate of a record."""
+"""`headrace why`, `why-not` and `what-if`: the records behind a row, the fate of a record, and another grace."""
 
 from __future__ import annotations
 
@@ -64,6 +64,32 @@ def explain_record(
     spark, nodes = SparkOnDemand.session(lambda: _session(lake)), load_pipeline(pipeline)
     fate = fate_of_record(spark, Lake(lake), nodes, (of, partition, offset), large=large)
     report("\n".join(lines_of(fate)), asdict(fate))
+
+
+def ask_what_if(
+    node: Annotated[str, typer.Argument(help="A windowed node of the pipeline.")],
+    setting: Annotated[str, typer.Argument(help="grace=… with a duration, such as grace='5 minutes'.")],
+    large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Say what another grace changes: how many late records count, how much later results come, which windows differ.
+
+    It folds the log as it is with both graces, reads the lake alone, and changes nothing. Streams may run meanwhile.
+    """
+    from headrace.cli.commands import _session
+    from headrace.explain.other_grace import what_if
+    from headrace.explain.other_grace_in_words import lines_of
+    from headrace.lake.paths import Lake
+    from headrace.spark.on_demand import SparkOnDemand
+
+    of, settings = node_named(node, pipeline), _pairs([setting])
+    if [*settings] != ["grace"]:
+        raise typer.BadParameter(f"{setting!r} is not grace=…, with a duration such as grace='5 minutes'")
+    require_lake(lake)
+    spark = SparkOnDemand.session(lambda: _session(lake))
+    answer = what_if(spark, Lake(lake), of, settings["grace"], large=large)
+    report("\n".join(lines_of(answer)), asdict(answer))
 
 
 def _pairs(values: list[str]) -> dict[str, str]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "dev", "demo", "demo-once"),
     "Look": (
-        *("describe", "preview", "status", "tail", "sql", "get", "why", "why-not", "verify", "limits"),
-        *("dead-letters", "records", "refused", "failing", "erasures"),
+        *("describe", "preview", "status", "tail", "sql", "get", "why", "why-not", "what-if"),
+        *("verify", "limits", "dead-letters", "records", "refused", "failing", "erasures"),
     ),
     "Change": (
         *(

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace import lake as lakes
 from headrace.description.epoch_time import moment
 from headrace.description.node_output import NodeOutput
 from headrace.description.windows import START
 from headrace.engine.log_slices import whole_log
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.recomputation import Recomputation, place_of
+from headrace.explain.scope_size import require_small
 from headrace.lake import open_table
-from headrace.lifecycle.oracle_check import LOCAL_BYTES, bytes_of, read_evidence
+from headrace.lifecycle.oracle_check import read_evidence
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
@@ -123,17 +123,7 @@ class ExplainedNode:
         self.spark, self.lake, self.large = spark, lake, large
         self.node = node = resolve_references(lake, node)
         self.name = name = node.required_name
-        if not lakes.exists(lake.table(name)):
-            raise TerminalError(
-                f"Node '{name}' has not run yet: it has no row.", hint="Start its stream, then ask again."
-            )
-        size = bytes_of(lake, node)
-        if size > LOCAL_BYTES and not large:
-            raise TerminalError(
-                f"Node '{name}': its logs and tables have {size / (1 << 20):,.0f} MiB. "
-                f"Without Spark {LOCAL_BYTES >> 20} MiB are read.",
-                hint="Add --large: Spark reads the records of the key.",
-            )
+        require_small(lake, node, large=large, hint="Spark reads the records of the key.")
         self.results = open_table(lake.table(name))
         self.evidence = read_evidence(spark, lake, node)
         self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.explain.other_grace import what_if
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import causes_of
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Duration, Node, Topic
+    from headrace.explain.other_grace import WhatIf
     from headrace.explain.record_fate import RecordFate
     from headrace.explain.row_cause import Cause
     from headrace.lake.paths import Lake
@@ -103,6 +105,10 @@ class Findings(ABC):
         of = self._topics.get(topic) or self._known(topic, "topic or node")
         nodes = [*self._nodes.values()]
         return fate_of_record(self._session, self._lake, nodes, (of, partition, offset))
+
+    def what_if(self, node: str, *, grace: Duration) -> WhatIf:
+        """Fold the log with another grace, too: which records count, how much later results come, which windows differ."""
+        return what_if(self._session, self._lake, self._known(node), grace)
 
     def late(self, node: str) -> Rows:
         """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
