@@ -1,19 +1,23 @@
-"""Bytes of the state that a micro-batch reads, with few keys in it and with many.
+"""Bytes of the state that a micro-batch reads, with few keys in it and with many, and how long it takes.
 
-`make bench ARGS="--state-reads"` or `python -m benchmarks.state_reads`. The state gets one record for each key and is
-compacted; then micro-batches of the same size touch the same number of keys. Of windows the state is read when they close:
-each micro-batch closes one window of as many keys as it touches. Before each micro-batch the process forgets all rows of the
-state, for what it remembers it does not read. Logs are written by hand, and not counted. In the end totals and windows are
-compared with SQL over the log.
+`make bench ARGS="--state-reads"` or `python -m benchmarks.state_reads`. The state gets one record for each key, in pieces
+as a catch-up reads them. Then micro-batches of the same size touch the same number of keys, in three phases: as the catch-up
+has left the state, packed as a stream packs it then, and with local copies.
+
+Of windows the state is read when they close: each micro-batch closes one window of as many keys as it touches. Before each
+micro-batch the process forgets all rows of the state. Logs are written by hand, and not counted. In the end totals and
+windows are compared with SQL over the log.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,9 +26,12 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
+from headrace.engine import state_reads
+from headrace.engine.state_copies import StateCopies
 from headrace.engine.state_groups import GROUPS
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
+from headrace.lake.state_limits import COPIES_BYTES_DEFAULT
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.observe.views import Views
@@ -34,7 +41,7 @@ from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import Column, SparkSession
 
@@ -44,6 +51,7 @@ BEGIN_MS, PARTITIONS, MINUTE_MS = 1_780_000_020_000, 4, 60_000  # the beginning 
 GRACE_MS = 30 * 24 * 60 * MINUTE_MS
 NOW_MS = BEGIN_MS + 2 * GRACE_MS  # all event times have passed
 PRIME = 2_654_435_761  # spreads keys
+PIECE = 500_000  # records of a log commit while the state fills
 WARM_UP = 3  # micro-batches that are not counted
 
 readings = hr.Topic("readings", key="sensor_id STRING", value="value BIGINT", idle_timeout=None)
@@ -56,12 +64,18 @@ NODES: Sequence[Node] = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """Of each micro-batch that counts the bytes and the seconds; and the size of the state before them."""
+class Phase:
+    """Micro-batches in one phase.
 
+    state_bytes  before them
+    bytes_read, seconds, cpu  of each micro-batch that counts
+    """
+
+    name: str
     state_bytes: int
     bytes_read: Sequence[int]
     seconds: Sequence[float]
+    cpu: Sequence[float]
 
 
 class Line:
@@ -110,23 +124,49 @@ class Line:
             raise TerminalError(f"{self.node.required_name}: {wrong:,} rows are not what the log says.")
 
 
-def measure(line: Line, keys: int, records: int, touched: int, batches: int) -> Found:
-    """Fill the state, compact it, and run micro-batches. A window of the state has as many keys as one touches."""
-    line.append(keys, keys, keys, 0, F.lit(BEGIN_MS) + F.floor(F.col("id") / touched) * MINUTE_MS)
-    line.fold()
-    line.runner.maintain()
-    state_bytes, read, seconds = line.runner.state_bytes(), [], []
-    for number in range(WARM_UP + batches):
-        closing_ms = BEGIN_MS + GRACE_MS + (number + 1) * MINUTE_MS
-        line.append(records, keys, touched, number * touched, F.lit(closing_ms))
-        GROUPS.clear()
+class Measure:
+    """Fills the state of one node, and measures phase by phase. A window of the state has as many keys as one touches."""
+
+    def __init__(self, line: Line, keys: int, records: int, touched: int, batches: int) -> None:
+        self.line, self._keys, self._records = line, keys, records
+        self._touched, self._batches, self._number = touched, batches, 0
+
+    def fill(self) -> float:
+        """Catch up with one record for each key; the records of a second."""
+        seconds = 0.0
+        for first in range(0, self._keys, PIECE):
+            records = min(PIECE, self._keys - first)
+            window = F.floor((F.col("id") + first) / self._touched)
+            self.line.append(records, self._keys, records, first, F.lit(BEGIN_MS) + window * MINUTE_MS)
+            began = time.monotonic()
+            self.line.fold()
+            seconds += time.monotonic() - began
+        return self._keys / seconds
+
+    def pack(self) -> float:
+        """Pack as a stream does once it has caught up; seconds."""
         began = time.monotonic()
-        line.fold()
-        seconds.append(time.monotonic() - began)
-        assert line.runner.state_bytes_read is not None
-        read.append(line.runner.state_bytes_read)
-    line.require_right()
-    return Found(state_bytes, read[WARM_UP:], seconds[WARM_UP:])
+        while self.line.runner.is_packing_due(at_rest=True):
+            self.line.runner.pack(at_rest=True)
+        return time.monotonic() - began
+
+    def phase(self, name: str) -> Phase:
+        """Run micro-batches."""
+        state_bytes, read, seconds, cpu = self.line.runner.state_bytes(), [], [], []
+        for _ in range(WARM_UP + self._batches):
+            closing_ms = BEGIN_MS + GRACE_MS + (self._number + 1) * MINUTE_MS
+            first = self._number * self._touched
+            self._number += 1
+            self.line.append(self._records, self._keys, self._touched, first, F.lit(closing_ms))
+            GROUPS.clear()
+            began, cpu_began = time.monotonic(), time.process_time()
+            self.line.fold()
+            seconds.append(time.monotonic() - began)
+            cpu.append(time.process_time() - cpu_began)
+            state_reads.COPIES.wait()
+            assert self.line.runner.state_bytes_read is not None
+            read.append(self.line.runner.state_bytes_read)
+        return Phase(name, state_bytes, read[WARM_UP:], seconds[WARM_UP:], cpu[WARM_UP:])
 
 
 def main(
@@ -136,26 +176,58 @@ def main(
     batches: Annotated[
         int, typer.Option(help=f"Micro-batches that count; {WARM_UP} before them do not.")
     ] = 20,
+    only: Annotated[str | None, typer.Option(help="One node: totals or windows.")] = None,
+    root: Annotated[str | None, typer.Option(help="URI below which lakes lie, as s3://bucket/x.")] = None,
+    folder: Annotated[str | None, typer.Option(help="For temporary files.")] = None,
 ) -> None:
     """Print bytes and seconds of a micro-batch by node and by number of keys."""
     spark = pipeline_session(build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]")))
-    table = Table(title=f"Micro-batches of {records:,} records that touch {touched:,} keys")
-    for column in ("node", "keys", "state, bytes", "read, median", "read, highest", "seconds, median"):
+    table = Table(title=f"Micro-batches of {records:,} records that touch {touched:,} keys; medians")
+    for column in (
+        "node",
+        "keys",
+        "phase",
+        "state, bytes",
+        "read, bytes",
+        "highest",
+        "seconds",
+        "CPU seconds",
+    ):
         table.add_column(column, justify="right")
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        for node in NODES:
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=folder) as below:
+        for node in [each for each in NODES if only is None or each.required_name == only]:
             for number in keys or (10_000, 1_000_000):
-                lake = Lake(f"file:{folder}/{node.required_name}-{number}")
-                found = measure(Line(spark, lake, node), number, records, touched, batches)
-                figures = (statistics.median(found.bytes_read), max(found.bytes_read))
-                table.add_row(
-                    node.required_name,
-                    f"{number:,}",
-                    f"{found.state_bytes:,}",
-                    *(f"{figure:,.0f}" for figure in figures),
-                    f"{statistics.median(found.seconds):.2f}",
-                )
-    Console(width=120).print(table)
+                lake = Lake(f"{root or 'file:' + below}/{node.required_name}-{number}-{os.getpid()}")
+                measure = Measure(Line(spark, lake, node), number, records, touched, batches)
+                _add(table, node.required_name, number, _phases(measure, Path(below) / "copies"))
+    Console(width=140).print(table)
+    typer.echo(
+        f"driver's Python: at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB resident"
+    )
+
+
+def _phases(measure: Measure, copies: Path) -> Iterator[Phase]:
+    state_reads.COPIES = StateCopies(copies, 0)
+    typer.echo(f"catch-up: {measure.fill():,.0f} records/s")
+    yield measure.phase("as caught up")
+    typer.echo(f"packed in {measure.pack():.1f} s")
+    yield measure.phase("packed")
+    state_reads.COPIES = StateCopies(copies, COPIES_BYTES_DEFAULT)
+    yield measure.phase("copied")
+    typer.echo(f"copies: {state_reads.COPIES.bytes:,} bytes")
+    measure.line.require_right()
+
+
+def _add(table: Table, node: str, keys: int, phases: Iterable[Phase]) -> None:
+    for phase in phases:
+        table.add_row(
+            node,
+            f"{keys:,}",
+            phase.name,
+            f"{phase.state_bytes:,}",
+            *(f"{each:,.0f}" for each in (statistics.median(phase.bytes_read), max(phase.bytes_read))),
+            *(f"{statistics.median(each):.3f}" for each in (phase.seconds, phase.cpu)),
+        )
 
 
 if __name__ == "__main__":

@@ -72,8 +72,13 @@ class Node:
         self.batch += 1
 
     def compact(self, runs_max: int, file_rows: int = FILE_ROWS) -> None:
-        writers = ["fold/n"]
-        compact_state(self.state, self.maintainer, LAYOUT, Clock(), writers, Packing(runs_max, file_rows))
+        self.pack(Packing(runs_max, file_rows=file_rows))
+
+    def pack(self, packing: Packing) -> None:
+        compact_state(self.state, self.maintainer, LAYOUT, Clock(), ["fold/n"], packing)
+
+    def is_due(self, *, at_rest: bool) -> bool:
+        return compact_runs.is_due(self.state.snapshot().files, at_rest=at_rest)
 
     def shown(self) -> dict[int, int]:
         """The rows that are there."""
@@ -156,6 +161,33 @@ def test_large_rows_go_into_several_files_however_few_they_are(
     node.compact(runs_max=1)
     assert node.files() >= 4
     assert node.shown() == dict.fromkeys(range(100), 2)
+
+
+def test_packing_is_due_by_the_rows_of_runs_and_sooner_at_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_runs, "LARGE_ROWS", 100)
+    node = Node(tmp_path)
+    at_rest = Packing(runs_max=1, rows_min=300)
+    monkeypatch.setattr(compact_runs, "AT_REST", at_rest)
+    expected: dict[int, int] = {}
+    for number in range(9):
+        keys = range(1_000 * number, 1_000 * number + 100)
+        node.append(rows_of(*((key, number, False) for key in keys)))
+        expected |= dict.fromkeys(keys, number)
+        for key in range(3):  # small runs are no reason
+            node.append(rows_of((-key, 0, False)))
+            expected[-key] = 0
+        if number < 2:
+            assert not node.is_due(at_rest=True)
+            node.pack(at_rest)
+            assert node.files() == 4 * (number + 1)
+        assert node.is_due(at_rest=False) == (number == 8)
+    assert node.is_due(at_rest=True)
+    node.pack(at_rest)
+    assert node.files() == 1
+    assert node.shown() == expected
+    assert not node.is_due(at_rest=True)
 
 
 def test_of_two_maintainers_one_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Runner:
 
     def __init__(self) -> None:
         self.unread = self.unfolded = self.found = self.asked = self.cleared = 0
-        self.is_due = True
+        self.is_due, self.is_unpacked, self.packed = True, False, list[bool]()
         self.operator = SimpleNamespace(ordered=False)
         self.progress = SimpleNamespace(batch=1, buffer={}, totals=dict)
 
@@ -40,6 +40,13 @@ class Runner:
         self.asked += 1
         self.found -= 1
         return self.found >= 0
+
+    def is_packing_due(self, *, at_rest: bool = False) -> bool:
+        return self.is_unpacked
+
+    def pack(self, *, whole: bool, at_rest: bool) -> None:
+        self.packed.append(at_rest)
+        self.is_unpacked = False
 
     def clear(self) -> None:
         self.cleared, self.unread = self.unread, 0
@@ -138,10 +145,33 @@ def test_state_that_nobody_reads_any_more_is_dropped_by_the_next_look() -> None:
 def test_a_fold_into_the_table_is_due_in_its_time() -> None:
     looked = foreign()
     looked.runner.unfolded = 2
-    looked.stream._fold_at = math.inf
+    looked.stream._upkeep.fold_at = math.inf
     assert not looked.stream.due()
-    looked.stream._fold_at = 0.0
+    looked.stream._upkeep.fold_at = 0.0
     assert looked.stream.due()
+
+
+def test_a_node_that_has_caught_up_packs_its_state_at_once() -> None:
+    looked = foreign()
+    looked.runner.is_unpacked, looked.runner.found = True, 9
+    looked.stream.paused = False
+    looked.stream.work()
+    looked.stream._upkeep.end()
+    assert looked.runner.packed == [True]
+    assert looked.runner.found < 0, "its logs were read to their end"
+
+
+def test_while_it_works_a_node_packs_when_there_are_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = foreign()
+    looked.runner.is_unpacked = True
+    looked.runner.progress.batch = 20
+    looked.stream._upkeep.after_micro_batch(cast("Any", looked.runner))
+    looked.stream._upkeep.end()
+    assert looked.runner.packed == [False]
+    looked.runner.is_unpacked, looked.runner.progress.batch = True, 21
+    looked.stream._upkeep.after_micro_batch(cast("Any", looked.runner))
+    looked.stream._upkeep.end()
+    assert looked.runner.packed == [False], "runs are counted every ten micro-batches"
 
 
 def test_upkeep_that_failed_ends_the_node_at_the_next_look() -> None:

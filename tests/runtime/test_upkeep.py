@@ -69,7 +69,7 @@ class Streamed:
 
 @pytest.fixture
 def streamed(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streamed]:
-    monkeypatch.setattr("headrace.streams.node_stream.FOLD_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.streams.node_upkeep.FOLD_SECONDS", 0.0)
     running = Streamed(spark, lake)
     yield running
     running.stream.drain()

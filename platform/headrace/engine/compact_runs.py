@@ -26,13 +26,16 @@ from headrace.lake import (
     FencedError,
     LakeTable,
     NewFile,
-    Snapshot,
     TableWriter,
     small_files,
 )
-from headrace.lake.upkeep import choose
+from headrace.lake.upkeep import not_outweighed
 
 RUNS_MAX = 8
+LARGE_ROWS = (
+    32_768  # of a run in which each random key lies in a group of its own; smaller ones stay in memory
+)
+REST_ROWS = 200_000  # worth merging as soon as a node has caught up
 # About as many rows are in memory at a time, and in one file, and as many bytes before Parquet compresses them.
 FILE_ROWS, FILE_BYTES = 500_000, 256 << 20
 Files = Mapping[str, DataFile]
@@ -55,16 +58,19 @@ class Packing:
     """When runs are put into one.
 
     runs_max   more than so many are
+    rows_min   if they have so many rows together
     file_rows  rows in each file of the result
     whole      all runs, few as they may be: what nothing reads any more leaves
     """
 
     runs_max: int = RUNS_MAX
+    rows_min: int = 0
     file_rows: int = FILE_ROWS
     whole: bool = False
 
 
 OFTEN = Packing()
+AT_REST = Packing(runs_max=1, rows_min=REST_ROWS)
 
 
 def compact_runs(
@@ -83,11 +89,11 @@ def compact_runs(
     Raises: FencedError
     """
     runs = _runs(files)
-    chosen = sorted(runs) if packing.whole else _chosen(runs) if len(runs) > packing.runs_max else []
+    chosen = sorted(runs) if packing.whole else _chosen(runs, packing)
     if not chosen:
         return False
     gone = {name: file for batch in chosen for name, file in runs[batch].items()}
-    rows, size = sum(file.rows or 0 for file in gone.values()), _bytes(table.uri, gone)
+    rows, size = _rows(gone), _bytes(table.uri, gone)
     parts = _parts(max(-(-rows // packing.file_rows), -(-size // FILE_BYTES)))
     added: list[NewFile] = []
     try:
@@ -113,13 +119,30 @@ def _runs(files: Files) -> dict[int, dict[str, DataFile]]:
     return runs
 
 
-def _chosen(runs: Mapping[int, Files]) -> Sequence[int]:
-    """The runs worth putting into one (see `upkeep.choose`, to which a run is a file)."""
-    whole = {
-        str(batch): DataFile(1, sum(file.rows or 0 for file in files.values()), {}, {BATCH: batch})
-        for batch, files in runs.items()
-    }
-    return [int(name) for name in choose(Snapshot(0, whole), BATCH, max(runs))]
+def is_due(files: Files, *, at_rest: bool) -> bool:
+    """Whether a state table has many large runs, each of which a read of random keys reads.
+
+    In: files    those of the table
+        at_rest  whether its node has caught up; while it has not, packing competes with it
+    """
+    if at_rest:
+        return bool(_chosen(_runs(files), AT_REST))
+    large = [run for run in _runs(files).values() if _rows(run) >= LARGE_ROWS]
+    return len(large) > RUNS_MAX
+
+
+def _chosen(runs: Mapping[int, Files], packing: Packing) -> Sequence[int]:
+    """The runs worth putting into one (see `upkeep.not_outweighed`, to which a run is a file)."""
+    if len(runs) <= packing.runs_max:
+        return []
+    rows = {str(batch): _rows(files) for batch, files in runs.items()}
+    chosen = not_outweighed(rows)
+    enough = len(chosen) > 1 and sum(rows[batch] for batch in chosen) >= packing.rows_min
+    return [int(batch) for batch in chosen] if enough else []
+
+
+def _rows(files: Files) -> int:
+    return sum(file.rows or 0 for file in files.values())
 
 
 def _bytes(uri: str, files: Files) -> int:

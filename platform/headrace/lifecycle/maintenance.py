@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
+from headrace.engine.compact_runs import Packing
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
 from headrace.lake.merge import FOLDER as CHANGES_FOLDER
@@ -235,7 +236,7 @@ class Maintenance:
         state = lakes.open_table(self._lake.state(node.required_name))
         upkeep = StateUpkeep(state, bound(self._spark, node).operator, f"node/{node.required_name}")
         with suppress(OtherDescriptionError):  # its stream will rebuild it
-            upkeep.pack(read_progress(self._lake, node).clock, whole=True)
+            upkeep.pack(read_progress(self._lake, node).clock, Packing(whole=True))
 
     @staticmethod
     def _compact(path: str, signed: str, writers: Sequence[str], *, is_log: bool = False) -> None:

@@ -22,10 +22,10 @@ from headrace.nodes.references import Generations
 from headrace.nodes.topics import reached_by
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version, waiting_records
+from headrace.streams.node_upkeep import NodeUpkeep
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.swappable_loop import SwappableLoop
-from headrace.writing.background import BackgroundTask
-from headrace.writing.lease import Lease, LeaseTakenError, take_lease
+from headrace.writing.lease import Lease, take_lease
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.rate_limited import RateLimited
 from headrace.writing.topic_descriptions import require_one_description
@@ -42,14 +42,10 @@ if TYPE_CHECKING:
     from headrace.writing.scheduling import Turns
 
 logger = structlog.get_logger(__name__)
-PACK_EVERY = 100  # micro-batches between two packings of the state into fewer files
-PACK_WHOLE_EVERY = 1_000  # micro-batches between two packings that include the largest files
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 LOOK_AT_ALL_EVERY_SECONDS = 30.0  # at logs of this process too: another process may have taken one over
 WORK_SECONDS = 5.0  # after this time a trigger ends although there is more: rows are counted at its end
-FOLD_SECONDS = 60.0  # the shortest time between two folds of current results into their table
-FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
 class NodeStream(SwappableLoop):
@@ -87,14 +83,16 @@ class NodeStream(SwappableLoop):
         self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
-        self._fold_at = time.monotonic() + FOLD_SECONDS
         self.logs: list[LogStream] = []  # those of the same session that it reads: each calls `check_now`
         self.readers: list[NodeStream] = []  # of the same session: each is woken
         self._is_read = is_read
         self._turns = turns
         self._watch = LogWatch(partial(log_version, lake))
         self._look_at_all_at = 0.0
-        self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
+        others = partial(
+            take_lease, spark, lake.lease(f"backfill/{self.name}"), f"Fold of '{self.name}'", clock
+        )
+        self._upkeep = NodeUpkeep(self.name, upkeep, lambda: self._ends, others)
         self.records = 0
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -147,7 +145,7 @@ class NodeStream(SwappableLoop):
             self._behind = True  # what is settled may grow without a commit
         if self._behind and self.runner.due(self._clock.now_ms()):
             return True
-        return not self._upkeep.under_way and bool(self.runner.unread or self._fold_due(self.runner))
+        return not self._upkeep.under_way and bool(self.runner.unread or self._upkeep.fold_due(self.runner))
 
     def work(self) -> int:
         """Fold until nothing is left, or for a while; then begin the upkeep that is due."""
@@ -169,14 +167,13 @@ class NodeStream(SwappableLoop):
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
-            self._tidy(self.runner)
+            self._upkeep.after_micro_batch(self.runner)
             if time.monotonic() > until:
                 self.check_now()
                 break
         if self.runner.unread and not self._upkeep.under_way:
             self.runner.clear()
-        if self._fold_due(self.runner):
-            self._upkeep.begin(partial(self._compact, self.runner))
+        self._upkeep.after_trigger(self.runner, at_rest=not self._behind)
         self.records += (handled := _records(self.runner) - before)
         return handled
 
@@ -187,10 +184,6 @@ class NodeStream(SwappableLoop):
             return self.node.topics
         own = {log.name for log in self.logs if log.writes}
         return [topic for topic in self.node.topics if topic.name not in own]
-
-    def _fold_due(self, runner: NodeRunner) -> bool:
-        """Whether it is time to fold current results into their table."""
-        return bool(runner.unfolded) and time.monotonic() >= self._fold_at
 
     def _advance(self, rebuild: Rebuild) -> None:
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
@@ -272,39 +265,7 @@ class NodeStream(SwappableLoop):
                     pass
                 self._upkeep.end()
                 if self.runner.unfolded and time.monotonic() < deadline:
-                    self._with_lease(self.runner.settle)
-
-    def _tidy(self, runner: NodeRunner) -> None:
-        if runner.progress.batch % PACK_EVERY == 0:
-            self._upkeep.begin(partial(self._pack, runner))
-
-    def _pack(self, runner: NodeRunner) -> None:
-        try:
-            runner.pack(whole=runner.progress.batch % PACK_WHOLE_EVERY < PACK_EVERY)
-        except Exception as error:
-            logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
-        if not runner.operator.appended:
-            self._compact(runner)
-
-    def _compact(self, runner: NodeRunner) -> None:
-        began = time.monotonic()
-        try:
-            self._with_lease(runner.compact)
-        finally:
-            now = time.monotonic()
-            self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
-
-    def _with_lease(self, upkeep: Callable[[], None]) -> None:
-        """Do upkeep under the lease of backfills, for none may compare the table meanwhile. While one runs, do nothing."""
-        folder = self._lake.lease(f"backfill/{self.name}")
-        try:
-            lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
-        except LeaseTakenError:
-            return
-        try:
-            upkeep()
-        finally:
-            lease.release()
+                    self._upkeep.settle(self.runner)
 
     def lag_ms(self) -> int:
         """How far, in commit time, the node is behind the logs that it reads."""

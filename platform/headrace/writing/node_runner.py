@@ -22,6 +22,7 @@ import structlog
 from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.description.clocks import WALL
+from headrace.engine.compact_runs import AT_REST, OFTEN, Packing
 from headrace.engine.increments import reach
 from headrace.engine.log_slices import first_commit_ms
 from headrace.engine.state_files import StateSource
@@ -231,14 +232,20 @@ class NodeRunner:
         """The size of the files of the state, by the commits that name them."""
         return self._state.snapshot().bytes
 
-    def pack(self, *, whole: bool = False) -> None:
+    def is_packing_due(self, *, at_rest: bool = False) -> bool:
+        """Whether the state has many large runs. In: at_rest  the node has nothing to fold, so that fewer are too many."""
+        return self._state_upkeep.is_due(at_rest=at_rest)
+
+    def pack(self, *, whole: bool = False, at_rest: bool = False) -> None:
         """Put the rows of the state that are read again into fewer files, merged where they can be.
 
         May run beside `advance`: the fence lets both commit.
 
-        In: whole  all of it; else runs that do not outweigh the others (see `compact_runs`)
+        In: whole    all of it; else runs that do not outweigh the others (see `compact_runs`)
+            at_rest  runs of enough rows, few as they may be
         """
-        self._state_upkeep.pack(self.progress.clock, whole=whole)
+        packing = Packing(whole=True) if whole else AT_REST if at_rest else OFTEN
+        self._state_upkeep.pack(self.progress.clock, packing)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.engine.compact_runs import Packing
+from headrace.engine.compact_runs import Packing, is_due
 from headrace.engine.compact_tables import compact_state, part_mixed_files
 from headrace.engine.state_copies import COPIES
 from headrace.engine.state_files import StateSource
@@ -36,19 +36,18 @@ class StateUpkeep:
             {name: table for name, table in operator.layout.tables.items() if name not in operator.kept}
         )
 
-    def pack(self, clock: Clock, *, whole: bool) -> None:
-        """Put runs of each state table into one.
+    def is_due(self, *, at_rest: bool) -> bool:
+        """Whether a state table has many large runs. In: at_rest  see `compact_runs.is_due`."""
+        source = StateSource.committed(self._state, recent=True)
+        return any(is_due(source.only(name).files, at_rest=at_rest) for name in self._layout.tables)
 
-        In: clock  where the node stands
-            whole  all runs, few as they may be: what nothing reads any more leaves
-        """
+    def pack(self, clock: Clock, packing: Packing) -> None:
+        """Put runs of each state table into one. In: clock  where the node stands."""
 
         def compact(writer: TableWriter) -> int:
-            if whole:
+            if packing.whole:
                 part_mixed_files(self._state, writer, self._whole, [self._appends_as])
-            return compact_state(
-                self._state, writer, self._layout, clock, [self._appends_as], Packing(whole=whole)
-            )
+            return compact_state(self._state, writer, self._layout, clock, [self._appends_as], packing)
 
         with suppress(ConflictError):  # another maintainer has put others in their place
             as_maintainer(self._state, compact, carries=[self._appends_as])
