@@ -11,11 +11,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from headrace.description import Topic
+
 PARTITION, OFFSET = 3, 4  # their places in a row of `PipedTopic`
 
 
 class BrokerTopic(PipedTopic):
-    """Keeps all records, in the order in which they were sent."""
+    """Keeps all records, in the order in which they were sent.
+
+    cut  partition and offset of each record that a person has had cut off the log
+    """
+
+    def __init__(self, topic: Topic, next_offsets: Mapping[int, int]) -> None:
+        """Continue as `PipedTopic` does."""
+        super().__init__(topic, next_offsets)
+        self.cut: set[tuple[int, int]] = set()
 
     def roll_back(self, partition: int) -> None:
         """A transaction takes an offset for its record and one for its marker; neither arrives."""
@@ -27,6 +37,17 @@ class BrokerTopic(PipedTopic):
         if last is not None:
             self._rows.append((*last[:OFFSET], self._next_offset[partition], *last[OFFSET + 1 :]))
             self._next_offset[partition] += 1
+
+    def lose(self, partition: int, first: int, records: int) -> int:
+        """The broker deletes so many records from an offset on. Out: the first offset still to be had"""
+        there = sorted(
+            row[OFFSET] for row in self._rows if row[PARTITION] == partition and row[OFFSET] >= first
+        )
+        end = [*there, self._next_offset[partition]][min(records, len(there))]
+        self._rows = [
+            row for row in self._rows if row[PARTITION] != partition or not first <= row[OFFSET] < end
+        ]
+        return int(end)
 
     @property
     def sent(self) -> list[tuple[int, int]]:

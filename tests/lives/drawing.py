@@ -11,26 +11,38 @@ from tests.laws.kernel.pipelines import ENDS, GOING_ON, KINDS, ON_A_LAKE
 from tests.lives.story import (
     SINKS,
     TOPICS,
+    Change,
     Crash,
     Cut,
     Drain,
+    Erase,
+    GoBack,
     Grow,
     Life,
     Limit,
+    Lose,
     Made,
     Maintain,
+    Mend,
     Overtaken,
+    Recompute,
+    Redeliver,
+    Redrive,
+    Rename,
     Rest,
     Restart,
+    Retain,
     Send,
     Sent,
     SinkFault,
     Step,
     StoreFault,
+    Upkeep,
     Wait,
 )
 
 NODES_MAX = 6
+ACTS_AFTER = 8  # steps: before, there is nothing to which anything could be done
 STEPS = (12, 24)  # of a life, at least and at most
 NODE_STEPS = ("after sinks", "after outputs", "after state", "before outputs")
 LOG_STEPS = ("before log commit", "after log commit")
@@ -91,7 +103,7 @@ def decision(number: int, center: int) -> Step:
     """A decision of a person."""
     what, node, ms, records = pick(
         number,
-        ("grow", "rest", "maintain", "restart", "drain", "limit", "grow"),
+        ("grow", "rest", "maintain", "restart", "drain", "limit", "grow", "lose", "upkeep"),
         range(NODES_MAX),
         (0, 2 * SECOND, 20 * SECOND),
         (None, None, 1, 3),
@@ -107,15 +119,52 @@ def decision(number: int, center: int) -> Step:
             return Restart()
         case "drain":
             return Drain()
+        case "lose":
+            return Lose(("t", "u")[node % 2], node % 3, records or 2)
+        case "upkeep":
+            return Upkeep()
     return Limit(ms, records)
 
 
 OTHERS: Sequence[Callable[[int, int], Step]] = (cut, cut, cut, trouble, trouble, trouble, decision, decision)
+ACTS = ("retain", "erase", "rename", "change", "change", "back", "recompute", "redeliver", "redrive", "mend")
+
+
+def act(number: int) -> Step:
+    """What a person does to a lake."""
+    what, topic, node, key, dies, ms, value = pick(
+        number,
+        ACTS,
+        TOPICS,
+        range(NODES_MAX),
+        ("a", "b", "ü", "c"),
+        (None, None, None, 0, 1, 2, 3, 5, 8),
+        (0, 0, 6 * SECOND, 61 * SECOND),
+        (None, 1, 2),
+    )
+    match what:
+        case "retain":
+            return Retain(topic, ms)
+        case "erase":
+            return Erase(topic, key)
+        case "rename":
+            return Rename(node, dies)
+        case "change":
+            return Change(node, number // 7, dies)
+        case "back":
+            return GoBack()
+        case "recompute":
+            return Recompute(node)
+        case "redeliver":
+            return Redeliver(node)
+        case "redrive":
+            return Redrive(topic, value)
+    return Mend(topic, 1 + node % 3)
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> Life:
-    """A pipeline of up to six nodes, and what happens to it."""
+def lives(draw: st.DrawFn, *, acts: bool = False) -> Life:
+    """A pipeline of up to six nodes, and what happens to it. In: acts  whether people do what needs Spark, too."""
     nodes = tuple(draw(st.lists(st.integers(0, 1 << 24).map(made), min_size=1, max_size=NODES_MAX)))
     steps: list[Step] = []
     center = 0
@@ -127,6 +176,8 @@ def lives(draw: st.DrawFn) -> Life:
         steps += [one_step(number, center) for number in draw(st.lists(st.integers(0, 1 << 30), max_size=3))]
         if numbers[-1] % 3:
             steps.append(Cut())
+        if acts and len(steps) > ACTS_AFTER:
+            steps += map(act, draw(st.lists(st.integers(0, 1 << 30), max_size=1)))
     return Life(nodes, draw(st.integers(1, len(nodes))), tuple(steps))
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import headrace as hr
 from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
 from headrace.errors import DescriptionError
 from headrace.lake import forget
+from headrace.lifecycle.maintenance import Maintenance
 from headrace.log.clock import ManualClock
 from headrace.nodes.references import among_themselves
 from headrace.nodes.topics import batched_topics, ordered_topics, topics_of, upstream_first
 from headrace.testing import TestDriver, driver
 from headrace.testing.driver import UNFOLDED_MAX, SimulatedCrashError
-from tests.laws.kernel.pipelines import Choose, Pipeline
 from tests.lives.broker import BrokerTopic
+from tests.lives.descriptions import content, described
 from tests.lives.processes import AnotherProcess, Armed, Troubles, steady_clock, until_done
 from tests.lives.stores import SORTS, LivesStore
 from tests.lives.story import (
@@ -29,7 +30,7 @@ from tests.lives.story import (
     Grow,
     Life,
     Limit,
-    Made,
+    Lose,
     Maintain,
     Overtaken,
     Rest,
@@ -39,17 +40,17 @@ from tests.lives.story import (
     SinkFault,
     Step,
     StoreFault,
+    Upkeep,
     Wait,
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headrace.description import Node, Topic
     from headrace.log.sequencer import Sequencer
 
 BASE_MS = 1_700_000_000_000  # of the timestamps of records, and of the clock
-MALFORMED = (b"", b"{", b"nonsense", b'{"value": "much"}', b"[1]", b"\xff\xfe")
-T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
-U = hr.Topic("u", key="key STRING", value="value BIGINT", format=hr.Number("int64"), idle_timeout="1 minute")
 
 
 class FixedClock:
@@ -60,38 +61,19 @@ class FixedClock:
         return BASE_MS
 
 
-def digits(number: int) -> Choose:
-    """Choices that follow from a number."""
-    rest = number
-
-    def choose(some: Sequence[Any]) -> Any:
-        nonlocal rest
-        rest, digit = divmod(rest, len(some))
-        return some[digit]
-
-    return choose
-
-
-def described(made: Sequence[Made]) -> list[Node]:
-    """The nodes of a life, each after those that it reads."""
-    pipeline = Pipeline(U.stream, T.stream)
-    return [
-        pipeline.add(each.kind, digits(each.number), f"node_{place}", anywhere=True)
-        for place, each in enumerate(made)
-    ]
-
-
 class LivesDriver(TestDriver):
     """A test driver to which a life happens."""
 
     __test__ = False
 
-    def __init__(self, life: Life) -> None:
-        """Begin with the first nodes of a life."""
+    def __init__(self, life: Life, spark: SparkSession | None = None) -> None:
+        """Begin with the first nodes of a life. In: spark  a session; None: nothing of the life needs one."""
         self.life, self.whole = life, described(life.nodes)
         self.troubles, self.other = Troubles(), AnotherProcess()
         self.stores: dict[str, LivesStore] = {}
         self.resting: set[str] = set()
+        # The records of each topic that were cut off before a node began.
+        self.unread: dict[str, dict[str, set[tuple[int, int]]]]
         self.sink_faults: list[str] = []
         self.micro_batches = self.log_commits = 0
         self._reopened: set[str] = set()
@@ -101,7 +83,8 @@ class LivesDriver(TestDriver):
                 self.stores[node.required_name] = SORTS[made.sink](node, self._sink_fault)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driver, "SystemClock", FixedClock)
-            super().__init__(self._with_sinks(life.begins))
+            super().__init__(self._with_sinks(life.begins), spark)
+        self.unread = {name: {} for name in self._nodes}
         assert isinstance(self._clock, ManualClock)
 
     def _with_sinks(self, number: int) -> list[Node]:
@@ -162,9 +145,36 @@ class LivesDriver(TestDriver):
             case Maintain():
                 for name in self._names[step.node : step.node + 1]:
                     until_done(partial(self._maintain, name), partial(self._restart_node, name))
+            case Lose():
+                self._lose(step)
+            case Upkeep():
+                with self.undisturbed():
+                    work = Maintenance(self._session, self._lake, [*self._nodes.values()], clock=self._clock)
+                    assert not [each.skipped for each in work.run() if each.skipped]
+                    self._become(len(self._names))
             case Restart():
                 forget()
                 self._become(len(self._names))
+
+    def _lose(self, step: Lose) -> None:
+        """Records that are lost before the log has them."""
+        broker = self._brokers.get(step.topic)
+        if broker is not None and step.partition in broker.next_offsets:
+            first = self._sequencers[step.topic].state.next_offsets.get(step.partition, 0)
+            end = broker.lose(step.partition, first, step.records)
+            if end > first:
+                lost = {step.partition: end}
+                self._by_sequencer(step.topic, lambda sequencer: sequencer.accept_gap(lost))
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """No trouble comes to what a person does by a command."""
+        troubles = self.troubles.steps, self.troubles.writes, self.sink_faults
+        self.troubles.steps, self.troubles.writes, self.sink_faults = [], [], []
+        try:
+            yield
+        finally:
+            self.troubles.steps, self.troubles.writes, self.sink_faults = troubles
 
     def rest(self) -> None:
         """All troubles are over: logs are read to their ends, and nodes fold all of them."""
@@ -297,6 +307,9 @@ class LivesDriver(TestDriver):
     def _become(self, number: int) -> None:
         """Start the pipeline again with so many nodes."""
         nodes = self._with_sinks(number)
+        for node in nodes:
+            cut = {name: {*broker.cut} for name, broker in self._brokers.items()}
+            self.unread.setdefault(node.required_name, cut)
         self._nodes = {node.required_name: node for node in upstream_first(nodes)}
         self._topics = topics_of(nodes)
         for name in self._topics:
@@ -309,14 +322,3 @@ class LivesDriver(TestDriver):
         for name, topic in self._topics.items():
             if name not in self._brokers and is_of_kafka(topic):
                 self._brokers[name] = BrokerTopic(topic, {})
-
-
-def content(record: Sent) -> Any:
-    """The bytes of a record's value, or what makes them."""
-    if record.kind == "tombstone":
-        return None
-    if record.kind == "malformed":
-        return MALFORMED[record.at % len(MALFORMED)]
-    if record.topic == "u":
-        return record.value
-    return {"value": record.value}

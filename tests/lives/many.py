@@ -2,6 +2,7 @@
 
     make lives ARGS="--minutes 30"
     make lives ARGS="--seed 7 --lives 25"      these lives again, and no line in the results
+    make lives ARGS="--tier 2 --minutes 30"    people do what needs Spark, too; one process
 
 A seed is some lives. A life that fails is shrunk, printed, and kept as a test in `tests/lives/kept`. It ends with 1 if one
 has failed.
@@ -17,23 +18,29 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
+from headrace.spark.on_demand import laptop_session
 from tests.faults.results import revision
 from tests.lives.drawing import lives
 from tests.lives.one import live
 from tests.lives.shrinking import Shrinking
 from tests.lives.story import Life
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 HERE = Path(__file__).resolve().parent
 RESULTS, KEPT = HERE / "results.jsonl", HERE / "kept"
 LIVES_A_SEED = 25
+SHRINK_SECONDS = 60.0
 
 
 @dataclass
@@ -51,6 +58,7 @@ class Done:
     failed_after: int = 0
     revision: str = ""
     date: str = ""
+    tier: int = 1
     kinds: list[str] = field(default_factory=list)
 
 
@@ -63,17 +71,19 @@ def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def fault_of(life: Life) -> str:
+def fault_of(life: Life, spark: SparkSession | None = None) -> str:
     """Live through a life. Out: what is wrong; empty: nothing"""
     try:
-        live(life)
+        live(life, spark)
     except Exception as error:
         return in_words(error)
     return ""
 
 
-def try_seed(seed: int, number: int = LIVES_A_SEED, *, shrinks: bool = True) -> Done:
-    """Live the lives of a seed."""
+def try_seed(
+    seed: int, number: int = LIVES_A_SEED, *, shrinks: bool = True, spark: SparkSession | None = None
+) -> Done:
+    """Live the lives of a seed. In: spark  a session: the lives are of the second tier"""
     done, began, kinds = Done(seed), time.process_time(), set[str]()
 
     @seeded(seed)
@@ -85,16 +95,19 @@ def try_seed(seed: int, number: int = LIVES_A_SEED, *, shrinks: bool = True) -> 
         suppress_health_check=[*HealthCheck],
         report_multiple_bugs=False,
     )
-    @given(lives())
+    @given(lives(acts=spark is not None))
     def each(life: Life) -> None:
         done.lives += 1
         kinds.update(made.kind for made in life.nodes)
         try:
-            lived = live(life)
+            lived = live(life, spark)
         except Exception as error:
             done.failed_after = done.lives
             fault = in_words(error)
-            smallest, done.reason = Shrinking(fault_of).smallest(life, fault) if shrinks else (life, fault)
+            shrinking = Shrinking(
+                partial(fault_of, spark=spark), SHRINK_SECONDS if spark is None else SHRINK_SECONDS * 3
+            )
+            smallest, done.reason = shrinking.smallest(life, fault) if shrinks else (life, fault)
             done.failure = smallest.text()
             raise FailedError from None
         done.micro_batches += lived.micro_batches
@@ -111,9 +124,12 @@ def kept_test(done: Done) -> str:
     """A failing life as a test."""
     indented = "\n".join(f"    {line}" if line else "" for line in done.failure.splitlines())
     reason = "\n".join(f"    {line}" for line in done.reason.splitlines())
+    mark, spark = ("fast", "") if done.tier == 1 else ("spark", "spark: Any")
     return f'''"""Seed {done.seed}."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -121,14 +137,14 @@ from tests.lives.one import live
 from tests.lives.story import *  # noqa: F403
 
 
-@pytest.mark.fast
-def test_the_life_of_seed_{done.seed}() -> None:
+@pytest.mark.{mark}
+def test_the_life_of_seed_{done.seed}({spark}) -> None:
     """It was found with:
 
 {reason}
     """
     life = {indented.strip()}
-    live(life)
+    live(life{", spark" if spark else ""})
 '''
 
 
@@ -142,6 +158,15 @@ def keep(done: Done) -> None:
     text = kept_test(done)
     print(text, flush=True)
     (KEPT / f"test_seed_{done.seed}.py").write_text(text, encoding="utf-8")
+
+
+def by_spark(seeds: Iterator[int], number: int, until: float) -> Iterator[Done]:
+    """The outcome of each seed of the second tier, begun until a moment, in one warm session."""
+    spark = laptop_session(None, "lives")
+    for seed in seeds:
+        yield try_seed(seed, number, spark=spark)
+        if time.monotonic() >= until:
+            return
 
 
 def tried(seeds: Iterator[int], number: int, until: float, processes: int) -> Iterator[Done]:
@@ -163,12 +188,18 @@ def main(
     seed: Annotated[int | None, typer.Option(help="One seed, which is not written down.")] = None,
     lives: Annotated[int, typer.Option(help="Of each seed.")] = LIVES_A_SEED,
     processes: Annotated[int, typer.Option(help="Processes that live.")] = 2,
+    tier: Annotated[int, typer.Option(help="2: what people do to a lake, too.")] = 1,
 ) -> None:
     """Live many lives."""
-    first = 1 + max((int(str(line["seed"])) for line in results()), default=0)
+    lived = (int(str(line["seed"])) for line in results() if line.get("tier", 1) == tier)
+    first = 1 + max(lived, default=0)
     seeds = iter([seed]) if seed is not None else iter(range(first, 1 << 60))
     began, failed, total, work = time.monotonic(), 0, 0, 0
-    for done in tried(seeds, lives, began + 60 * minutes, processes if seed is None else 1):
+    until = began + 60 * minutes
+    alone = processes if seed is None else 1
+    outcomes = by_spark(seeds, lives, until) if tier == 2 else tried(seeds, lives, until, alone)
+    for done in outcomes:
+        done.tier = tier
         done.revision, done.date = revision(), dt.datetime.now(dt.UTC).date().isoformat()
         total, work = total + done.lives, work + done.micro_batches + done.log_commits
         speed = (done.micro_batches + done.log_commits) / max(done.cpu_s, 0.1)

@@ -14,14 +14,14 @@ Fails = Callable[[Life], str]  # the fault in words; empty: there is none
 
 @dataclass
 class Shrinking:
-    """In: fails  lives through a life; seconds: of CPU time that it may take."""
+    """In: fails  lives through a life; seconds: that it may take."""
 
     fails: Fails
     seconds: float = 60.0
 
     def smallest(self, life: Life, fault: str) -> tuple[Life, str]:
         """A small life with a fault of the same kind, and that fault."""
-        self._until, self._fault, self._kind = time.process_time() + self.seconds, fault, kind_of(fault)
+        self._until, self._fault, self._kind = time.monotonic() + self.seconds, fault, kind_of(fault)
         size = None
         while size != (size := len(life.text())):
             for smaller in (self._nodes, self._steps, self._records):
@@ -29,7 +29,7 @@ class Shrinking:
         return life, self._fault
 
     def _still(self, life: Life) -> bool:
-        if time.process_time() > self._until:
+        if time.monotonic() > self._until:
             return False
         fault = self.fails(life)
         if kind_of(fault) != self._kind:

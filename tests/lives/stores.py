@@ -9,8 +9,6 @@ from headrace.errors import TransientError
 from tests.matrix.stores import KeyedStore, Row, Store, shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from headrace.sinks import Delivery
 
 
@@ -23,16 +21,17 @@ class LivesStore(Store):
         self._fails = fails
         self._at_places: dict[tuple[Any, ...], str] = {}
         self.contradictions: list[str] = []
+        self.corrected = False  # rows of before have changed
 
-    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
-        """See `TableSink`."""
-        fault, some = self._fails(), rows.to_pylist()
+    def take(self, rows: list[Row], delivery: Delivery) -> None:
+        """Take rows, or fail before, in or after that."""
+        fault = self._fails()
         if fault == "before":
             raise TransientError("the sink is away")
         if fault == "in":
-            self._take(some[: len(some) // 2], delivery)
+            self._take(rows[: len(rows) // 2], delivery)
             raise TransientError("the sink went away")
-        self._take(some, delivery)
+        self._take(rows, delivery)
         if fault == "after":
             raise TransientError("the sink's answer is lost")
 
@@ -42,7 +41,7 @@ class LivesStore(Store):
             known = self._at_places.setdefault(place, text)
             if known != text:
                 self.contradictions.append(f"at {place} first {known}, then {text}")
-        self.take(rows, delivery)
+        super().take(rows, delivery)
 
 
 class LivesKeyedStore(LivesStore, KeyedStore):

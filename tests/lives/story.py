@@ -147,6 +147,91 @@ class Restart(Step):
 
 
 @dataclass(frozen=True)
+class Lose(Step):
+    """A broker deletes records that the log has not read, and a person accepts the gap. In: records  so many of a partition"""
+
+    topic: str
+    partition: int
+    records: int = 1
+
+
+@dataclass(frozen=True)
+class Upkeep(Step):
+    """A person has the whole lake maintained."""
+
+
+# The second tier: these need Spark.
+
+
+@dataclass(frozen=True)
+class Retain(Step):
+    """A person has the older commits of a log cut off. In: ms  of the life's clock before now that stay"""
+
+    topic: str
+    ms: int = 0
+
+
+@dataclass(frozen=True)
+class Erase(Step):
+    """A person has a key erased."""
+
+    topic: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Rename(Step):
+    """A node gets another name. In: node  its number; dies  at which step the command dies, once; None: it does not"""
+
+    node: int
+    dies: int | None = None
+
+
+@dataclass(frozen=True)
+class Change(Step):
+    """A node gets other choices, and `headrace apply` rebuilds it and its readers. In: node  its number; `dies` as `Rename`"""
+
+    node: int
+    number: int
+    dies: int | None = None
+
+
+@dataclass(frozen=True)
+class GoBack(Step):
+    """A person has the last change rolled back."""
+
+
+@dataclass(frozen=True)
+class Recompute(Step):
+    """A backfill of a node: it computes each row that is there. In: node  its number"""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Redeliver(Step):
+    """A node's sink gets all rows again. In: node  its number"""
+
+    node: int
+
+
+@dataclass(frozen=True)
+class Redrive(Step):
+    """Dead letters are sent again, as they are or corrected."""
+
+    topic: str
+    value: int | None = None
+
+
+@dataclass(frozen=True)
+class Mend(Step):
+    """Another program overwrites a commit of a log, and a person has that repaired. In: back  how many commits before the last"""
+
+    topic: str
+    back: int = 1
+
+
+@dataclass(frozen=True)
 class Life:
     """A life. In: begins  with so many nodes; the others come as it grows."""
 

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.description import with_unnamed
 from headrace.operators.registry import KINDS
+from tests.lives.descriptions import described
 from tests.lives.drawing import made
-from tests.lives.live import described
 from tests.lives.many import try_seed
 from tests.matrix.kinds import kind_of
 

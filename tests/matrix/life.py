@@ -47,7 +47,7 @@ class Life(SideBySide):
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | None,
         made: Mapping[str, Node],
         rotation: int = 0,
         first: Collection[str] | None = None,
@@ -112,7 +112,7 @@ class Life(SideBySide):
         alone = {kind: replace(node, sinks=()) for kind, node in self.kinds.items()}
         described = upstream_first(among_themselves([*alone.values()]))
         for node in described:
-            runner = NodeRunner(self.spark, node, lake, is_read=is_read(node, described))
+            runner = NodeRunner(self._session, node, lake, is_read=is_read(node, described))
             while runner.advance():
                 pass
         return _tables(lake, alone)

@@ -45,6 +45,7 @@ class Operation:
     left     the steps that are left after it
     begins   what is different from the beginning
     first    the kinds that are there from the beginning; None: all
+    spark    whether it needs a session
     """
 
     does: Callable[[Life], None]
@@ -55,6 +56,7 @@ class Operation:
     left: Sequence[int] = (3, 4)
     begins: Callable[[Life], None] = lambda life: None
     first: Collection[str] | None = None
+    spark: bool = True
 
 
 def rename(life: Life) -> None:
@@ -153,7 +155,7 @@ def set_limits(life: Life) -> None:
 
 
 def maintain(life: Life) -> None:
-    [*Maintenance(life.spark, life._lake, [*life._nodes.values()], clock=life._clock).run()]
+    [*Maintenance(life._session, life._lake, [*life._nodes.values()], clock=life._clock).run()]
     life.become()
 
 
@@ -181,12 +183,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "rollback": Operation(change_and_go_back, ("rollback",)),
     "redrive": Operation(redrive, ("redrive",), changes=True),
     "repair": Operation(repair, ("repair",), left=(4,)),
-    "pause": Operation(rest, ("pause", "resume"), left=(4,)),
-    "set-limits": Operation(set_limits, ("set-limits",), changes=True, oracle=True),
-    "maintain": Operation(maintain, ("maintain",)),
-    "new node": Operation(add_nodes, changes=True, first=("StreamJoin",)),
-    "added partition": Operation(use_another_partition, changes=True, oracle=True),
-    "empty topic": Operation(nothing, changes=True, oracle=True, begins=silence_places),
+    "pause": Operation(rest, ("pause", "resume"), left=(4,), spark=False),
+    "set-limits": Operation(set_limits, ("set-limits",), changes=True, oracle=True, spark=False),
+    "maintain": Operation(maintain, ("maintain",), spark=False),
+    "new node": Operation(add_nodes, changes=True, first=("StreamJoin",), spark=False),
+    "added partition": Operation(use_another_partition, changes=True, oracle=True, spark=False),
+    "empty topic": Operation(nothing, changes=True, oracle=True, begins=silence_places, spark=False),
 }
 OTHER_COMMANDS = {
     "set-trigger": "It says how often a stream looks at its logs. No row depends on that (`tests/runtime/test_scheduling.py`).",

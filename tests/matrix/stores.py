@@ -5,9 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
@@ -32,6 +36,10 @@ class Store:
         """See `Sink`."""
         self.take([row.asDict(recursive=True) for row in rows.collect()], delivery)
 
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """See `TableSink`."""
+        self.take(rows.to_pylist(), delivery)
+
     def take(self, rows: list[Row], delivery: Delivery) -> None:
         """Take the rows of a delivery."""
         taken = sorted(rows, key=_place)
@@ -52,16 +60,24 @@ class Store:
 class KeyedStore(Store):
     """Also says what it holds, and takes corrections, as `PostgresSink` does."""
 
+    types: T.StructType | None = None  # of the rows that came last
+
     def identities(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
         """See `ReadableSink`."""
-        rows = [row for row in self.rows.values() if not row["__deleted"]]
-        some = self.frame.select(*delivery.identity).schema
-        return local_frame(spark, [tuple(row[name] for name in delivery.identity) for row in rows], some)
+        names = delivery.identity
+        rows = [tuple(row[name] for name in names) for row in self.rows.values() if not row["__deleted"]]
+        known = [T.StringType() if self.types is None else self.types[name].dataType for name in names]
+        return local_frame(spark, rows, T.StructType([*map(T.StructField, names, known)]))
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """See `Sink`."""
-        self.frame = rows.limit(0)
+        self.types = rows.schema
         super().deliver(rows, delivery)
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """See `TableSink`."""
+        self.types = from_arrow_schema(rows.schema)
+        super().deliver_table(rows, delivery)
 
     def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
         """See `CorrectableSink`."""
@@ -87,7 +103,7 @@ def _plain(value: Any) -> Any:
 
 
 def _identity(row: Row, delivery: Delivery) -> Key:
-    return tuple(repr(row[name]) for name in delivery.identity)
+    return tuple(repr(_plain(row[name])) for name in delivery.identity)
 
 
 def _place(row: Row) -> Key:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,27 +20,26 @@ from headrace.cli.groups import GROUPS
 from headrace.operators.registry import KINDS
 from headrace.sinks import CorrectableSink, ReadableSink, Sink
 from headrace.sinks.each import EachSink
+from headrace.spark.on_demand import is_started
 from tests.matrix.cells import SORTS, impossible
 from tests.matrix.kinds import kind_of, nodes
 from tests.matrix.life import STORES, Life, Tables
 from tests.matrix.operations import OPERATIONS, OTHER_COMMANDS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 ROTATIONS = range(len(STORES))
 WHOLE = os.environ.get("HEADRACE_MATRIX") == "all"
+BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), pytest.mark.fast
 CELLS = [
-    pytest.param(name, rotation, id=f"{name}-{rotation}")
+    pytest.param(name, rotation, id=f"{name}-{rotation}", marks=BY_SPARK if OPERATIONS[name].spark else HERE)
     for place, name in enumerate(OPERATIONS)
     for rotation in (ROTATIONS if WHOLE else [place % len(STORES)])
 ]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession) -> Tables:
+def undisturbed() -> Tables:
     """The tables of a life without any operation, which the oracle confirms."""
-    life = Life(spark, nodes())
+    life = Life(None, nodes())
     life.steps(1, 2, 3, 4)
     tables = life.tables()
     assert [kind for kind, rows in tables.items() if len(rows) < 2] == []
@@ -49,13 +48,12 @@ def undisturbed(spark: SparkSession) -> Tables:
     return tables
 
 
-@pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rotation"), CELLS)
 def test_an_operation_meets_each_kind_of_node_and_each_sink(
-    spark: SparkSession, undisturbed: Tables, name: str, rotation: int
+    request: pytest.FixtureRequest, undisturbed: Tables, name: str, rotation: int
 ) -> None:
     operation = OPERATIONS[name]
+    spark = request.getfixturevalue("spark") if operation.spark else None
     made = {kind: node for kind, node in nodes().items() if not impossible(name, kind)}
     life = Life(spark, made, rotation, operation.first)
     try:
@@ -71,7 +69,9 @@ def test_an_operation_meets_each_kind_of_node_and_each_sink(
         wrong |= life.refuted() if operation.oracle else {}
         wrong |= life.wrong_stores(tables, corrected=not operation.sinks)
     finally:
+        started = is_started(life._session)
         life.close()
+    assert operation.spark or not started
     assert not wrong, "\n".join(f"{name} × {cell}: {fault}" for cell, fault in wrong.items())
 
 

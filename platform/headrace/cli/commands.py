@@ -308,9 +308,11 @@ def maintain(
     """Pack small files of logs and tables, and delete files that nobody can read any more. Streams may run meanwhile."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
+    from headrace.spark.on_demand import SparkOnDemand
 
     nodes = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
-    work = Maintenance(_session(lake), Lake(lake), nodes, retention_hours=retention_hours)
+    spark = SparkOnDemand.session(lambda: _session(lake))
+    work = Maintenance(spark, Lake(lake), nodes, retention_hours=retention_hours)
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"

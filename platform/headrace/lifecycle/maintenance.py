@@ -37,6 +37,7 @@ from headrace.nodes.node_tables import read_progress, results_writer
 from headrace.nodes.references import resolve_all_references
 from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
+from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -115,7 +116,7 @@ class Maintenance:
                 f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
-        self._spark, self._lake = pipeline_session(spark), lake
+        self._spark, self._lake = on_demand(spark, pipeline_session), lake
         self._nodes = tuple(with_unnamed(resolve_all_references(lake, nodes)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds

@@ -28,6 +28,7 @@ from headrace.lake.clocks import APART_MS, boot_seconds, holder_is_ahead, requir
 from headrace.lake.format import require_format
 from headrace.settings.streams import StreamSettings
 from headrace.spark.jvm import java_class
+from headrace.spark.on_demand import is_started
 from headrace.writing.processes import born, is_gone, process_space, runs
 
 if TYPE_CHECKING:
@@ -182,7 +183,9 @@ def take_lease(
             folder, epoch, writer, clock, ORPHAN_SECONDS if orphan_seconds is None else orphan_seconds
         )
     now_ms = clock.now_ms()
-    spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
+    # Without a JVM this process does all the work. One that starts later writes files alone, and never a commit.
+    started = is_started(spark)
+    spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid() if started else os.getpid()
     expires_ms, renewed_every_ms = _pace()
     claim = {
         "host": socket.gethostname(),

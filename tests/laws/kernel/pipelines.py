@@ -244,13 +244,15 @@ class Pipeline:
         self.nodes: list[Node] = []
         self._streams, self._keyed = [*topics], [*topics]  # keyed: by their column `key`
 
-    def add(self, kind: str, choose: Choose, name: str, *, anywhere: bool = False) -> Node:
+    def add(
+        self, kind: str, choose: Choose, name: str, *, anywhere: bool = False, renamed_from: str | None = None
+    ) -> Node:
         """Add an operator of `KINDS`. In: anywhere  it reads any stream; else the last one."""
         streams = self._keyed if kind in ON_RECORD_KEYS else self._streams
         read = choose(streams) if anywhere else streams[-1]
         others = [each for each in streams if not {*each.topics} & {*read.topics}]
         step, value = KINDS[kind]
-        node: Node = step(choose, read, choose(others)).named(name)
+        node: Node = step(choose, read, choose(others)).named(name, renamed_from=renamed_from)
         if value:
             stream: Stream = node.as_stream() if isinstance(node, WindowedAggregate) else node
             key = "key" if "key" in stream.columns else "stream AS key"  # of a whole stream

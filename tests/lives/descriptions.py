@@ -1,0 +1,60 @@
+"""The descriptions of a life: its topics, its nodes, and the bytes of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import headrace as hr
+from tests.laws.kernel.pipelines import Choose, Pipeline
+from tests.lives.story import Made, Sent
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+
+MALFORMED = (b"", b"{", b"nonsense", b'{"value": "much"}', b"[1]", b"\xff\xfe")
+T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
+U = hr.Topic("u", key="key STRING", value="value BIGINT", format=hr.Number("int64"), idle_timeout="1 minute")
+
+
+def digits(number: int) -> Choose:
+    """Choices that follow from a number."""
+    rest = number
+
+    def choose(some: Sequence[Any]) -> Any:
+        nonlocal rest
+        rest, digit = divmod(rest, len(some))
+        return some[digit]
+
+    return choose
+
+
+def described(made: Sequence[Made], renamed: Mapping[int, int] | None = None) -> list[Node]:
+    """The nodes of a life, each after those that it reads. In: renamed  how often, by the node's number"""
+    pipeline, times = Pipeline(U.stream, T.stream), renamed or {}
+    return [
+        pipeline.add(
+            each.kind,
+            digits(each.number),
+            name_of(place, times.get(place, 0)),
+            anywhere=True,
+            renamed_from=name_of(place, times[place] - 1) if times.get(place) else None,
+        )
+        for place, each in enumerate(made)
+    ]
+
+
+def name_of(place: int, times: int) -> str:
+    """The name of a node that was renamed so often."""
+    return f"node_{place}{'x' * times}"
+
+
+def content(record: Sent) -> Any:
+    """The bytes of a record's value, or what makes them."""
+    if record.kind == "tombstone":
+        return None
+    if record.kind == "malformed":
+        return MALFORMED[record.at % len(MALFORMED)]
+    if record.topic == "u":
+        return record.value
+    return {"value": record.value}

@@ -1,0 +1,306 @@
+"""Lives through what people do to a lake: they retain, erase, rename, apply, roll back, recompute, redrive and repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace.changing.apply_changes import ApplyChanges
+from headrace.changing.roll_back import roll_back
+from headrace.errors import TerminalError
+from headrace.lake import forget, open_table
+from headrace.lifecycle import redrive
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.corrections import Correction
+from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.retention import Retention
+from headrace.settings.kafka import KafkaSettings
+from headrace.spark.topic_limits import TopicLimits
+from headrace.testing.driver import SimulatedCrashError
+from headrace.writing.redeliver import can_be_put_right, redeliver
+from tests.lake.lost_commits import overwrite, versions
+from tests.lives.descriptions import described, name_of
+from tests.lives.live import LivesDriver
+from tests.lives.story import (
+    Change,
+    Erase,
+    GoBack,
+    Life,
+    Mend,
+    Recompute,
+    Redeliver,
+    Redrive,
+    Rename,
+    Retain,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from tests.lives.broker import BrokerTopic
+
+NOWHERE = KafkaSettings(bootstrap_servers="localhost:1")
+REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
+    "its log cannot be cut at",
+    "its log was cut, and the opening balance",
+    "There is nothing to go back to",
+    "You cannot go back to the tables before",
+    "The plan refuses",
+    "cannot go on from the tables of",
+    "it is the key of the sinks' rows",
+)
+
+
+@dataclass
+class Description:
+    """What people describe: the choices of each node, and how often it was renamed."""
+
+    made: list[Any]
+    renamed: dict[int, int] = field(default_factory=dict)
+
+    def nodes(self) -> list[Node]:
+        """The nodes of the description."""
+        return described(self.made, self.renamed)
+
+
+class LifecycleDriver(LivesDriver):
+    """A driver with a session of Spark, for what people do to a lake."""
+
+    __test__ = False
+
+    def __init__(self, life: Life, spark: SparkSession) -> None:
+        """Begin as `LivesDriver` does."""
+        self.description = Description([*life.nodes])
+        self.before_change: tuple[int, int] | None = None  # a node's number and its choices
+        self.acts: list[str] = []
+        super().__init__(life, spark)
+
+    def _decided(self, step: Step) -> None:
+        match step:
+            case Retain():
+                self._of_topic(step.topic, partial(self._retain, step))
+            case Erase():
+                self._of_topic(step.topic, partial(self._erase, step))
+            case Redrive():
+                self._of_topic(step.topic, partial(self._redrive, step))
+            case Mend():
+                self._of_topic(step.topic, partial(self._mend, step))
+            case Rename():
+                times = self.description.renamed
+                once_more = {**times, step.node: times.get(step.node, 0) + 1}
+                self._apply(step, replace(self.description, renamed=once_more))
+            case Change():
+                self._change(step)
+            case GoBack():
+                self._act("rollback", self._go_back)
+            case Recompute():
+                self._of_node(step.node, self._recompute)
+            case Redeliver():
+                self._of_node(step.node, self._redeliver)
+            case _:
+                super()._decided(step)
+
+    def _of_topic(self, name: str, work: Callable[[], None]) -> None:
+        if name in self._brokers:
+            self._act(type(self).__name__, work)
+
+    def _of_node(self, place: int, work: Callable[[str], None]) -> None:
+        for name in self._names[place : place + 1]:
+            self._act(name, partial(work, name))
+
+    def _act(self, what: str, work: Callable[[], None]) -> bool:
+        """Do what a person asks for; then all processes start again. Out: False if it was refused"""
+        with self.undisturbed():
+            try:
+                work()
+                done = True
+            except TerminalError as error:
+                if not any(text in str(error) for text in REFUSALS):
+                    raise
+                done = False
+            forget()
+            self._become(len(self._names))
+        self.acts.append(what if done else f"({what})")
+        return done
+
+    # Logs.
+
+    def _retain(self, step: Retain) -> None:
+        topic, broker = self._topics[step.topic], self._brokers[step.topic]
+        work = Retention(self.spark, self._lake, [*self._nodes.values()], topic, clock=self._clock)
+        there = self._places(step.topic)
+        work.run(self._clock.now_ms() - step.ms)
+        forget()
+        broker.cut |= there - self._places(step.topic)
+
+    def _places(self, topic: str) -> set[tuple[int, int]]:
+        """The records in a log."""
+        return {(row["partition"], row["offset"]) for row in self.log(topic) if row["offset"] is not None}
+
+    def _erase(self, step: Erase) -> None:
+        nodes, topic = [*self._nodes.values()], self._topics[step.topic]
+        [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
+        forget()
+        self._become(len(self._names))
+        self._put_right()
+
+    def _redrive(self, step: Redrive) -> None:
+        topic, broker = self._topics[step.topic], self._brokers[step.topic]
+        work = ToBroker(self.spark, self._lake, topic, broker)
+        corrections = None
+        if step.value is not None and step.topic == "t":
+            letters = [row for row in self.log(step.topic) if row["kind"] == "dead_letter"]
+            corrected = Correction({"value": b'{"value": %d}' % step.value})
+            corrections = {(row["partition"], row["offset"]): corrected for row in letters}
+        work.run(corrections=corrections)
+
+    def _mend(self, step: Mend) -> None:
+        """Commits since the log was last rewritten: of these none is in a checkpoint's or a rewritten file."""
+        topic, log = self._topics[step.topic], self._lake.log(step.topic)
+        commits = versions(log, f"log/{step.topic}")
+        if len(commits) <= step.back or open_table(log).version != commits[-1]:
+            return
+        if commits[-1] - commits[-1 - step.back] != step.back:
+            return
+        overwrite(log, commits[-1 - step.back])
+        [*Repair(self.spark, self._lake, [*self._nodes.values()], topic, NOWHERE, clock=self._clock).run()]
+
+    # Descriptions.
+
+    def _change(self, step: Change) -> None:
+        if step.node >= len(self._names):
+            return
+        made = [*self.description.made]
+        before = made[step.node].number
+        made[step.node] = replace(made[step.node], number=step.number)
+        if self._apply(step, replace(self.description, made=made)):
+            self.before_change = (step.node, before)
+
+    def _apply(self, step: Change | Rename, after: Description) -> bool:
+        before, number = self.description, len(self._names)
+        if step.node >= number:
+            return False
+        self._describe(after)
+        crash = Once(step.dies)
+
+        def work() -> None:
+            while True:
+                nodes = self._with_sinks(number)
+                act = ApplyChanges(
+                    self.spark, self._lake, nodes, clock=self._clock, kafka=NOWHERE, on_step=crash
+                )
+                try:
+                    act.run()
+                except SimulatedCrashError:
+                    forget()
+                    continue
+                break
+            self._become(number)
+            self._put_right()
+
+        done = False
+        with self.undisturbed():
+            try:
+                work()
+                done = True
+            except TerminalError as error:
+                if not any(text in str(error) for text in REFUSALS):
+                    raise
+                self._describe(before)
+            forget()
+            self._become(number)
+        self.acts.append(type(step).__name__ if done else f"({type(step).__name__})")
+        return done
+
+    def _describe(self, description: Description) -> None:
+        """Describe the pipeline so. What belongs to a node goes along with it."""
+        before = self._all_names()
+        self.description, self.whole = description, description.nodes()
+        after = dict(zip(before, self._all_names(), strict=True))
+        self.stores = {after[name]: store for name, store in self.stores.items()}
+        self.unread = {after[name]: cut for name, cut in self.unread.items()}
+        self.resting = {after[name] for name in self.resting}
+        for node in self.whole:
+            if node.required_name in self.stores:
+                self.stores[node.required_name].columns = node.columns
+
+    def _all_names(self) -> list[str]:
+        """The name of each node, whether it is there yet or not."""
+        return [name_of(place, self.description.renamed.get(place, 0)) for place in range(len(self.whole))]
+
+    def _go_back(self) -> None:
+        roll_back(self.spark, self._lake, self._clock)
+        assert self.before_change is not None
+        (place, number), made = self.before_change, [*self.description.made]
+        self.before_change = None
+        made[place] = replace(made[place], number=number)
+        number_of_nodes = len(self._names)
+        self._describe(replace(self.description, made=made))
+        forget()
+        self._become(number_of_nodes)
+        self._put_right()
+
+    # Nodes.
+
+    def _recompute(self, name: str) -> None:
+        verdicts = Backfill(self.spark, self._lake, self._nodes[name]).run()
+        wrong = [verdict for verdict in verdicts if not verdict.equal]
+        assert not wrong, f"a backfill of {name} found {wrong[0].first_differences}"
+
+    def _redeliver(self, name: str) -> None:
+        node = self._nodes[name]
+        if node.sinks and open_table(self._lake.state(name)).version:
+            redeliver(self.spark, self._lake, node)
+
+    def _put_right(self) -> None:
+        """Rows of before have changed: sinks that can be corrected are, and the others hold rows of before, too."""
+        for name, store in self.stores.items():
+            store.corrected = True
+            if name in self._nodes and can_be_put_right(store):
+                self._redeliver(name)
+
+
+@dataclass
+class Once:
+    """Dies once. In: left  so many steps that are passed before; None: it never does"""
+
+    left: int | None
+
+    def __call__(self, step: str) -> None:
+        """Come to a step."""
+        if self.left is None:
+            return
+        if not self.left:
+            self.left = None
+            raise SimulatedCrashError(step)
+        self.left -= 1
+
+
+class ToBroker(redrive.Redrive):
+    """Sends dead letters to the broker of a life."""
+
+    def __init__(self, spark: SparkSession, lake: Any, topic: Any, broker: BrokerTopic) -> None:
+        super().__init__(spark, lake, topic, NOWHERE)
+        self.__dict__ |= {"_producer": Producer(broker), "_limits": TopicLimits()}
+
+
+@dataclass
+class Producer:
+    """Stands where a producer of librdkafka stands."""
+
+    broker: BrokerTopic
+
+    def produce(self, topic: str, *, on_delivery: Any, timestamp: int, partition: int, **record: Any) -> None:
+        """Send a record."""
+        headers = dict(record["headers"])
+        self.broker.add(record["key"], record["value"], timestamp, partition, headers)
+        on_delivery(None, None)
+
+    def flush(self, seconds: float) -> int:
+        """All of them are there."""
+        return 0
