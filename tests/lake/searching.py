@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from headrace.spark.lake_rows import read
+from headrace import lake as lakes
 
 if TYPE_CHECKING:
     from headrace.testing import TestDriver
@@ -19,7 +19,7 @@ def files_with(driver: TestDriver, text: str) -> list[str]:
     root = Path(driver._lake.root.removeprefix("file:"))
     found = []
     for log in root.rglob("_delta_log"):
-        listed = read(driver.spark, f"file:{log.parent}").inputFiles()
-        paths = [unquote(urlparse(uri).path) for uri in listed]
+        files = lakes.open_table(f"file:{log.parent}").snapshot().files
+        paths = [str(log.parent / unquote(name)) for name in files]
         found += [path for path in paths if text in str(pq.read_table(path).to_pylist())]
     return found

@@ -46,7 +46,8 @@ ACTS_AFTER = 8  # steps: before, there is nothing to which anything could be don
 STEPS = (12, 24)  # of a life, at least and at most
 NODE_STEPS = ("after sinks", "after outputs", "after state", "before outputs")
 LOG_STEPS = ("before log commit", "after log commit")
-KEYS = ("a", "b", "ü", None, "a", "b", "c")
+ERASABLE = "erase-me-7f3a"  # no other text holds it, so that it can be sought in files
+KEYS = ("a", "b", "ü", None, "a", "b", ERASABLE)
 PARTITIONS = (0, 0, 0, 1, 1, 2)
 WHAT = (*["record"] * 12, "tombstone", "malformed", "rolled back", "again", "again")
 HALF_SECONDS = sorted(range(-40, 25), key=abs)
@@ -137,7 +138,7 @@ def act(number: int) -> Step:
         ACTS,
         TOPICS,
         range(NODES_MAX),
-        ("a", "b", "ü", "c"),
+        ("a", "b", "ü", ERASABLE),
         (None, None, None, 0, 1, 2, 3, 5, 8),
         (0, 0, 6 * SECOND, 61 * SECOND),
         (None, 1, 2),

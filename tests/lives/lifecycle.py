@@ -22,7 +22,9 @@ from headrace.spark.topic_limits import TopicLimits
 from headrace.testing.driver import SimulatedCrashError
 from headrace.writing.redeliver import can_be_put_right, redeliver
 from tests.lake.lost_commits import overwrite, versions
+from tests.lake.searching import files_with
 from tests.lives.descriptions import described, name_of
+from tests.lives.drawing import ERASABLE
 from tests.lives.live import LivesDriver
 from tests.lives.story import (
     Change,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from tests.lives.broker import BrokerTopic
 
 NOWHERE = KafkaSettings(bootstrap_servers="localhost:1")
+CHANGES_NO_ROW = ("retain", "recompute", "redeliver", "redrive")
 REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
     "its log cannot be cut at",
     "its log was cut, and the opening balance",
@@ -83,13 +86,13 @@ class LifecycleDriver(LivesDriver):
     def _decided(self, step: Step) -> None:
         match step:
             case Retain():
-                self._of_topic(step.topic, partial(self._retain, step))
+                self._of_topic(step.topic, "retain", partial(self._retain, step))
             case Erase():
-                self._of_topic(step.topic, partial(self._erase, step))
+                self._of_topic(step.topic, "erase", partial(self._erase, step))
             case Redrive():
-                self._of_topic(step.topic, partial(self._redrive, step))
+                self._of_topic(step.topic, "redrive", partial(self._redrive, step))
             case Mend():
-                self._of_topic(step.topic, partial(self._mend, step))
+                self._of_topic(step.topic, "mend", partial(self._mend, step))
             case Rename():
                 times = self.description.renamed
                 once_more = {**times, step.node: times.get(step.node, 0) + 1}
@@ -99,22 +102,23 @@ class LifecycleDriver(LivesDriver):
             case GoBack():
                 self._act("rollback", self._go_back)
             case Recompute():
-                self._of_node(step.node, self._recompute)
+                self._of_node(step.node, "recompute", self._recompute)
             case Redeliver():
-                self._of_node(step.node, self._redeliver)
+                self._of_node(step.node, "redeliver", self._redeliver)
             case _:
                 super()._decided(step)
 
-    def _of_topic(self, name: str, work: Callable[[], None]) -> None:
+    def _of_topic(self, name: str, what: str, work: Callable[[], None]) -> None:
         if name in self._brokers:
-            self._act(type(self).__name__, work)
+            self._act(what, work)
 
-    def _of_node(self, place: int, work: Callable[[str], None]) -> None:
+    def _of_node(self, place: int, what: str, work: Callable[[str], None]) -> None:
         for name in self._names[place : place + 1]:
-            self._act(name, partial(work, name))
+            self._act(what, partial(work, name))
 
     def _act(self, what: str, work: Callable[[], None]) -> bool:
         """Do what a person asks for; then all processes start again. Out: False if it was refused"""
+        before = self._rows() if what in CHANGES_NO_ROW else {}
         with self.undisturbed():
             try:
                 work()
@@ -125,8 +129,15 @@ class LifecycleDriver(LivesDriver):
                 done = False
             forget()
             self._become(len(self._names))
+        after = self._rows() if before else {}
+        changed = [name for name, rows in before.items() if rows != after[name]]
+        assert not changed, f"{what} changes rows of {changed}"
         self.acts.append(what if done else f"({what})")
         return done
+
+    def _rows(self) -> dict[str, Any]:
+        """The rows of the nodes that have run."""
+        return {name: self.rows(name) for name in self._names}
 
     # Logs.
 
@@ -146,8 +157,17 @@ class LifecycleDriver(LivesDriver):
         nodes, topic = [*self._nodes.values()], self._topics[step.topic]
         [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
         forget()
+        if step.key == ERASABLE and not any(
+            self._has_key(other) for other in self._brokers if other != step.topic
+        ):
+            left = files_with(self, step.key)
+            assert not left, f"an erased key stands in {left[:3]}"
         self._become(len(self._names))
         self._put_right()
+
+    def _has_key(self, topic: str) -> bool:
+        """Whether a record of the topic has the key that no other text holds."""
+        return any(row[0] == ERASABLE.encode() for row in self._brokers[topic]._rows)
 
     def _redrive(self, step: Redrive) -> None:
         topic, broker = self._topics[step.topic], self._brokers[step.topic]
@@ -223,7 +243,7 @@ class LifecycleDriver(LivesDriver):
         self.description, self.whole = description, description.nodes()
         after = dict(zip(before, self._all_names(), strict=True))
         self.stores = {after[name]: store for name, store in self.stores.items()}
-        self.unread = {after[name]: cut for name, cut in self.unread.items()}
+        self.unread = {after.get(name, name): cut for name, cut in self.unread.items()}
         self.resting = {after[name] for name in self.resting}
         for node in self.whole:
             if node.required_name in self.stores:

@@ -194,13 +194,12 @@ def verify(
 
 def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
     """Say what the oracle finds; True: no row differs."""
+    from headrace.cli.sessions import session_when_needed
     from headrace.lake.paths import Lake
     from headrace.lifecycle.oracle_check import verify_keys
-    from headrace.spark.on_demand import SparkOnDemand
 
     with long_work(f"Replays {keys:,} keys through the oracle."):
-        spark = SparkOnDemand.session(lambda: _session(lake))
-        verdict = verify_keys(spark, Lake(lake), node, keys, seed)
+        verdict = verify_keys(session_when_needed(lake), Lake(lake), node, keys, seed)
     word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
     told = f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}"
     report("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)
@@ -306,13 +305,12 @@ def maintain(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Pack small files of logs and tables, and delete files that nobody can read any more. Streams may run meanwhile."""
+    from headrace.cli.sessions import session_when_needed
     from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
-    from headrace.spark.on_demand import SparkOnDemand
 
     nodes = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
-    spark = SparkOnDemand.session(lambda: _session(lake))
-    work = Maintenance(spark, Lake(lake), nodes, retention_hours=retention_hours)
+    work = Maintenance(session_when_needed(lake), Lake(lake), nodes, retention_hours=retention_hours)
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"

@@ -159,14 +159,13 @@ def show_failing(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show rows of a node's table that fail its expectations. Exits 1 if any row fails. Streams may run meanwhile."""
-    from headrace.cli import commands
+    from headrace.cli.sessions import session_when_needed
     from headrace.lake.paths import Lake
     from headrace.quality.failing_rows import failing_rows
-    from headrace.spark.on_demand import SparkOnDemand
 
     described = node_named(node, pipeline)
     require_lake(lake)
-    spark = SparkOnDemand.session(lambda: commands._session(lake))
+    spark = session_when_needed(lake)
     with long_work("Reads the table."):
         found = failing_rows(spark, Lake(lake), described, rows)
     for each in found:

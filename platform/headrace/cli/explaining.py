@@ -28,15 +28,14 @@ def explain_row(
 
     It recomputes the row without each record, reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.commands import _session
+    from headrace.cli.sessions import session_when_needed
     from headrace.explain.cause_in_words import lines_of
     from headrace.explain.row_cause import causes_of
     from headrace.lake.paths import Lake
-    from headrace.spark.on_demand import SparkOnDemand
 
     of = node_named(node, pipeline)
     require_lake(lake)
-    spark = SparkOnDemand.session(lambda: _session(lake))
+    spark = session_when_needed(lake)
     for cause in causes_of(spark, Lake(lake), of, _pairs(values), depth=depth, large=large):
         report("\n".join(lines_of(cause)), asdict(cause))
 
@@ -53,15 +52,14 @@ def explain_record(
 
     It reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.commands import _session
+    from headrace.cli.sessions import session_when_needed
     from headrace.explain.fate_in_words import lines_of
     from headrace.explain.record_fate import fate_of_record
     from headrace.lake.paths import Lake
-    from headrace.spark.on_demand import SparkOnDemand
 
     of = topic_or_node(topic.partition("@")[0], pipeline)
     require_lake(lake)
-    spark, nodes = SparkOnDemand.session(lambda: _session(lake)), load_pipeline(pipeline)
+    spark, nodes = session_when_needed(lake), load_pipeline(pipeline)
     fate = fate_of_record(spark, Lake(lake), nodes, (of, partition, offset), large=large)
     report("\n".join(lines_of(fate)), asdict(fate))
 
