@@ -1,4 +1,4 @@
-"""The pictures of docs/concepts.md as SVG. Run it: it writes them into docs/images; a test holds that they are these.
+"""The drawn pictures of the documentation as SVG. Run it: it writes them into docs/images; a test holds that they are these.
 
 Law: text alone makes them, so the same code makes the same bytes.
 """
@@ -47,12 +47,14 @@ class Drawing:
     def line(
         self, x1: float, y1: float, x2: float, y2: float, color: str = SOFT, *, arrow: bool = False
     ) -> None:
-        """Draw a line; an arrow points to its right, or down."""
+        """Draw a line; an arrow points to its right, down, or up."""
         self.parts.append(
             f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" stroke-width="1.5"/>'
         )
         if arrow and y1 == y2:
             self.parts.append(f'<path d="M{x2:g} {y2:g}l-8 -4v8z" fill="{color}"/>')
+        elif arrow and y2 < y1:
+            self.parts.append(f'<path d="M{x2:g} {y2:g}l-4 8h8z" fill="{color}"/>')
         elif arrow:
             self.parts.append(f'<path d="M{x2:g} {y2:g}l-4 -8h8z" fill="{color}"/>')
 
@@ -208,12 +210,67 @@ def waits() -> Drawing:
     return d
 
 
+def lookup_or_join() -> Drawing:
+    """The same records by a lookup and by a join, when the table changes afterwards."""
+    d = Drawing(
+        640, 330, "A lookup keeps the row that a record has; a join follows later changes of the table"
+    )
+    at = {step: 150 + step * STEP for step in range(6)}
+    d.text(20, 40, "the log", SOFT)
+    d.box(at[0], 20, STEP - 8, "A = 1", AMBER)
+    d.box(at[1], 20, STEP - 8, "o1: A")
+    d.box(at[3], 20, STEP - 8, "A = 2", AMBER)
+    d.box(at[4], 20, STEP - 8, "o2: A")
+    d.line(150, 66, 610, 66, arrow=True)
+    d.text(20, 70, "order of commits", SOFT)
+    d.text(20, 114, "lookup", GREEN)
+    d.box(at[1], 94, STEP - 8, "o1 A 1", GREEN)
+    d.box(at[4], 94, STEP - 8, "o2 A 2", GREEN)
+    d.text(150, 148, "one row for each order, for good: the price at the order's place", SOFT, size=12)
+    d.text(20, 200, "join", BLUE)
+    d.box(at[1], 180, 2 * STEP - 8, "o1 A 1")
+    d.box(at[3], 180, STEP - 8, "o1 A 2", AMBER)
+    d.box(at[4], 180, STEP - 8, "o2 A 2")
+    d.text(150, 234, "one row for each key of the left table: the newest price revises it", SOFT, size=12)
+    d.text(20, 278, "What did it cost when it was ordered? A lookup.", INK)
+    d.text(20, 302, "What does it cost by what is known now? A join.", INK)
+    return d
+
+
+def apply() -> Drawing:
+    """The life of an apply: build beside the stream, compare, swap; and the way back."""
+    d = Drawing(640, 340, "An apply builds new tables while the stream goes on, compares, and swaps them in")
+    d.text(20, 40, "stream", SOFT)
+    d.box(110, 20, 350, "the old version goes on")
+    d.box(484, 20, 136, "the new version", GREEN)
+    d.text(20, 110, "apply", SOFT)
+    stages = (("plan", 110, 70, SOFT), ("build", 190, 120, AMBER), ("compare", 320, 80, AMBER))
+    for name, x, width, color in stages:
+        d.box(x, 90, width, name, color)
+    d.box(410, 90, 80, "swap", RED)
+    d.line(450, 52, 450, 86, RED, arrow=True)
+    d.line(494, 105, 540, 105)
+    d.line(540, 105, 540, 54, arrow=True)
+    d.text(110, 148, "changes nothing", SOFT, size=12)
+    d.text(224, 148, "folds the log into new tables", SOFT, size=12)
+    d.text(410, 148, "one commit for each table", SOFT, size=12)
+    d.text(20, 202, "readers", SOFT)
+    d.box(110, 182, 340, "old rows")
+    d.box(454, 182, 166, "new rows", GREEN)
+    d.text(20, 252, "Killed in build or compare: apply again, and it goes on where it stopped.", INK)
+    d.text(20, 278, "Killed in the swap: apply again with the same --emit; readers see old or new rows.", INK)
+    d.text(20, 304, "Afterwards: headrace rollback puts the old tables back while they are kept.", INK)
+    return d
+
+
 PICTURES = {
     "log-and-cuts.svg": log_and_cuts,
     "waits.svg": waits,
     "windows.svg": windows,
     "replays.svg": replays,
     "join.svg": join,
+    "lookup-or-join.svg": lookup_or_join,
+    "apply.svg": apply,
     "proof.svg": proof,
 }
 
