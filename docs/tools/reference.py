@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import headrace as hr
+from docs.tools.members import members_of
 from headrace.cli.commands import EXIT_CODES
 from headrace.errors import HeadraceError
 from headrace.observe.figures import MEANINGS
@@ -106,7 +108,11 @@ def platform() -> str:
 
 
 def _shown(path: str) -> str:
-    return f"::: {path}\n    options:\n      heading_level: 3\n\n"
+    module, _, name = path.rpartition(".")
+    members = ""
+    if inspect.isclass(shown := getattr(import_module(module), name)):
+        members = f"      members: {json.dumps(members_of(shown))}\n"
+    return f"::: {path}\n    options:\n      heading_level: 3\n{members}\n"
 
 
 def _home(found: object, name: str) -> str:

@@ -6,7 +6,9 @@ from __future__ import annotations
 class HeadraceError(Exception):
     """Any error that Headrace raises on purpose.
 
-    In: `message`, one line naming the thing and its value; `detail`, what was found; `hint`, what to do.
+    In:  message  one line that names the thing and its value
+         detail   what was found
+         hint     what to do
     Out: `str()` is the message, then the detail and the hint on lines of their own.
     """
 

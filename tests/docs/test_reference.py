@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import headrace as hr
 from docs.tools import expressions, pictures, reference
+from docs.tools.members import members_of
 from docs.tools.readable import readable
 from headrace.cli.commands import EXIT_CODES
 from headrace.cli.configuring import SECTIONS
@@ -119,3 +122,26 @@ def test_docstrings_become_lists_and_paragraphs() -> None:
         "",
         "**Raises:** DescriptionError",
     ]
+
+
+def documented() -> dict[str, object]:
+    """What the page of the interface shows: each name, and the members that it shows of a class."""
+    paths = re.findall(r"^::: (\S+)$", reference.api(), re.MULTILINE)
+    shown = {path: getattr(import_module(path.rpartition(".")[0]), path.rpartition(".")[2]) for path in paths}
+    classes = [(path, each) for path, each in shown.items() if inspect.isclass(each)]
+    return shown | {
+        f"{path}.{name}": getattr(each, name) for path, each in classes for name in members_of(each)
+    }
+
+
+def test_each_parameter_that_the_reference_describes_is_a_line() -> None:
+    pages = {path: readable(inspect.getdoc(each) or "") for path, each in documented().items()}
+    with_inputs = {path: text for path, text in pages.items() if "**In:**" in text}
+    assert len(with_inputs) > 60
+    assert not [path for path, text in with_inputs.items() if "**In:** \n\n- `" not in text]
+
+
+def test_the_reference_shows_no_question_of_the_platform() -> None:
+    shown = {path.rpartition(".")[2] for path in documented()}
+    assert {"where", "group_by", "suppress", "named", "deliver", "stream_time"} <= shown
+    assert not shown & {"behind_clock_ms", "in_words", "fingerprint", "how_to_type", "rules", "reached_by"}

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from inspect import Parameter
 from pathlib import Path
 
+from docs.tools.members import members_of
+
 MODULES = (
     "headrace",
     "headrace.errors",
@@ -40,10 +42,9 @@ def _names_of(name: str) -> Iterator[str]:
             yield f"{name}.{each}{_parameters(value)}"
             continue
         yield f"{name}.{each}" if issubclass(value, Exception) else f"{name}.{each}{_parameters(value)}"
-        for method, member in inspect.getmembers(value):
-            owner = next((each for each in value.__mro__ if method in vars(each)), object)
-            if method.startswith("_") or not owner.__module__.startswith("headrace"):
-                continue
+        for method in members_of(value):
+            member = inspect.getattr_static(value, method)
+            member = getattr(value, method) if inspect.isroutine(member) else member
             called = inspect.isroutine(member)
             yield f"{name}.{each}.{method}{_parameters(member) if called else ''}"
 

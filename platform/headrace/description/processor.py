@@ -53,7 +53,7 @@ class Record(Mapping[str, Any]):
         *,
         late: bool = False,
     ) -> None:
-        """In: times_ms  commit time, event time, and stream time of its partition through the record."""
+        """In:  times_ms  commit time, event time, and stream time of its partition through the record."""
         self._headers: Any = None
         if HEADERS_OF_RECORD in values:
             self._headers = values[HEADERS_OF_RECORD] or ()

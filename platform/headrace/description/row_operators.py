@@ -61,7 +61,7 @@ class RowOperators(OneGroup, ABC, kind="stream"):
     def transform(self, function: Callable[[Any], Any], columns: str | None = None) -> Stream:
         """Apply a row-wise function from DataFrame to DataFrame.
 
-        In: `columns`, the DDL of what the function returns; without it names are checked only when it runs.
+        In:     columns  the DDL of what the function returns; without it names are checked only when it runs
         Law: the function must treat each row by itself and depend on nothing else.
         """
         declared = None if columns is None else parse_ddl(columns, "transform: columns")

@@ -99,7 +99,7 @@ def from_files(
 ) -> Seed:
     """A topic's `start`: as `from_table`, with the Parquet files of a folder, such as an archive of the topic.
 
-    In: as for `from_table`. Rows that are added to the folder once the log has begun are not read.
+    Its parameters are those of `from_table`. Rows that are added to the folder once the log has begun are not read.
     Raises: DescriptionError
     """
     return _seed(uri, FILES, None, raw, position, timestamp, then)
