@@ -20,6 +20,10 @@ export UV_HTTP_TIMEOUT ?= 300
 # Tests and demos start hundreds of Python processes. Each would compile all that it imports, one to three CPU seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The site, and all that it is made of: pages, and the code that the reference shows.
+SITE := .headrace/site
+PAGES = mkdocs.yml $(wildcard *.md deploy/README.md benchmarks/*.md) $(shell find docs platform -name '*.md' -o -name '*.py' -o -name '*.png')
+
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
 # and each time that the room for classes grows, all objects are collected.
 SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
@@ -81,9 +85,7 @@ bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--pro
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
-docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead link fails
-	@$(BIN)/python docs/tools/pictures.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+docs: $(SITE)/.built ## Build the documentation site in .headrace/site, if a page is newer; a dead link fails
 	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
 
 tutorial: setup ## Do docs/tutorial.md word for word in an empty folder; takes minutes
@@ -99,6 +101,11 @@ lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files an
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock
+
+$(SITE)/.built: $(VENV)/.docs $(PAGES)
+	@$(BIN)/python docs/tools/pictures.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@touch $@
 
 clean: ## Remove all that setup, demo and tests made, .venv and .headrace included
 	@rm -rf $(VENV) .headrace dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -32,7 +32,8 @@ PLATFORM = (
     "headrace.observe.views.Views",
     "headrace.oracle.results",
 )
-MADE = "<!-- Made by docs/tools/reference.py. -->\n\n"
+# A guide answers a search before the reference does.
+MADE = "---\nsearch:\n  boost: 0.3\n---\n\n<!-- Made by docs/tools/reference.py. -->\n\n"
 # What `hr` gives, by the page's sections; a name that is in none is shown under the last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Topics": (
