@@ -164,8 +164,8 @@ class Measure:
             seconds.append(time.monotonic() - began)
             cpu.append(time.process_time() - cpu_began)
             state_reads.COPIES.wait()
-            assert self.line.runner.state_bytes_read is not None
-            read.append(self.line.runner.state_bytes_read)
+            assert self.line.runner.reads.last_bytes is not None
+            read.append(self.line.runner.reads.last_bytes)
         return Phase(name, state_bytes, read[WARM_UP:], seconds[WARM_UP:], cpu[WARM_UP:])
 
 

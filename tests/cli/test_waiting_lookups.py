@@ -22,6 +22,7 @@ from headrace.observe.standing import standings
 from headrace.orchestration.progress import figures
 from headrace.streams.statuses import node_status
 from headrace.streams.stream_status import StreamStatus
+from headrace.writing.state_figures import StateFigures
 from tests.changing.held import hold
 
 pytestmark = pytest.mark.fast
@@ -54,7 +55,7 @@ def test_a_node_waits_for_the_topics_that_a_step_of_its_chain_waits_for(
 def status(node: Any, progress: Progress, lake: Lake) -> StreamStatus:
     """How a stream fares that is not open, and was as far."""
     runner = SimpleNamespace(
-        progress=progress, state_bytes_read=0, operator=SimpleNamespace(throttle_ms=0),
+        progress=progress, reads=StateFigures(), operator=SimpleNamespace(throttle_ms=0),
         quotas=SimpleNamespace(numbers=dict),
     )  # fmt: skip
     stream: Any = SimpleNamespace(

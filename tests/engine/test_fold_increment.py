@@ -217,7 +217,7 @@ def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path, monkeypatch
     written = [pq.read_table(tmp_path / "results" / file.path) for file in found.written["results"]]
     assert [each["n"].to_pylist() for each in written] == [[1], [2]]
     assert not any(HASH in each.column_names for each in written)
-    assert found.bytes_read > 0
+    assert found.read.bytes > 0
 
 
 def test_outputs_that_the_state_keeps_lie_in_its_files(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def written(folder: Path, hashes: list[int] = HASHES, name: str = "by_hash") -> 
 def read(source: StateSource, hashes: list[int], name: str = "by_hash") -> tuple[list[int], bool]:
     """The hashes of the rows, and whether all rows came from near."""
     found = read_state(source, LAYOUT, name, Needs(np.array(sorted(hashes), np.int64)))
-    return sorted(found.rows[HASH].to_pylist()), found.near == found.needed
+    return sorted(found.rows[HASH].to_pylist()), found.cost.near == found.cost.rows
 
 
 def files_of(copies: StateCopies) -> list[Path]:
@@ -101,7 +101,7 @@ def test_a_bucket_reads_the_same_rows_from_copies(
             found = read_state(source, LAYOUT, name, need, (lowest, highest))
             assert found.rows.schema == LAYOUT.tables[name].empty().schema
             assert sorted(map(repr, found.rows.to_pylist())) == sorted(map(repr, wanted))
-            assert (found.near, found.bytes) == (len(wanted), 0)
+            assert (found.cost.near, found.bytes) == (len(wanted), 0)
 
 
 def test_a_read_that_lacks_many_groups_keeps_none_and_then_reads_nothing_of_the_lake(

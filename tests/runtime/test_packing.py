@@ -88,15 +88,15 @@ def test_a_micro_batch_tells_how_much_of_the_state_it_read(spark: SparkSession, 
         line.commit()
         line.fold()
 
-    assert line.runner.state_bytes_read is None
+    assert line.runner.reads.last_bytes is None
     fold(*(f"s{number}" for number in range(5_000)))
-    assert line.runner.state_bytes_read == 0  # there was none
+    assert line.runner.reads.last_bytes == 0  # there was none
     fold("s7")
-    assert line.runner.state_bytes_read == 0  # this process remembers what it has written
+    assert line.runner.reads.last_bytes == 0  # this process remembers what it has written
     line.runner.maintain()
     GROUPS.clear()
     fold("s8")
-    assert 0 < (line.runner.state_bytes_read or 0) < line.runner.state_bytes() / 2
+    assert 0 < (line.runner.reads.last_bytes or 0) < line.runner.state_bytes() / 2
 
 
 def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) -> None:

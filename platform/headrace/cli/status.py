@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from headrace.changing.plan import in_bytes
 from headrace.cli.lake_there import require_lake
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import for_programs, show
@@ -54,7 +55,7 @@ def show_status(
 def table_of(standings: Sequence[Standing]) -> Table:
     """The standings as a table for people."""
     asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in standings), default=0))
-    others = ("state", "commits", "read through", "stream time", "behind", "records")
+    others = ("state", "commits", "read through", "stream time", "behind", "records", "state")
     shown = Table(asset, *(Column(name, overflow="fold") for name in others), box=None)
     for each in standings:
         counts = ", ".join(
@@ -68,6 +69,7 @@ def table_of(standings: Sequence[Standing]) -> Table:
             _time(each.stream_ms),
             "" if each.behind_ms is None else f"{each.behind_ms / 1000:.1f} s",
             counts,
+            "" if each.state_bytes is None else in_bytes(each.state_bytes),
         )
     return shown
 
@@ -83,6 +85,13 @@ def remarks_on(of: Standing) -> Iterator[str]:
         yield f"{of.asset} failed at {_time(of.last_error.at_ms)} and has not committed since: {of.last_error.error}"
     if of.empty is not None:
         yield f"{of.asset} has no rows: {of.empty}"
+    if of.reads.get("state_rows_read"):
+        near = of.reads["state_rows_near"] / of.reads["state_rows_read"]
+        remembered, copied = (in_bytes(of.reads[f"state_{each}_bytes"]) for each in ("remembered", "copied"))
+        yield (
+            f"{of.asset}: {near:.0%} of the rows that it has read of its state since it was opened were near; "
+            f"its process has {remembered} of rows in memory, and {copied} of local copies"
+        )
     for wait in of.waits:
         if of.empty is None or wait.in_words not in of.empty:
             yield f"{of.asset}: {wait}"

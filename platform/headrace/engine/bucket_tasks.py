@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_needs import Bounds
-from headrace.engine.state_reads import read_state
+from headrace.engine.state_reads import NO_COST, ReadCost, read_state
 from headrace.fold.contract import HASH, Needs, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
 
@@ -30,7 +30,7 @@ class BucketResult:
     outputs     rows of the outputs that the task did not write
     written     the file of each output that the task wrote
     state       the files with the new rows of the state
-    bytes_read  bytes read of the state's files
+    read        the cost of the state that the task has read
     """
 
     rows: pa.Table | None = None
@@ -39,7 +39,7 @@ class BucketResult:
     outputs: Mapping[str, pa.Table] = field(default_factory=dict)
     written: Mapping[str, NewFile] = field(default_factory=dict)
     state: Sequence[NewFile] = ()
-    bytes_read: int = 0
+    read: ReadCost = NO_COST
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class BucketTask:
 
     def __call__(self) -> BucketResult:
         """Fold the bucket."""
-        state, size = self._read(self.step.needs(self.rows, self.times))
-        more, more_size = self._read(self.step.needs_more(self.rows, state, self.times))
-        state, size = state | more, size + more_size
+        state, cost = self._read(self.step.needs(self.rows, self.times))
+        more, more_cost = self._read(self.step.needs_more(self.rows, state, self.times))
+        state, cost = state | more, cost + more_cost
         folded = self.step.fold(self.rows, state, self.times)
         kept = {name: rows for name, rows in folded.outputs.items() if name in self.layout.tables}
         gained = [
@@ -88,16 +88,18 @@ class BucketTask:
             {n: rows for n, rows in folded.outputs.items() if n not in self.outputs and n not in kept},
             written,
             [file for file in gained if file is not None],
-            size,
+            cost,
         )
 
-    def _read(self, needs: Mapping[str, Needs]) -> tuple[dict[str, pa.Table], int]:
-        """The rows of state tables, and the bytes that were read for them."""
+    def _read(self, needs: Mapping[str, Needs]) -> tuple[dict[str, pa.Table], ReadCost]:
+        """The rows of state tables, and their cost."""
         found = {
             name: read_state(self.source, self.layout, name, need, self.hashes)
             for name, need in needs.items()
         }
-        return {name: each.rows for name, each in found.items()}, sum(each.bytes for each in found.values())
+        return {name: each.rows for name, each in found.items()}, sum(
+            (each.cost for each in found.values()), NO_COST
+        )
 
 
 class RunTasks(Protocol):

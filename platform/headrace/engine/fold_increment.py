@@ -22,6 +22,7 @@ from headrace.engine.bucket_tasks import BucketResult, BucketTask, RunTasks, run
 from headrace.engine.exchange import bucket_hashes, exchanged
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.fold.changes.station import Computing
 from headrace.fold.columns import int64
 from headrace.fold.contract import INGESTED, StateTable, Step, Times
@@ -57,7 +58,7 @@ class FoldResult:
     written     the files of each output that was written, by name
     state       files with the new rows of the state
     tally       the number of records of each fate, as `fates.TALLY`
-    bytes_read  bytes read of state files
+    read        the cost of the state that was read
     """
 
     last_batch: int
@@ -65,7 +66,7 @@ class FoldResult:
     written: Mapping[str, Sequence[NewFile]] = field(default_factory=dict)
     state: Sequence[NewFile] = ()
     tally: pa.Table = field(default_factory=TALLY.empty_table)
-    bytes_read: int = 0
+    read: ReadCost = NO_COST
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def _joined(tables: Sequence[pa.Table | None], nothing: pa.Table) -> pa.Table:
 
 def without_rows(one: BucketResult) -> BucketResult:
     """The same without what goes on to the next step."""
-    return BucketResult(None, None, one.tally, one.outputs, one.written, one.state, one.bytes_read)
+    return BucketResult(None, None, one.tally, one.outputs, one.written, one.state, one.read)
 
 
 def together(results: Sequence[BucketResult], batch: int) -> FoldResult:
@@ -189,7 +190,7 @@ def together(results: Sequence[BucketResult], batch: int) -> FoldResult:
         dict(written),
         [file for one in results for file in one.state],
         sum_tallies([one.tally for one in results if one.tally is not None]),
-        sum(one.bytes_read for one in results),
+        sum((one.read for one in results), NO_COST),
     )
 
 

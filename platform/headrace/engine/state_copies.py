@@ -77,7 +77,7 @@ class Copy:
 
         Raises: OSError; pa.ArrowException
         """
-        self.path = path
+        self.path, self.bytes = path, path.stat().st_size
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
         self._rows = table.select(schema.names)
@@ -126,6 +126,12 @@ class StateCopies:
     def bytes(self) -> int:
         """The size of all copies in the folder."""
         return sum(size for _, size, _ in self._files())
+
+    @property
+    def mapped_bytes(self) -> int:
+        """The size of the copies that this process has open."""
+        with self._lock:
+            return sum(copy.bytes for copy in self._open.values())
 
     def find(self, file: CopiedFile) -> Copy | None:
         """The copy of a file; None: there is none that this process has opened."""

@@ -32,18 +32,37 @@ COPIED_ROWS_MIN = 32_768  # of a file that is worth a copy
 
 
 @dataclass(frozen=True)
-class StateRead:
-    """Merged rows of a state table, with BATCH, and what they cost.
+class ReadCost:
+    """The cost of reads of the state.
 
-    bytes   of files that were read for them
-    needed  rows before they were merged
-    near    of these were remembered, or came from local copies
+    bytes  that were read of files
+    rows   that were needed, before they were merged
+    near   of these were remembered, or came from local copies
     """
 
+    bytes: int = 0
+    rows: int = 0
+    near: int = 0
+
+    def __add__(self, other: ReadCost) -> ReadCost:
+        """The cost of both."""
+        return ReadCost(self.bytes + other.bytes, self.rows + other.rows, self.near + other.near)
+
+
+NO_COST = ReadCost()
+
+
+@dataclass(frozen=True)
+class StateRead:
+    """Merged rows of a state table, with BATCH, and what they cost."""
+
     rows: pa.Table
-    bytes: int
-    needed: int
-    near: int
+    cost: ReadCost
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that were read of files."""
+        return self.cost.bytes
 
 
 def read_state(
@@ -111,7 +130,8 @@ class _TableRead:
         if many and self.remember:
             self._want(lacking)
         rows = pa.concat_tables([state.empty(), *near, *far]).combine_chunks()
-        return StateRead(state.merge(rows), bytes_read, rows.num_rows, sum(one.num_rows for one in near))
+        cost = ReadCost(bytes_read, rows.num_rows, sum(one.num_rows for one in near))
+        return StateRead(state.merge(rows), cost)
 
     def _glance(self, sized: tuple[str, int]) -> _Glance:
         uri, size = sized

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ from headrace.lake import last_commit, open_table
 from headrace.log.promise import read_promise
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.state_commits import READS
 from headrace.sequence.log_state import LogState
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class LakeFacts:
         table = open_table(self.lake.state(node))
         commit = last_commit(table, f"node/{node}") if table.exists else None
         return None if commit is None else Progress.from_json(commit.record["progress"])
+
+    def state(self, node: str) -> dict[str, Any]:
+        """The `state_bytes` of a node's state, and its `reads` as of the last micro-batch that says how near it was."""
+        table = open_table(self.lake.state(node))
+        commit = last_commit(table, f"node/{node}") if table.exists else None
+        if commit is None:
+            return {}
+        return {"state_bytes": table.snapshot().bytes, "reads": commit.record.get(READS, {})}
 
     def has_rows(self, node: Node) -> bool:
         """Whether the node's table has a row: in its files or, if rows are revised or still open, in the state."""

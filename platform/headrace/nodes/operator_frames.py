@@ -22,6 +22,7 @@ from headrace.description import (
 )
 from headrace.description.clocks import WALL
 from headrace.engine.fold_stages import Increment
+from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
@@ -69,7 +70,7 @@ class FoldedIncrement:
     changes           each change of current results, if the node has sinks (see `bound_operator.tells_changes`)
     apart             the records that the node cannot use
     refused           why a stream must stop before it commits any of this; a fold that only computes may go on
-    state_bytes_read  bytes read of the state's files (see `state_parquet`)
+    read              the cost of the state that was read
     """
 
     results: Sequence[NewFile]
@@ -77,7 +78,7 @@ class FoldedIncrement:
     progress: Progress
     apart: Apart
     refused: TerminalError | None = None
-    state_bytes_read: int = 0
+    read: ReadCost = NO_COST
     changes: Sequence[NewFile] = ()
 
 
@@ -164,7 +165,7 @@ class OperatorFrames:
             times.after.lowest_ms,
         )
         written, changes = (found.written.get(name, ()) for name in (RESULTS, CHANGES))
-        return FoldedIncrement(written, found.state, after, apart, refused, found.bytes_read, changes)
+        return FoldedIncrement(written, found.state, after, apart, refused, found.read, changes)
 
     def decide(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
         """The rows of the logs with FATE and REASON completed (see `row_frames.decided`).

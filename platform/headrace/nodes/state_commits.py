@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from headrace.nodes.progress import Progress
 
 
+READS = "reads"
+
+
 def last_state_commit(lake: Lake, name: str) -> lakes.Commit | None:
     """The last commit of the state of the node with this name; None: nothing was written yet."""
     state = lakes.open_table(lake.state(name))
@@ -28,13 +31,23 @@ def state_written_by(lake: Lake, name: str) -> str | None:
     return None if commit is None else str(commit.record["fingerprint"])
 
 
-def state_record(node: Node, progress: Progress, writings: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The record of a commit of a node's state. In: writings  see `writings_read`."""
+def state_record(
+    node: Node,
+    progress: Progress,
+    writings: Mapping[str, str] | None = None,
+    reads: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """The record of a commit of a node's state.
+
+    In: writings  see `writings_read`
+        reads     how near the state was (see `state_figures`)
+    """
     return {
         "writer": f"node/{node.required_name}",
         "fingerprint": node.fingerprint(),
         "progress": progress.to_json(),
         **({} if writings is None else {WRITINGS: dict(writings)}),
+        **({} if reads is None else {READS: dict(reads)}),
     }
 
 

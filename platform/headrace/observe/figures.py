@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headrace.lifecycle import live_limits as limits
 from headrace.streams import buffered, topic_reader
-from headrace.writing import sink_quotas
+from headrace.writing import sink_quotas, state_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +43,7 @@ MEANINGS: Mapping[str, str] = {
         name: f"Records of fate {fate} since the beginning (of a log: since the run began)."
         for fate, name in FATES.items()
     },
+    **state_figures.MEANINGS,
     **topic_reader.MEANINGS,
     **buffered.MEANINGS,
     **limits.MEANINGS,
@@ -69,6 +70,7 @@ def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = No
         "state_bytes": status.state_bytes,
         "state_bytes_read": status.state_bytes_read,
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
+        **status.reads,
         **status.readers,
         **status.buffer,
         **status.limits,

@@ -40,6 +40,8 @@ class Standing:
     behind_ms   of a node: how much later its logs' last commits are
     paused      of a node: a person lets it rest
     records     of a log the offsets of all partitions; of a node the records by fate
+    state_bytes of a node's state tables
+    reads       of a node how near its state is to the process that folds it (see `writing.state_figures`)
     waits       what rows of a node wait for, with the partition that holds them (see `nodes.waits`)
     empty       of a node whose table has no row: why
     last_error  why it failed, if it has not committed since
@@ -52,6 +54,8 @@ class Standing:
     stream_ms: int | None = None
     behind_ms: int | None = None
     records: Mapping[str, int] | None = None
+    state_bytes: int | None = None
+    reads: Mapping[str, int] = field(default_factory=dict)
     paused: bool = False
     waits: Sequence[Wait] = field(default_factory=tuple)
     empty: str | None = None
@@ -121,6 +125,7 @@ def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clo
         stream_ms=min(times, default=None),
         behind_ms=max(behind, default=None),
         records=_counts(node, progress, facts),
+        **facts.state(name),
     )
 
 

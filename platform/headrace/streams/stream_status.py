@@ -38,6 +38,7 @@ class StreamStatus:
     batch_seconds   how long the last trigger with records took; None: none had any
     state_bytes     of a node's state tables, once a minute; None: not known, or a log
     state_bytes_read  of these the last micro-batch read so many; None: there was none since the start, or a log
+    reads           of a node how near its state is (see `writing.state_figures`)
     input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
     throttle_seconds  how long a node may wait on purpose
     buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `streams.buffered`)
@@ -67,6 +68,7 @@ class StreamStatus:
     state_bytes: int | None = None
     state_bytes_read: int | None = None
     input_rows_per_second: float | None = None
+    reads: Mapping[str, int] = field(default_factory=dict)
     throttle_seconds: float = 0.0
     buffer: Mapping[str, float] = field(default_factory=dict)
     readers: Mapping[str, int] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class StreamStatus:
             batch_seconds=None,
             state_bytes=None,
             state_bytes_read=None,
+            reads={},
             buffer={},
             waits=(),
         )

@@ -50,6 +50,7 @@ from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.deliveries import MicroBatch
 from headrace.writing.node_log import node_log
 from headrace.writing.sink_quotas import SinkQuotas
+from headrace.writing.state_figures import StateFigures
 from headrace.writing.state_upkeep import StateUpkeep
 
 if TYPE_CHECKING:
@@ -113,9 +114,7 @@ class NodeRunner:
             small_files.delete(self._outputs)  # what a crash has left
         self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
-        self.state_bytes_read: int | None = (
-            None  # by the last micro-batch; None: there was none since the start
-        )
+        self.reads = StateFigures()
         self.quotas = SinkQuotas(node)
         self._bases = None if self.operator.appended else Bases(lake, self._of, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
@@ -142,9 +141,9 @@ class NodeRunner:
             error.add_note(f"{who} folded its logs: {self.node.in_words}")
             raise
         self._remember(found.apart.found)
+        self.reads.see(found.read)
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False
-        self.state_bytes_read = found.state_bytes_read
         self._publish()
         return True
 
@@ -208,7 +207,8 @@ class NodeRunner:
         if not written:
             self._write_outputs(folded)
         self._on_step("after outputs")
-        self._state_writer.append(folded.state, state_record(self.node, folded.progress, self._writings))
+        record = state_record(self.node, folded.progress, self._writings, self.reads.numbers())
+        self._state_writer.append(folded.state, record)
         self._on_step("after state")
 
     def finish(self) -> bool:
