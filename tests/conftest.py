@@ -66,7 +66,7 @@ WAITING = ("broker", "dagster", "postgres", "browser", "s3")
 for name in [name for name in os.environ if name.startswith("AWS_")]:
     del os.environ[name]
 S3_CREDENTIALS = (secrets.token_hex(10).upper(), secrets.token_urlsafe(30))
-S3_PORT = free_port()
+S3_PORT, ICEBERG_PORT = free_port(), free_port()
 os.environ |= {
     "AWS_ACCESS_KEY_ID": S3_CREDENTIALS[0],
     "AWS_SECRET_ACCESS_KEY": S3_CREDENTIALS[1],
@@ -130,7 +130,8 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """The process's S3 server; the environment names it."""
-    with ObjectStore(tmp_path_factory.mktemp("s3"), S3_PORT, S3_CREDENTIALS) as running:
+    folder = tmp_path_factory.mktemp("s3")
+    with ObjectStore(folder, S3_PORT, S3_CREDENTIALS, iceberg_port=ICEBERG_PORT) as running:
         yield running
 
 

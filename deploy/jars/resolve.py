@@ -2,7 +2,7 @@
 
 Usage: python deploy/jars/resolve.py DESTINATION [--lock]
 
-Out:    DESTINATION/spark, DESTINATION/broker and DESTINATION/registry, complete or untouched, and DESTINATION/.resolved.
+Out:    DESTINATION/spark, …/broker, …/registry and …/iceberg, complete or untouched, and DESTINATION/.resolved.
         With --lock, deploy/jars/SHA256SUMS is written anew instead of being verified.
 Notes:  Standard library only. The repositories are Ivy's own defaults; HEADRACE_IVY_SETTINGS names an Ivy
         settings file where a mirror is wanted.
@@ -22,7 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUMS = HERE / "SHA256SUMS"
-CONFIGURATIONS = ("spark", "broker", "registry")
+CONFIGURATIONS = ("spark", "broker", "registry", "iceberg")
 ARCHIVE = ".tar.gz"
 WAITS_S = (5, 20, 60)
 

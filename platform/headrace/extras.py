@@ -24,6 +24,7 @@ EXTRA_OF = {
     "slack_sdk": "slack",
     "great_expectations": "quality",
     "psycopg": "postgres",
+    "pyiceberg": "iceberg",
     "duckdb": "sql",
     "duckdb_extension_aws": "sql",
     "duckdb_extension_delta": "sql",

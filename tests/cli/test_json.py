@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -34,6 +35,7 @@ from headrace.lifecycle.redrive import Redriven
 from headrace.lifecycle.repair import Repaired
 from headrace.lifecycle.retention import Cut
 from headrace.log.limits import LimitsSet
+from headrace.mirror.equality import Comparison
 from headrace.observe.dead_letters import DeadLetters
 from headrace.observe.preview import Preview, Stage
 from headrace.observe.refused_rows import RefusedRows
@@ -151,6 +153,15 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {
             "headrace.lake.format.is_known": gives(True),
             "headrace.explain.other_grace.what_if": gives(WHAT_IF),
+        },
+    ),
+    "mirror": (
+        ["--check"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.lake.exists": gives(True),
+            "headrace.mirror.mirrors.Mirrors": gives(MagicMock()),
+            "headrace.mirror.equality.iceberg_equals_delta": gives(Comparison(True, "equal", 7)),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

@@ -194,6 +194,7 @@ OTHER_COMMANDS = {
     "set-trigger": "It says how often a stream looks at its logs. No row depends on that (`tests/runtime/test_scheduling.py`).",
     "rebuild": "It folds a changed node beside its tables, as `apply` does; the stream swaps it in when it starts again.",
     "accept-gap": "It moves the offsets of a log, which a broker has lost (`tests/broker/test_lost_offsets.py`).",
+    "mirror": "It names the table's files in a catalog, and reads the lake alone (`tests/mirror`).",
     "backup": "It only reads the lake, at any step of a commit (`tests/backup/test_backup.py`).",
     "restore": "It fills an empty lake, on which each kind of a pipeline goes on (`tests/backup/test_backup.py`).",
     "reset-guard": "It moves what a replay guard knows; nodes read its verdicts (`tests/runtime/test_guards.py`).",

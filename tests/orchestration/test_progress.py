@@ -16,8 +16,8 @@ import headrace as hr
 from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.nodes.days import last_complete_day
 from headrace.orchestration.backfills import as_table, in_words
-from headrace.orchestration.completed import last_complete_day
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures

@@ -74,6 +74,7 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "redeliver": (["redeliver", "alerts"], 2, "has no sink"),
     "backup": (["backup", "copy"], 0, "Backed up to 'copy'"),
     "restore": (["restore", "copy"], 2, "is not empty"),
+    "mirror": (["mirror"], 2, "No Iceberg catalog is named."),
     "maintain": (["maintain"], 0, "files became"),
     "retain": (["retain", "payments", "--before", BEFORE], 0, "nothing is older"),
     "erase": (["erase", "payments", "south"], 0, "60 rows"),

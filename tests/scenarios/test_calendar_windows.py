@@ -10,7 +10,8 @@ import pytest
 import headrace as hr
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.orchestration.completed import last_complete_day, rows_by_day
+from headrace.nodes.days import last_complete_day
+from headrace.orchestration.completed import rows_by_day
 
 if TYPE_CHECKING:
     from tests.conftest import Drive

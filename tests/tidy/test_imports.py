@@ -27,6 +27,7 @@ ORDER = (
     "engine",
     "nodes",
     "writing",
+    "mirror",
     "lifecycle",
     "changing",
     "streams",

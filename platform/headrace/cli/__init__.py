@@ -9,6 +9,7 @@ from headrace.cli.describing import describe_nodes, preview_node
 from headrace.cli.developing import demo, demo_once, develop
 from headrace.cli.explaining import ask_what_if, explain_record, explain_row
 from headrace.cli.groups import in_groups
+from headrace.cli.mirroring import mirror_tables
 from headrace.cli.new_project import new_project
 from headrace.cli.pausing import pause_node, pending_erasures, resume_node
 from headrace.cli.querying import answer_query, get_row, tail_node
@@ -38,6 +39,7 @@ app.command("rollback")(roll_pipeline_back)
 app.add_typer(config, name="config")
 app.command("backup")(back_lake_up)
 app.command("restore")(restore_lake)
+app.command("mirror")(mirror_tables)
 app.command("sql")(answer_query)
 app.command("get")(get_row)
 app.command("why")(explain_row)

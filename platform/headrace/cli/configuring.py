@@ -11,6 +11,7 @@ from headrace.cli.options import DEFAULTS, Pipeline, Root, read_settings
 from headrace.cli.telling import report
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.settings import (
+    IcebergSettings,
     KafkaSettings,
     Settings,
     SparkSettings,
@@ -25,6 +26,7 @@ SECTIONS: tuple[type[BaseSettings], ...] = (
     Settings,
     KafkaSettings,
     RegistrySettings,
+    IcebergSettings,
     SlackSettings,
     SmtpSettings,
     SparkSettings,

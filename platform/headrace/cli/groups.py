@@ -27,7 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "rebuild",
             "redeliver",
         ),
-        *("maintain", "retain", "erase"),
+        *("maintain", "mirror", "retain", "erase"),
     ),
     "Repair": ("repair", "redrive", "accept-gap", "reset-guard", "backup", "restore"),
     "Develop": ("new", "fetch-jars"),

@@ -10,6 +10,7 @@ them: after a week of commits they would be most of what a reader of the table r
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
@@ -23,14 +24,21 @@ SETTLED_HOURS = 24  # a file that is older is not on its way into a commit: no r
 HOUR_MS = 3_600_000
 
 
-def vacuum(table: LakeTable, retention_hours: float, *, settled_hours: float = SETTLED_HOURS) -> list[str]:
+def vacuum(
+    table: LakeTable,
+    retention_hours: float,
+    *,
+    settled_hours: float = SETTLED_HOURS,
+    keeps: Collection[str] = (),
+) -> list[str]:
     """Look at a table, and delete the files that a look long enough ago found unused. No commit is made.
 
     In:  settled_hours  younger files are passed over: a commit may be about to name them
+         keeps          files that somebody else names, such as a mirror: they count as used
     Out: the names of the files that are gone
     """
     now_ms = time.time_ns() // 1_000_000
-    unused = set(in_no_version(table, settled_hours))
+    unused = set(in_no_version(table, settled_hours)).difference(keeps)
     looks = _looks(table)
     looks[now_ms] = unused.difference(*looks.values())
     gone: list[str] = []

@@ -9,7 +9,8 @@ Laws:
 - a file is deleted when maintenance found it in no version `retention_hours` ago, and finds it in none now (see
   `lake.vacuum`). A reader reads the version that was newest when it began, and no run lives for more than a day (a stream
   rotates, Dagster ends other jobs), which is half the least retention. A backfill
-  started by hand may take longer: while one is older than the retention, the logs that it reads are left alone.
+  started by hand may take longer: while one is older than the retention, the logs that it reads are left alone;
+- a file that a live snapshot of the Iceberg mirror names stays. The mirror is brought up to date first.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from headrace.lifecycle.former import drop_outdated
 from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.log.clock import SystemClock
+from headrace.mirror.mirrors import Mirrors
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer
@@ -45,7 +47,7 @@ from headrace.writing.state_upkeep import StateUpkeep
 from headrace.writing.table_upkeep import pack_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -120,6 +122,7 @@ class Maintenance:
         self._nodes = tuple(with_unnamed(resolve_all_references(lake, nodes)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
+        self._mirrors = Mirrors(lake)
 
     def run(self, *, compact: bool = True, vacuum: bool = True) -> Iterator[Upkept]:
         """Maintain one table after the other; says of each what was done, or why nothing was."""
@@ -133,6 +136,8 @@ class Maintenance:
                 yield Upkept(reader, "reader", NOTHING, NOTHING, NOTHING, NOTHING)
             for name in drop_outdated(self._lake, self._clock.now_ms(), self._take_rebuild):
                 yield Upkept(name, "former tables", NOTHING, NOTHING, NOTHING, NOTHING)
+            for name in self._mirrors.drop_gone():
+                yield Upkept(name, "mirror of a table that is gone", NOTHING, NOTHING, NOTHING, NOTHING)
 
     def _forsaken(self) -> Iterator[Upkept]:
         """Remove steps without a name, and former logs of nodes, that nothing reads any more."""
@@ -224,13 +229,29 @@ class Maintenance:
         before, stored = self._sizes(path)
         if compact is not None:
             compact()
-        if vacuum:
-            vacuum_files(lakes.open_table(path), self._retention_hours)
-            small_files.delete(
-                f"{path}/{CHANGES_FOLDER}"
-            )  # what a merge that was killed has left; none runs now
+        skipped = self._vacuum(of, what, path) if vacuum else None
         after, stored_after = self._sizes(path)
-        return Upkept(of, what, before, after, stored, stored_after)
+        return Upkept(of, what, before, after, stored, stored_after, skipped)
+
+    def _vacuum(self, of: str, what: str, path: str) -> str | None:
+        """Delete the files of a table that nothing names any more. Out: why none was; None: it was done."""
+        try:
+            keeps = self._mirrored(of) if what == "results" or of.startswith("log/") else ()
+        except Exception as error:
+            return f"No file was deleted, for the Iceberg catalog does not say which ones it names: {error}"
+        vacuum_files(lakes.open_table(path), self._retention_hours, keeps=keeps)
+        # What a merge that was killed has left; none runs now.
+        small_files.delete(f"{path}/{CHANGES_FOLDER}")
+        return None
+
+    def _mirrored(self, of: str) -> Collection[str]:
+        """Bring the mirror of a table up to date, and name the files that its snapshots still need."""
+        mirror = self._mirrors.of(of)
+        if mirror is None:
+            return ()
+        mirror.follow(self._mirrors.settings.snapshots_hours)
+        mirror.remove_unused()
+        return mirror.names()
 
     def _pack_state(self, node: Node) -> None:
         """Its files are merged by what their rows mean."""

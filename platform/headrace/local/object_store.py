@@ -20,6 +20,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import time
 import urllib.error
@@ -42,7 +43,6 @@ ADMIN, HIGHER = "admin.port", 10_000
 UNUSED = (
     "-webdav=false",
     "-admin.ui=false",
-    "-s3.port.iceberg=0",
     "-s3.port.lance=0",
     "-master.telemetry=false",
 )
@@ -74,6 +74,7 @@ class ObjectStore(LocalServer):
     In:     `port` None takes a free one, and keeps it over restarts on this folder.
             `credentials` (key, secret) replace those in the data folder; None makes them the first time.
             `metrics_port`, where the server shows its own figures to Prometheus; None: nowhere.
+            `iceberg_port`, where it serves Iceberg's REST catalog; None: nowhere.
     """
 
     def __init__(
@@ -83,9 +84,11 @@ class ObjectStore(LocalServer):
         credentials: tuple[str, str] | None = None,
         *,
         metrics_port: int | None = None,
+        iceberg_port: int | None = None,
     ) -> None:
         super().__init__(data_dir.absolute(), port, "object-store.log")
         self._credentials, self._metrics_port = credentials, metrics_port
+        self._iceberg_port = iceberg_port
         self._ports: dict[str, int] = {}
 
     @property
@@ -101,6 +104,24 @@ class ObjectStore(LocalServer):
         if self._metrics_port is None:
             raise ObjectStoreFailed("The server shows no figures.", hint="Name a metrics_port.")
         return f"http://{HOST}:{self._metrics_port}/metrics"
+
+    @property
+    def catalog(self) -> str:
+        """The URL of its Iceberg catalog; key and secret are its `credential`."""
+        if self._iceberg_port is None:
+            raise ObjectStoreFailed("The server serves no catalog.", hint="Name an iceberg_port.")
+        return f"http://{HOST}:{self._iceberg_port}"
+
+    def create_warehouse(self, name: str) -> None:
+        """Make a bucket for tables of the catalog.
+
+        Raises: ObjectStoreFailed when the server does not make it
+        """
+        command = [program(), "shell", f"-master={HOST}:{self._ports['master.port']}"]
+        words = f"s3tables.bucket -create -name {name} -account headrace\n"
+        done = subprocess.run(command, input=words, capture_output=True, text=True, timeout=60, check=False)
+        if "ARN" not in done.stdout:
+            raise ObjectStoreFailed(f"The warehouse '{name}' was not made.", detail=done.stdout + done.stderr)
 
     @property
     def root(self) -> str:
@@ -132,6 +153,7 @@ class ObjectStore(LocalServer):
         command += ["-dir=.", f"-ip={HOST}", f"-ip.bind={HOST}", f"-bucket={BUCKET}", *UNUSED]
         command += [f"-{flag}={port}" for flag, port in self._ports.items()]
         command += [f"-s3.config={self._identities.name}"]
+        command += [f"-s3.port.iceberg={self._iceberg_port or 0}"]
         if self._metrics_port is not None:
             command += [f"-metricsPort={self._metrics_port}"]
         command += ["-filer.localSocket=filer.sock", "-s3.localSocket=s3.sock"]

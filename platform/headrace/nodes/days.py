@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description.calendars import date_shifts, local_date, midnight_ms, zone_of
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
@@ -41,3 +42,14 @@ def day_at(node: Node, ms: int) -> dt.date:
     """The day of a node's table that a moment lies in."""
     calendar = node.calendar
     return local_date(ms, dt.UTC if calendar is None else zone_of(calendar.zone))
+
+
+def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = None) -> dt.date | None:
+    """Find the latest day with all its windows or batches closed.
+
+    In:  closed_ms  every window with end + grace at or before it is closed; None: none is
+         read_ms    commit time through which the log is folded; None: nothing is
+    Out: None too for batches without a longest wait and for sessions: one of them may stay open for ever
+    """
+    from_ms = operator_for(node).open_from_ms(closed_ms, read_ms)
+    return None if from_ms is None else day_at(node, from_ms) - dt.timedelta(days=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.lifecycle import live_limits as limits
-from headrace.streams import buffered, topic_reader
+from headrace.streams import buffered, mirroring, topic_reader
 from headrace.writing import sink_quotas, state_figures
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ MEANINGS: Mapping[str, str] = {
     **buffered.MEANINGS,
     **limits.MEANINGS,
     **sink_quotas.MEANINGS,
+    **mirroring.MEANINGS,
 }
 
 
@@ -75,6 +76,7 @@ def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = No
         **status.buffer,
         **status.limits,
         **status.quotas,
+        **status.mirror,
         "cost_per_million_records": _cost(status, price_per_hour),
         "failures": status.failures or None,
         "stream_time_seconds": stream_time,

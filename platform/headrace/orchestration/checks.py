@@ -12,6 +12,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.orchestration.advancing import advancing_checks
 from headrace.orchestration.keys import log_key, op_name, table_key
+from headrace.orchestration.mirror_checks import mirror_checks
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality import CheckResult, Thresholds, check_log, check_node, log_checks, node_checks
@@ -25,7 +26,7 @@ def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
     """Make the checks of every log, running query and table of a pipeline."""
     tables = [_log_checks(topic, pipeline) for topic in pipeline.own_topics]
     tables += [_node_checks(node, pipeline) for node in pipeline.nodes]
-    return [*tables, advancing_checks(pipeline)]
+    return [*tables, *mirror_checks(pipeline), advancing_checks(pipeline)]
 
 
 def _log_checks(topic: Topic, pipeline: Pipeline) -> dg.AssetChecksDefinition:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetMaterialization
 from pyspark.sql import functions as F
 
-from headrace.nodes.days import day_at, day_of_row, first_ms_of
-from headrace.operators.registry import operator_for
+from headrace.nodes.days import day_of_row, first_ms_of, last_complete_day
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
 from headrace.spark.lake_rows import read
@@ -81,17 +80,6 @@ class CompletedDays:
             tags={DATA_VERSION_TAG: self._version},
         )
         materialize(self._context, completed, self._checks)
-
-
-def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = None) -> dt.date | None:
-    """Find the latest day with all its windows or batches closed.
-
-    In:  closed_ms  every window with end + grace at or before it is closed; None: none is
-         read_ms    commit time through which the log is folded; None: nothing is
-    Out: None too for batches without a longest wait and for sessions: one of them may stay open for ever
-    """
-    from_ms = operator_for(node).open_from_ms(closed_ms, read_ms)
-    return None if from_ms is None else day_at(node, from_ms) - dt.timedelta(days=1)
 
 
 def rows_by_day(

@@ -65,6 +65,14 @@ def registry_jar() -> str:
     return _jars("registry")[0]
 
 
+def iceberg_jar() -> str:
+    """Give Spark's reader of Iceberg; only tests of the mirror use it.
+
+    Raises: JarsMissing.
+    """
+    return _jars("iceberg")[0]
+
+
 def java() -> str:
     """Give the Java that Spark would use too: the one of $JAVA_HOME, or the first on the path.
 

@@ -34,6 +34,7 @@ from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.last_errors import LastErrors
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
+from headrace.streams.mirroring import Mirroring
 from headrace.streams.node_stream import NodeStream
 from headrace.streams.pausing import wishes
 from headrace.streams.reader_meeting import ReaderMeeting
@@ -126,6 +127,7 @@ class StreamRuntime:
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
+        self._mirroring = Mirroring(lake, nodes)
         self._meeting = ReaderMeeting(lake, clock, nodes, self._logs, self._streams)
         for query in (*self._logs, *self._streams):
             query.stands_by = standby
@@ -159,7 +161,8 @@ class StreamRuntime:
         if not self._jvm.has_ended():
             try:
                 self._keep_running()
-                return self._statuses()
+                statuses = self._statuses()
+                return statuses if self._draining else self._mirroring.keep(statuses)
             except Exception:
                 if not self._jvm.ends_within(JVM_ENDS_SECONDS):
                     raise
@@ -236,6 +239,7 @@ class StreamRuntime:
                 stream.finish(deadline)
             stream.drain()
         self._upkeep.end()
+        self._mirroring.end()
 
     def _end_with_jvm(self) -> None:
         """Called by the thread that watches the JVM, as soon as it has ended; again where a failure came between."""

@@ -45,6 +45,7 @@ class StreamStatus:
     readers         of a log what Kafka's client and Spark's tasks have read (see `streams.topic_reader`)
     limits          of a suppressed node those in force as of its progress
     quotas          of a node whose sinks have quotas how long it waits for them (see `writing.sink_quotas`)
+    mirror          of a table that is mirrored how far its mirror is behind (see `streams.mirroring`)
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
     last_error      why it failed, here or in an earlier run, if it has not committed since
@@ -74,6 +75,7 @@ class StreamStatus:
     readers: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     quotas: Mapping[str, float] = field(default_factory=dict)
+    mirror: Mapping[str, float] = field(default_factory=dict)
     trigger_seconds: float | None = None
     tried_again: bool = True
     waits: tuple[Wait, ...] = ()
