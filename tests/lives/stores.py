@@ -18,7 +18,7 @@ class LivesStore(Store):
     def __init__(self, node: Any, fails: Callable[[], str]) -> None:
         """In: fails  asked at each delivery: "before", "in" or "after" it; empty: it does not fail."""
         super().__init__(node)
-        self._fails = fails
+        self._fails, self._newest_alone = fails, node.throttle_ms > 0 and node.day_column is None
         self._at_places: dict[tuple[Any, ...], str] = {}
         self.contradictions: list[str] = []
         self.corrected = False  # rows of before have changed
@@ -36,6 +36,9 @@ class LivesStore(Store):
             raise TransientError("the sink's answer is lost")
 
     def _take(self, rows: list[Row], delivery: Delivery) -> None:
+        identities = {tuple(map(repr, (row[name] for name in delivery.identity))) for row in rows}
+        if self._newest_alone and len(identities) < len(rows):
+            self.contradictions.append("a delivery of a throttled table has a key twice")
         for row in rows:
             place, text = (row["__sequence"], row["__place"]), shown(row)
             known = self._at_places.setdefault(place, text)

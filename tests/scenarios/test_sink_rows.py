@@ -65,9 +65,18 @@ class Tables(Rows):
 
 
 def test_a_sink_gets_each_change_of_a_table_once_and_in_the_same_place_in_any_cuts(drive: Drive) -> None:
-    ways = {"bit_by_bit": Tables, "at_once": Rows}
+    ways = {"bit_by_bit": Tables, "at_once": Rows, "throttled_here": Tables, "throttled_by_spark": Rows}
     sinks = {(kind, cuts): way() for kind in TABLES for cuts, way in ways.items()}
-    nodes = [TABLES[kind].to(sink).named(f"{kind}_{cuts}") for (kind, cuts), sink in sinks.items()]
+    tables = {
+        cuts: [
+            (kind, table.throttle("1 hour") if "throttled" in cuts else table)
+            for kind, table in TABLES.items()
+        ]
+        for cuts in ways
+    }
+    nodes = [
+        table.to(sinks[kind, cuts]).named(f"{kind}_{cuts}") for cuts in ways for kind, table in tables[cuts]
+    ]
     driver, random = drive(*nodes), Random(11)
     driver.crash("after outputs", "grouped_bit_by_bit")
     for number in range(4):
@@ -88,6 +97,12 @@ def test_a_sink_gets_each_change_of_a_table_once_and_in_the_same_place_in_any_cu
             ordinals = [one[row][0] for row in in_order if row[0][0] == commit]
             assert ordinals == [*range(len(ordinals))]
         newest = {key: one[at, key] for at, key in in_order}
+        few = sinks[kind, "throttled_here"].got
+        assert few == sinks[kind, "throttled_by_spark"].got
+        assert {key: row[1:] for (_, key), row in few.items()} == {
+            key: row[1:] for key, row in newest.items()
+        }
+        assert len(few) == len(newest)
         held = sorted(content[3:] for content in newest.values() if not content[1])
         assert held == sorted(tuple(row) for row in driver.read(f"{kind}_at_once").collect()), kind
     assert any(content[1] for content in sinks["joined", "at_once"].got.values()), "a row has gone"

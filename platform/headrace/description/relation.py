@@ -59,7 +59,8 @@ class Relation(Node, kind="table"):
     def throttle(self, every: Duration) -> Self:
         """Work the table out at most once in each interval of commit time; a drain brings it up to date.
 
-        The table is written and read less often. Sinks get the same rows as without it, all of an interval at its end.
+        The table is written and read less often. A sink gets the newest row of each key that has changed since the last
+        micro-batch, so a key's row at most once in an interval. A node that catches up, or is drained, does not wait.
 
         Raises: DescriptionError when the duration is zero or the table is throttled already.
         """

@@ -59,7 +59,7 @@ class Sink(Protocol):
                 `__chain` STRING      of a named stream or a flat map the source chain of the row (see `hr.KafkaSink`)
         Law:    among rows of one identity the one with the higher sequence is newer, and in one sequence the one with the
                 higher place. A table gives one row for each identity and log commit, so a delivery may hold several rows
-                of an identity, in any order
+                of an identity, in any order; a throttled table gives the newest of each identity
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
         """
         ...

@@ -28,9 +28,9 @@ def changes(state: DataFrame) -> DataFrame:
     return rows_of_table(state, RESULTS)
 
 
-def newest(rows: DataFrame, *also_by: str) -> DataFrame:
-    """The row of each KEY with the highest BATCH."""
-    by_age = Window.partitionBy(KEY, *also_by).orderBy(F.col(BATCH).desc())
+def newest(rows: DataFrame, *also_by: str, age: str = BATCH) -> DataFrame:
+    """The row of each KEY with the highest BATCH. In: age  another column that says which row is newer."""
+    by_age = Window.partitionBy(KEY, *also_by).orderBy(F.col(age).desc())
     return rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")
 
 

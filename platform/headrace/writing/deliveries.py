@@ -1,5 +1,8 @@
 """Give the rows of one micro-batch to a node's sinks, before the commit that says that they have them.
 
+A throttled table gives the last change of each key alone, for its micro-batches begin at most once in an interval. Each such
+row is one of L31, and the newest one of its key in this micro-batch; so the last row that a sink gets is the table's.
+
 A sink that takes tables gets few rows from this process; others, and many rows, go through Spark.
 """
 
@@ -9,11 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from headrace.description.sink import TableSink
+from headrace.fold.changes.ordering import int64, last_of_each, order
+from headrace.fold.contract import KEY
+from headrace.fold.keys import group
+from headrace.nodes.current_results import newest
 from headrace.nodes.local_sink_rows import sink_rows_here
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.stored_rows import rows_of
-from headrace.operators.contract import ORDER_OF_CHANGES
+from headrace.operators.contract import ORDER_OF_CHANGES, SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import rows_of_files
 from headrace.writing.redeliver import delivery_of
@@ -21,7 +30,6 @@ from headrace.writing.redeliver import delivery_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
@@ -65,6 +73,8 @@ class MicroBatch:
         node, appended = self.node, self._appended
         schema = self.of.result_schema if appended else self.of.change_schema
         rows = rows_of((f"{self.folder}/{file.path}" for file in self.files), schema)
+        if self._newest_alone:
+            rows = rows.take(pa.array(last_of_each(group(rows[KEY]).codes, order(int64(rows[SEQUENCE])))))
         return sink_rows_here(node, rows, operator_for(node).order if appended else ORDER_OF_CHANGES)
 
     @cached_property
@@ -73,7 +83,13 @@ class MicroBatch:
         operator, appended = operator_of(self.node), self._appended
         types = self.of.results if appended else self.of.changes
         rows = rows_of_files(self.spark, self.folder, (file.path for file in self.files), types)
+        if self._newest_alone:
+            rows = newest(rows, age=SEQUENCE)
         return (operator.emitted(rows) if appended else operator.changes_emitted(rows)).persist()
+
+    @property
+    def _newest_alone(self) -> bool:
+        return not self._appended and self.node.throttle_ms > 0
 
     @property
     def _appended(self) -> bool:

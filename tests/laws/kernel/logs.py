@@ -20,6 +20,7 @@ SECOND = 1_000
 KEYS = ("a", "b", "ü", None)
 CONTROLS = ("drain", "set_limits", "control", "idle")
 ROWS_MIN = 12  # of each log
+WALL_AHEAD = 1_000_000  # of event time
 THE_END = 1 << 62  # a commit time beyond all
 
 
@@ -247,12 +248,15 @@ def worlds(
 ) -> World:
     """Worlds of some topics; their commits interleave, and may fall on the same millisecond. Together they have ROWS_MIN rows.
 
+    The wall clock is some minutes ahead of event time. Rows by the wall clock, such as batches, have it for event time: if it
+    stood in 1970 while the records were of 2023, a repeated timer of their readers would ring for decades.
+
     In: limits  JSON of control rows that set limits, one of which each has
     """
     base = draw(st.sampled_from([0, 1_700_000_000_000]))
     logs = []
     for topic in topics:
-        now, commits = 1_000_000 + draw(st.integers(0, 2)), []
+        now, commits = base + WALL_AHEAD + draw(st.integers(0, 2)), []
         drawn = draw(st.lists(COMMITS, min_size=log_commits[0], max_size=log_commits[1]))
         for number, ((gap, silent), numbers) in enumerate(drawn):
             now += gap
@@ -265,23 +269,25 @@ def worlds(
             some = [arrival_of(each * 7919, center, values, keys) for each in range(missing)]
             commits.append(Commit(now + 1, some))
         log = sequence(commits, draw(st.sampled_from([None, 5 * SECOND, 60 * SECOND])), longest_wait)
-        logs.append(Sequenced(topic, log, _decided(draw, log, now, controls, limits)))
+        logs.append(
+            Sequenced(topic, log, _decided(draw, log, (base + WALL_AHEAD - SECOND, now), controls, limits))
+        )
     return World(logs, of, lag_ms=draw(st.sampled_from([0, 0, 4 * SECOND, 20 * SECOND])))
 
 
 def _decided(
-    draw: st.DrawFn, log: Log, now: int, controls: Sequence[str], limits: Sequence[str]
+    draw: st.DrawFn, log: Log, between: tuple[int, int], controls: Sequence[str], limits: Sequence[str]
 ) -> list[Control]:
     """What people decide, in log commits of their own."""
     if not controls:
         return []
-    taken = {at for at, _ in log.clocks}
+    taken, (begin, now) = {at for at, _ in log.clocks}, between
     found = []
-    for at in draw(st.lists(st.integers(1, now - 999_000), max_size=2 + bool(limits), unique=True)):
+    for at in draw(st.lists(st.integers(1, now - begin), max_size=2 + bool(limits), unique=True)):
         action = draw(st.sampled_from([*controls]))
         reason = draw(st.sampled_from([*limits])) if limits and action == "set_limits" else None
-        if 999_000 + at not in taken:
-            found.append(Control(999_000 + at, action, reason))
+        if begin + at not in taken:
+            found.append(Control(begin + at, action, reason))
     return found
 
 

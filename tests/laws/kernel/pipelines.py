@@ -153,6 +153,13 @@ def totals(choose: Choose, stream: Stream, other: Stream) -> Any:
     return stream.group_by("key").aggregate(n=hr.count(), total=hr.sum("value"))
 
 
+def throttled(choose: Choose, stream: Stream, other: Stream) -> Any:
+    """Sinks get the newest row of each key alone."""
+    return choose([totals, tables, regrouped])(choose, stream, other).throttle(
+        choose(["1 second", "1 minute"])
+    )
+
+
 def tables(choose: Choose, stream: Stream, other: Stream) -> Any:
     how = choose(["inner", "left", "outer"])
     return stream.table().join(other.select("key", "value AS other").table(), on="key", how=how)
@@ -213,6 +220,7 @@ ENDS: dict[str, Step] = {
     "grouped table": regrouped,
     "table by another key": rekeyed_table,
     "totals of a whole stream": whole_totals,
+    "throttled table": throttled,
 }
 ON_A_LAKE: dict[str, tuple[Step, str]] = {  # beside those: what the kernel's laws do not read by themselves
     "named stream": (named_stream, "value"),
@@ -229,6 +237,7 @@ ON_RECORD_KEYS = {
     "grouped table",
     "calm table",
     "refined table",
+    "throttled table",
 }  # of windows and batches it is another one
 KINDS = GOING_ON | ON_A_LAKE | {kind: (step, "") for kind, step in ENDS.items()}
 
