@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.description.event_time import Call, Field
+from headrace.description.event_time import Arithmetic, Call, Field, Header, Number
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -36,10 +36,26 @@ def test_what_is_no_time_is_refused() -> None:
         topic("meta.at")
     with refused("timestamp 'coalesce(at, ms)' is BIGINT or TIMESTAMP"):
         topic("coalesce(at, ms)")
-    with refused("the function takes a field of texts, and 'ms' is BIGINT"):
+    with refused("the function takes texts, and ms is BIGINT"):
         topic("to_timestamp(ms)")
-    with refused("the function takes a field of whole numbers, and 'text' is STRING"):
+    with refused("the function takes whole numbers, and text is STRING"):
         topic("timestamp_millis(text)")
+
+
+def test_arithmetic_of_whole_numbers_and_headers() -> None:
+    seconds = Field(("ms",), "BIGINT")
+    assert topic("ms * 1000").event_time == Arithmetic("*", seconds, Number(1000))
+    sent = Call("bigint", (Header("sent"),))
+    assert topic("CAST(CAST(record_header('sent') AS STRING) AS BIGINT)").event_time == sent
+    assert topic("timestamp_micros(ms DIV 2 - 5)").event_time == Call(
+        "timestamp_micros", (Arithmetic("-", Arithmetic("DIV", seconds, Number(2)), Number(5)),)
+    )
+    with refused("n * 1000 is INT, whose numbers are too small for times", "Write CAST(n AS BIGINT) there."):
+        topic("n * 1000")
+    with refused("the function takes whole numbers, and text is STRING"):
+        topic("text * 1000")
+    with refused("1 + 1 is INT"):
+        topic("1 + 1")
 
 
 def test_a_field_that_does_not_exist_is_refused() -> None:
@@ -54,10 +70,11 @@ def test_a_field_that_does_not_exist_is_refused() -> None:
 def test_other_functions_are_refused_by_name_of_those_there_are() -> None:
     for sql in (
         "date_trunc('hour', at)",
-        "ms * 1000",
+        "ms / 1000",
+        "ms % 1000",
+        "record_header('sent')",
         "to_timestamp(text, 'yyyy')",
         "timestamp_millis(ms, 1)",
-        "1 + 1",
     ):
         with refused("no Spark runs where event times are decided", "to_timestamp(text)"):
             topic(sql)

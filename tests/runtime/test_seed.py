@@ -102,6 +102,47 @@ def test_a_log_that_begins_with_a_table_is_the_one_that_kafka_alone_would_have_g
     seeded.close()
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64", "float32", "float64", "text", "bytes"])
+def test_rows_of_plain_values_are_the_records_that_kafkas_serializers_write(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    of: dict[str, Any] = {"text": hr.Text(), "bytes": hr.Bytes()}
+    form = of.get(kind) or hr.Number(kind)  # type: ignore[arg-type]
+    some: dict[str, list[Any]] = {"text": ["x", "ü", ""], "bytes": [b"\x00", b"\xff", b""]}
+    values = some.get(kind, [-2, 0, 7])
+    keys = [1 << 40, -3, 1 << 40]
+    types = {"int32": pa.int32(), "float32": pa.float32(), "float64": pa.float64(), "bytes": pa.binary()}
+
+    def levels(start: Any) -> hr.Topic:
+        return hr.Topic(
+            "levels",
+            key="id BIGINT",
+            key_format=hr.Number("int64"),
+            value=f"level {form.column_type}",
+            format=form,
+            start=start,
+            idle_timeout=None,
+        )
+
+    held = pa.array([*values, None], types.get(kind))
+    rows = pa.table({"id": [*keys, -3], "level": held, "at": [minute(n) for n in range(4)]})
+    write_deltalake(f"file:{tmp_path}/old", rows)
+    alone = TestDriver([levels("earliest").table().named("latest")], spark)
+    for number, (key, value) in enumerate(zip(keys, values, strict=True)):
+        alone.pipe("levels", key=key, value=value, timestamp_ms=int(minute(number).timestamp() * 1000))
+    alone.pipe("levels", key=-3, value=None, timestamp_ms=int(minute(3).timestamp() * 1000))
+    start = hr.from_table(f"file:{tmp_path}/old", timestamp="at", then={0: 4})
+    seeded = TestDriver([levels(start).table().named("latest")], spark)
+    for driver in (alone, seeded):
+        driver.cut()
+        driver.check("latest")
+    assert log_of(seeded.log("levels")) == log_of(alone.log("levels"))
+    assert seeded.rows("latest") == alone.rows("latest")
+    assert [row["level"] for row in seeded.rows("latest")] == [values[2]], "the null is a tombstone"
+    seeded.close()
+    alone.close()
+
+
 def test_an_archive_of_records_is_read_to_its_end_after_a_stop_and_no_offset_comes_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:

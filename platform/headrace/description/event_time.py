@@ -1,6 +1,6 @@
-"""Event time by an expression over a record's value, which the sequencer evaluates once.
+"""Event time by an expression over a record's value and headers, which the sequencer evaluates once.
 
-Law: a function of the value. The functions are few, because no Spark runs where records are sequenced; each is Spark's of
+Law: a function of the record. The functions are few, because no Spark runs where records are sequenced; each is Spark's of
 that name. A value that they cannot read is null, and a record without event time is a dead letter.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headrace.description.expressions import syntax_tree
+from headrace.description.record_metadata import HEADER_OF_NAME
 from headrace.description.schema import Column, fields_of_struct, is_integral
 from headrace.description.wording import did_you_mean, listed
 from headrace.errors import DescriptionError
@@ -19,9 +20,11 @@ from headrace.errors import DescriptionError
 TO_TIMESTAMP, COALESCE = "to_timestamp", "coalesce"
 # Of each function over a whole number how many ms one is, or how many of them one ms is, as a negative number.
 UNITS: Mapping[str, int] = {"timestamp_seconds": 1_000, "timestamp_millis": 1, "timestamp_micros": -1_000}
+TO_NUMBER = "bigint"  # a text, or a whole number, as BIGINT
+_OPERATORS: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.IntDiv: "DIV"}
 _HINT = (
     "The sequencer knows fields (meta.at), to_timestamp(text), timestamp_seconds, timestamp_millis and timestamp_micros "
-    "of whole numbers, and coalesce."
+    "of whole numbers, + - * DIV and CAST(… AS BIGINT) of these, CAST(record_header('name') AS STRING), and coalesce."
 )
 
 
@@ -37,14 +40,37 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Header:
+    """The last header of a name, as text."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number that the expression states."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Two whole numbers and what is between them: "+", "-", "*" or "DIV". It wraps as BIGINT does in Spark."""
+
+    operator: str
+    left: EventTime
+    right: EventTime
+
+
+@dataclass(frozen=True)
 class Call:
-    """A function of event times, or of one field."""
+    """A function of event times, or of one value."""
 
     function: str
     of: tuple[EventTime, ...]
 
 
-EventTime = Field | Call
+EventTime = Field | Header | Number | Arithmetic | Call
 
 
 def event_time(sql: str, columns: Sequence[Column], what: str) -> EventTime:
@@ -69,6 +95,18 @@ def event_time(sql: str, columns: Sequence[Column], what: str) -> EventTime:
     )
 
 
+def of_headers(event_time: EventTime) -> bool:
+    """Whether an event time reads a header."""
+    match event_time:
+        case Header():
+            return True
+        case Arithmetic():
+            return of_headers(event_time.left) or of_headers(event_time.right)
+        case Call():
+            return any(map(of_headers, event_time.of))
+    return False
+
+
 def _require_time(event_time: EventTime, what: str, name: str) -> None:
     of = _type(event_time)
     if of not in ("TIMESTAMP", "BIGINT"):
@@ -78,12 +116,18 @@ def _require_time(event_time: EventTime, what: str, name: str) -> None:
 
 
 def _type(event_time: EventTime) -> str:
-    if isinstance(event_time, Field):
-        return event_time.type
-    if event_time.function != COALESCE:
-        return "TIMESTAMP"
-    types = {_type(each) for each in event_time.of}
-    return " or ".join(sorted(types))
+    match event_time:
+        case Field():
+            return event_time.type
+        case Header():
+            return "STRING"
+        case Number(value):
+            return "INT" if -(1 << 31) <= value < 1 << 31 else "BIGINT"
+        case Arithmetic():
+            return "BIGINT"
+    if event_time.function == COALESCE:
+        return " or ".join(sorted({_type(each) for each in event_time.of}))
+    return "BIGINT" if event_time.function == TO_NUMBER else "TIMESTAMP"
 
 
 def _read(tree: exp.Expr, columns: Sequence[Column], what: str) -> EventTime:
@@ -97,19 +141,50 @@ def _read(tree: exp.Expr, columns: Sequence[Column], what: str) -> EventTime:
             return _field(_path(tree), columns, what)
         case exp.Cast() if "TIMESTAMP" in str(tree.to.sql(dialect="spark")):
             return Call(TO_TIMESTAMP, (_argument(tree.this, columns, what, texts=True),))
+        case exp.Cast() if _is_header(tree.this) and tree.to.is_type("text"):
+            return Header(tree.this.expressions[0].this)
+        case exp.Cast() if tree.to.is_type("bigint"):
+            return Call(TO_NUMBER, (_read(tree.this, columns, what),))
+        case exp.Literal() if tree.is_int:
+            return Number(int(tree.this))
+        case exp.Neg():
+            return Arithmetic("-", Number(0), _read(tree.this, columns, what))
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.IntDiv():
+            return _arithmetic(tree, columns, what)
         case exp.Anonymous() if str(tree.this).lower() in UNITS and len(tree.expressions) == 1:
             argument = _argument(tree.expressions[0], columns, what, texts=False)
             return Call(str(tree.this).lower(), (argument,))
     raise DescriptionError(f"{what}: no Spark runs where event times are decided.", hint=_HINT)
 
 
-def _argument(tree: exp.Expr, columns: Sequence[Column], what: str, *, texts: bool) -> Field:
+def _argument(tree: exp.Expr, columns: Sequence[Column], what: str, *, texts: bool) -> EventTime:
     found = _read(tree, columns, what)
-    if isinstance(found, Field) and (found.type == "STRING" if texts else is_integral(found.type)):
+    of = _type(found)
+    if of == "STRING" if texts else is_integral(of):
         return found
-    wanted = "a field of texts" if texts else "a field of whole numbers"
-    is_field = f", and '{'.'.join(found.path)}' is {found.type}" if isinstance(found, Field) else ""
-    raise DescriptionError(f"{what}: the function takes {wanted}{is_field}.", hint=_HINT)
+    wanted = "texts" if texts else "whole numbers"
+    raise DescriptionError(f"{what}: the function takes {wanted}, and {_sql(tree)} is {of}.", hint=_HINT)
+
+
+def _arithmetic(tree: exp.Expr, columns: Sequence[Column], what: str) -> Arithmetic:
+    sides = [tree.this, tree.expression]
+    left, right = (_argument(each, columns, what, texts=False) for each in sides)
+    types = [_type(left), _type(right)]
+    if "BIGINT" not in types and not isinstance(tree, exp.IntDiv):
+        raise DescriptionError(
+            f"{what}: {_sql(tree)} is {types[0]}, whose numbers are too small for times.",
+            hint=f"Write CAST({_sql(sides[isinstance(left, Number)])} AS BIGINT) there.",
+        )
+    return Arithmetic(_OPERATORS[type(tree)], left, right)
+
+
+def _is_header(tree: exp.Expr) -> bool:
+    is_call = isinstance(tree, exp.Anonymous) and str(tree.this).lower() == HEADER_OF_NAME
+    return is_call and [each.is_string for each in tree.expressions] == [True]
+
+
+def _sql(tree: exp.Expr) -> str:
+    return str(tree.sql(dialect="spark"))
 
 
 def _path(tree: exp.Expr) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from headrace.description.formats import Format
+from headrace.description.formats import Format, PlainValue
 from headrace.description.start import normalised_start
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -47,10 +47,10 @@ class Seed:
         Raises: DescriptionError naming the topic, the reason and the fix.
         """
         what = f"Topic '{topic.name}': start"
-        formats = (topic.format, topic.key_format)
-        if not self.raw and any(isinstance(each, Format) for each in formats):
+        formats = [each for each in (topic.format, topic.key_format) if isinstance(each, Format)]
+        if not self.raw and not all(isinstance(each, PlainValue) for each in formats):
             raise DescriptionError(
-                f"{what}: rows of a table can stand for JSON records alone.",
+                f"{what}: rows of a table can stand for JSON records and plain values alone.",
                 hint="Give a table with the bytes of the records, and raw=True.",
             )
         if not self.raw and self.timestamp is None and topic.timestamp is None:
@@ -78,7 +78,7 @@ def from_table(
 
     In: `as_of`: a version, or a time with its zone; None: the newest version when the log begins, which the log records;
     `raw`: the rows are records as Spark's Kafka source gives them, with `key`, `value`, `partition`, `offset`, `timestamp`
-    and perhaps `headers`; else they have the topic's columns, and stand for JSON records;
+    and perhaps `headers`; else they have the topic's columns, and stand for JSON records or plain values;
     `position`: the columns with partition and offset in Kafka, which goes on after the last of them;
     `timestamp`: the column with Kafka's timestamp, TIMESTAMP or BIGINT in ms;
     `then`: for rows without positions, where Kafka goes on: "earliest", "latest", a time, or the offset of each partition.

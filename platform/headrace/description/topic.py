@@ -36,8 +36,8 @@ class Topic(StreamOperators):
     """Describes a Kafka topic; nothing is read until a stream or a driver runs.
 
     In: `key`, `value`: columns as DDL (`key=None`: no key; one STRING column: plain UTF-8; one other: JSON, or its value);
-    `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
-    timestamp_millis, timestamp_seconds, timestamp_micros or coalesce of such; BIGINT is epoch ms; None for Kafka's;
+    `timestamp`: the event time, as a column of the value or an expression over it and the headers: a field ("meta.at"),
+    to_timestamp, timestamp_seconds, arithmetic of whole numbers, coalesce; BIGINT is epoch ms; None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
     `start`: "earliest", "latest", a time with its zone, or a table to begin with: `hr.from_table(…)`, `hr.from_files(…)`;
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;

@@ -119,7 +119,7 @@ def has_own_traffic(pipeline: str) -> bool:
 def without_samples(topics: Iterable[Topic]) -> list[str]:
     """A sentence for each topic that gets no traffic, unless the project's own file sends some."""
     return [
-        f"Topic '{topic.name}' gets no sample records: none are made for its format. Send bytes from {TRAFFIC}."
+        f"Topic '{topic.name}' gets no sample records: none are made for its format or headers. Send bytes from {TRAFFIC}."
         for topic in topics
         if not has_samples(topic)
     ]

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_of_kafka
-from headrace.description.event_time import Field
+from headrace.description.event_time import UNITS, Arithmetic, Call, Field, Number, of_headers
 from headrace.description.formats import Csv, Debezium, Json, PlainValue
 from headrace.description.formats.plain_values import BYTES
 from headrace.description.schema import fields_of_struct
@@ -53,7 +53,12 @@ def topic_traffic(topic: Topic, now_ms: int, number: int = EACH_SECOND) -> Itera
 
 
 def has_samples(topic: Topic) -> bool:
-    """Whether samples of a topic's keys and values can be written; of Avro, Protobuf and JSON Schema they cannot."""
+    """Whether samples of a topic's keys and values can be written; of Avro, Protobuf and JSON Schema they cannot.
+
+    They have no headers, so a topic whose event time is in one has none.
+    """
+    if topic.event_time is not None and of_headers(topic.event_time):
+        return False
     return all(_is_writable(of) for of in (topic.format, topic.key_format if topic.key_columns else "json"))
 
 
@@ -97,20 +102,26 @@ def _value(name: str, of: str, drawn: random.Random, now_ms: int) -> Any:
     return base64.b64encode(word.encode()).decode() if of == "BINARY" else word
 
 
-def _date(row: dict[str, Any], event_time: EventTime, now_ms: int, unit: str = "") -> None:
-    """Put the event time where a topic's `timestamp` finds it. In: unit  the function over the field; empty: none."""
-    if not isinstance(event_time, Field):
-        for each in event_time.of:
-            _date(row, each, now_ms, event_time.function)
-        return
-    *outer, last = event_time.path
-    for name in outer:
-        row = row[name]
-    if event_time.type in BOUNDS:
-        in_seconds, in_micros = unit == "timestamp_seconds", unit == "timestamp_micros"
-        row[last] = now_ms // 1_000 if in_seconds else now_ms * 1_000 if in_micros else now_ms
-    else:
-        row[last] = _iso(now_ms)
+def _date(row: dict[str, Any], event_time: EventTime, result: int) -> None:
+    """Put the event time where a topic's `timestamp` finds it. In: result  of the expression, in its unit; ms at first."""
+    match event_time:
+        case Field(path, of):
+            *outer, last = path
+            for name in outer:
+                row = row[name]
+            row[last] = result if of in BOUNDS else _iso(result)
+        case Call(function, arguments):
+            unit = UNITS.get(function, 1)
+            for each in arguments:
+                _date(row, each, result // unit if unit > 0 else result * -unit)
+        case Arithmetic(operator, left, Number(number)):
+            back = {"+": result - number, "-": result + number, "DIV": result * number}
+            _date(row, left, back[operator] if operator in back else result // (number or 1))
+        case Arithmetic(operator, Number(number), right):
+            back = {"+": result - number, "-": number - result}
+            _date(row, right, back[operator] if operator in back else result // (number or 1))
+        case Arithmetic(operator, left, _):  # the other value is drawn already, and too small to matter
+            _date(row, left, result)
 
 
 def _moment(now_ms: int) -> dt.datetime:

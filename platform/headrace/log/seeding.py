@@ -14,10 +14,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.description.formats import PlainValue
 from headrace.description.seed import EARLIEST, FILES
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.storage import spark_uri
 from headrace.sequence.log_columns import HEADERS
+from headrace.sequence.plain_values import written
 from headrace.sequence.seed_pieces import SeedState
 from headrace.spark.json_rows import as_json
 from headrace.spark.partitioner import target_partition
@@ -34,6 +36,14 @@ if TYPE_CHECKING:
 
 RECORDS_PER_COMMIT = 500_000
 SHOWN = 3
+_HELD_BY = {  # the types of Spark whose values a plain value of a type holds
+    "STRING": ("string",),
+    "BINARY": ("binary",),
+    "INT": ("tinyint", "smallint", "int"),
+    "BIGINT": ("tinyint", "smallint", "int", "bigint"),
+    "FLOAT": ("float",),
+    "DOUBLE": ("float", "double"),
+}
 
 
 class SeedUnderWayError(TransientError):
@@ -140,7 +150,7 @@ class Seeding:
         if seed.raw:
             key, value = (F.col(name).cast("binary") for name in ("key", "value"))
         else:
-            key, value = self._key(), as_json(_names(self._topic.value_columns)).cast("binary")
+            key, value = self._key(), self._value()
         if seed.position is None:
             place, offset = target_partition(F.col("key"), partitions), F.lit(None).cast("bigint")
         else:
@@ -173,8 +183,16 @@ class Seeding:
         names = _names(self._topic.key_columns)
         if not names:
             return F.lit(None).cast("binary")
+        if isinstance(self._topic.key_format, PlainValue):
+            return _plain(self._topic.key_format, names[0])
         if self._topic.scalar_key:
             return F.col(quote(names[0])).cast("binary")
+        return as_json(names).cast("binary")
+
+    def _value(self) -> Expr:
+        names = _names(self._topic.value_columns)
+        if isinstance(self._topic.format, PlainValue):
+            return _plain(self._topic.format, names[0])
         return as_json(names).cast("binary")
 
     def _require_columns(self, rows: DataFrame) -> None:
@@ -185,6 +203,19 @@ class Seeding:
         if missing:
             raise self._refused(
                 f"it has no column {', '.join(missing)}", f"It has {', '.join(rows.columns)}."
+            )
+        plain = (
+            () if seed.raw else ((topic.key_format, topic.key_columns), (topic.format, topic.value_columns))
+        )
+        for of, columns in plain:
+            if isinstance(of, PlainValue) and columns:
+                self._require_plain(rows, of, columns[0].name)
+
+    def _require_plain(self, rows: DataFrame, of: PlainValue, name: str) -> None:
+        holds, wanted = rows.schema[name].dataType.simpleString(), of.column_type
+        if holds not in _HELD_BY[wanted]:
+            raise self._refused(
+                f"its column {name} is {holds}, and {of.kind} is {wanted}", "Give it that type."
             )
 
     def _bounds(self, records: DataFrame, partitions: int) -> dict[int, tuple[int, int, int]]:
@@ -226,6 +257,14 @@ class Seeding:
 
 def _stated(then: str | tuple[tuple[int, int], ...]) -> str | Mapping[int, int]:
     return then if isinstance(then, str) else dict(then)
+
+
+def _plain(of: PlainValue, column: str) -> Expr:
+    """The bytes of a plain value; null for null, which is a tombstone."""
+    kind = of.kind
+    return F.udf(lambda value: None if value is None else written(kind, value), "binary")(
+        F.col(quote(column))
+    )
 
 
 def _names(columns: tuple[Column, ...]) -> list[str]:

@@ -79,19 +79,30 @@ class Decoder:
         self._keys = _key_reader(of)
         self._values = _reader("value", of.value, of.value_encoding)
 
-    def decode(self, raw_key: pa.Array, raw_value: pa.Array, kafka_ms: pa.Array, at_ms: int) -> Decoded:
+    def decode(
+        self,
+        raw_key: pa.Array,
+        raw_value: pa.Array,
+        kafka_ms: pa.Array,
+        at_ms: int,
+        headers: pa.Array | None = None,
+    ) -> Decoded:
         """Decide about records, whatever they hold.
 
         In: raw_key, raw_value  BINARY, as Kafka has them
             kafka_ms            BIGINT, as Kafka has it
             at_ms               the commit's `ingested_at`
+            headers             ARRAY<STRUCT<key: STRING, value: BINARY>>; None: no record has one
         """
         reasons = Reasons(len(raw_value))
         keys = self._read_keys(raw_key, reasons)
         values, tombstones = self._read_values(raw_value, reasons)
         if keys is not None:
             self._add_disagreements(keys.structs, values.structs, reasons)
-        event_ms = self._event_ms(kafka_ms, values.structs, tombstones, reasons, at_ms)
+        own_ms = kafka_ms.cast(pa.int64())
+        if self._of.event_time is not None:
+            own_ms = event_times(self._of.event_time, values.structs, headers)
+        event_ms = self._event_ms(own_ms, tombstones, reasons, at_ms)
         asked = values.asked if keys is None else values.asked | keys.asked
         bare = ~marks_of(raw_value.is_valid()) & (values.deleted is not None)
         return Decoded(keys and keys.structs, values.structs, tombstones, bare, event_ms, reasons, asked)
@@ -132,12 +143,9 @@ class Decoder:
             reasons.add(differs, f"disagreement: {name} differs between key and value")
 
     def _event_ms(
-        self, kafka_ms: pa.Array, values: pa.StructArray, tombstones: np.ndarray, reasons: Reasons, at_ms: int
+        self, event_ms: pa.Array, tombstones: np.ndarray, reasons: Reasons, at_ms: int
     ) -> np.ndarray:
-        if self._of.event_time is None:
-            event_ms, may_lack = kafka_ms.cast(pa.int64()), np.zeros(len(tombstones), bool)
-        else:
-            event_ms, may_lack = event_times(self._of.event_time, values), tombstones
+        may_lack = np.zeros(len(tombstones), bool) if self._of.event_time is None else tombstones
         absent = marks_of(event_ms.is_null())
         numbers = event_ms.fill_null(0).to_numpy(zero_copy_only=False)
         reasons.add(absent & ~may_lack, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")

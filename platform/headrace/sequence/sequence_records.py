@@ -115,10 +115,11 @@ class Sequencer:
         """
         records = _new(_arranged(records), state.partitions)
         key, value, kafka_ms = (records[name].chunk(0) for name in ("key", "value", "timestamp"))
-        decoded = self._decoder.decode(key, value, kafka_ms, at_ms)
+        headers = records["headers"].chunk(0)
+        decoded = self._decoder.decode(key, value, kafka_ms, at_ms, headers)
         if self._of.guard is None:
             return Read(records, decoded, None)
-        guard, headers, (partition, offset) = self._of.guard, records["headers"].chunk(0), _places(records)
+        guard, (partition, offset) = self._of.guard, _places(records)
         at, texts = (
             in_headers(headers, guard.log_header)
             if guard.path is None
