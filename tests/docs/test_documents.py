@@ -10,14 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.fold.fates import FATES
-from headrace.quality.results import (
-    BATCH_CHECKS,
-    CURRENT_CHECKS,
-    GUARD_CHECKS,
-    JOIN_CHECKS,
-    LOG_CHECKS,
-    WINDOW_CHECKS,
-)
+from headrace.quality.results import CLAIMS
 from headrace.testing import TestDriver
 from tests.docs.documents import DOCUMENTS, ROOT, anchors, links, name, prose
 
@@ -94,9 +87,7 @@ def test_the_glossary_is_in_order_and_each_word_has_one_line() -> None:
     assert not [pair for pair in pairwise(words) if pair[0] >= pair[1]]
 
 
-@pytest.mark.parametrize(
-    "check", [*LOG_CHECKS, *GUARD_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS, *JOIN_CHECKS]
-)
+@pytest.mark.parametrize("check", CLAIMS)
 def test_each_check_has_its_claim_and_what_to_do_when_it_fails(check: str) -> None:
     for page in ("docs/checks.md", "docs/guides/backfills-and-checks.md"):
         assert f"`{check}`" in (ROOT / page).read_text(encoding="utf-8"), page

@@ -10,7 +10,7 @@ import headrace as hr
 from headrace.operators.registry import operator_for
 from headrace.quality import check_node, node_checks
 from headrace.quality.books import open_books
-from headrace.quality.ratios import late_drops_below, no_unanswered_above
+from headrace.quality.ratios import late_drops_below, no_unmatched_above
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(drive: Drive, tm
     assert joined.sentence.startswith("1 of 5 records delivered is late, 20.00%")
     for node in (SITES, KNOWN):
         books = open_books(driver.spark, driver._lake, node)
-        unmatched = no_unanswered_above(driver.spark, books, node, 0.05)
+        unmatched = no_unmatched_above(driver.spark, books, 0.05)
         assert (unmatched.name, unmatched.claim is None) == (UNMATCHED, False)
         assert unmatched.explain(False).sentence.startswith(
             "2 of 4 records are records that found no row, 50.00% where 5.00% may be;"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from headrace.changing.compare_rules import COLUMNS_READ, ORDER
 from headrace.changing.plan_topics import RESTORE
-from headrace.description import WindowedAggregate
 from headrace.description.since import records_since
 from headrace.errors import DescriptionError
 from headrace.nodes.cuts import first_whole_day
@@ -71,8 +70,6 @@ def _others(lake: Lake, node: Node, cut: Sequence[str], changes: Changes) -> Ite
 
 def _can_have(node: Node, since: str) -> bool:
     """Whether a node's windows are such as can be rebuilt from a day on."""
-    if not isinstance(node, WindowedAggregate):
-        return False
     try:
         records_since(node, since)
     except DescriptionError:

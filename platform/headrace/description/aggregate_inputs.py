@@ -10,15 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregates import RANKED, Aggregate
+from headrace.description.feeds import Feed
 from headrace.description.known_types import require_condition, require_expression
 from headrace.description.steps import predicate
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from headrace.description.shape import Shape
+    from headrace.description.stream import Stream
+
+    Aggregates = Sequence[tuple[str, Aggregate]]
 
 NULL_COUNTS = (
     "first",
@@ -128,3 +132,21 @@ def _check_condition(where: object, aggregate: Aggregate, shape: Shape, what: st
             hint=f"Filter the stream by .where({where!r}) before, or rank the records: hr.{best}(…, by=…, where=…).",
         )
     require_condition(predicate(where, what), shape, f"{what}: where")
+
+
+def aggregated_feed(stream: Stream, by: Sequence[str], aggregates: Aggregates) -> Feed:
+    """The rows of a stream, and of their columns those of the groups and of the aggregates."""
+    read = (column for _, aggregate in aggregates for column in aggregate.columns)
+    return Feed(stream, read=(*by, *read))
+
+
+def aggregated_sources(
+    stream: Stream, by: Sequence[str], aggregates: Aggregates
+) -> dict[str, list[tuple[Stream, str]]]:
+    """The columns of a stream that groups and aggregates are made of (see `Node.column_sources`)."""
+    groups = {name: [(stream, name)] for name in by}
+    made = {
+        name: [(stream, column) for column in (of.column, of.by, *of.inputs) if column is not None]
+        for name, of in aggregates
+    }
+    return groups | made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.clocks import WallWait
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
+from headrace.description.feeds import Feed
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
 from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
@@ -16,6 +17,8 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -65,6 +68,15 @@ class Batches(Emitting):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
         return self.stream.topics
+
+    @property
+    def feed(self) -> Feed:
+        """The rows of its stream; of their columns the group and what is collected."""
+        return Feed(self.stream, read=(*self.by, *self.collect))
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Those of the group."""
+        return {name: [(self.stream, name)] for name in self.by}
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.description.lookup import Lookup
-from headrace.description.node_reference import is_of_kafka
-from headrace.description.processed import Processed
-from headrace.description.relation import Relation
 from headrace.description.steps import reads_headers
-from headrace.description.suppressed import Suppressed
-from headrace.description.table import Table
-from headrace.description.table_changes import TableChanges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.description.node import Node
+    from headrace.description.relation import Relation
     from headrace.description.stream import Stream
 
 RESULT = "result"
@@ -32,6 +28,7 @@ class Feed:
     chained     whether its rows go on as records of their own, so that their source chains matter
     clocked     whether the stream time of a node's row is its clock (see `Node.goes_by_clocks`)
     causes      whether the places of its rows' causes go on (see `Node.passes_causes`)
+    read        the columns that the operator reads, in any spelling; None: all
     """
 
     stream: Stream
@@ -40,10 +37,13 @@ class Feed:
     chained: bool = False
     clocked: bool = False
     causes: bool = False
+    read: tuple[str, ...] | None = None
 
     @property
     def reads_causes(self) -> bool:
         """Whether its rows have the places of their causes: where these go on and a node writes a topic."""
+        from headrace.description.node_reference import is_of_kafka  # whose nodes have feeds themselves
+
         return self.causes and not all(map(is_of_kafka, self.stream.topics))
 
     @property
@@ -51,6 +51,11 @@ class Feed:
         """Whether the headers of its records matter."""
         steps = (step for branch in self.stream.branches for step in branch.steps)
         return self.chained or any(map(reads_headers, steps))
+
+    @property
+    def columns_read(self) -> Sequence[str]:
+        """The columns of its stream that the operator reads, in any spelling."""
+        return (self.stream.columns or ()) if self.read is None else self.read
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -61,26 +66,7 @@ class Feed:
 def feeds_of(node: Node) -> dict[str, Feed]:
     """The rows that a node takes, by name."""
     clocked, causes = node.goes_by_clocks, node.passes_causes
-    return {name: replace(feed, clocked=clocked, causes=causes) for name, feed in _feeds_of(node).items()}
-
-
-def _feeds_of(node: Node) -> dict[str, Feed]:
-    match node:
-        case Lookup():
-            return {
-                RECORDS: Feed(node.stream),
-                VERSIONS: _feed(node.right) if node.prior is None else Feed(node.right.stream),
-            }
-        case Processed():
-            return {RESULT: _feed(node)} | {table_feed(each.name): _feed(each.table) for each in node.tables}
-        case Suppressed():
-            return {RESULT: _feed(node.updated)}
-        case Relation():
-            return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
-        case TableChanges():
-            return _feeds_of(node.changed)
-    sides = {name: Feed(side, chained=node.passes_chains) for name, side in node.sides.items()}
-    return sides or {RESULT: _feed(node)}
+    return {name: replace(feed, clocked=clocked, causes=causes) for name, feed in node.feeds.items()}
 
 
 def table_feed(name: str) -> str:
@@ -99,9 +85,3 @@ def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
 def below(part: str, side: str) -> str:
     """The name of a side; the outermost relation lends it none."""
     return side if part == RESULT else f"{part}_{side}"
-
-
-def _feed(leaf: Node) -> Feed:
-    if isinstance(leaf, Table):
-        return Feed(leaf.stream, leaf.conditions, deletes=leaf.tombstones_delete)
-    return Feed(leaf.stream, chained=leaf.passes_chains)  # type: ignore[attr-defined]

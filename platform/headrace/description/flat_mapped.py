@@ -14,6 +14,7 @@ from headrace.description.stream import Stream
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
+    from headrace.description.node import Node
     from headrace.description.topic import Topic
 
 
@@ -50,6 +51,11 @@ class FlatMapped(Emitting):
     def topics(self) -> tuple[Topic, ...]:
         """The topics of the stream."""
         return self.rows.topics
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The stream before the array is made."""
+        return (self.rows,)
 
     @property
     def passes_chains(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
+from headrace.description.feeds import RECORDS, VERSIONS, Feed
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
@@ -20,8 +21,9 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from headrace.description.node import Node
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -185,6 +187,17 @@ class Lookup(Emitting):
         late = "" if self.history_ms is None else f"; late if {format_duration(self.history_ms)} behind"
         first = "; once the table is complete" if self.complete_first else ""
         return f"One row per record{which}, by {listed(self.on)}; as of the record's {when}{late}{first}."
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """The records, and the rows of the table; a table that stands for a stream has no deletes."""
+        versions = Feed(self.right.stream, read=self.right.columns)
+        return {RECORDS: Feed(self.stream), VERSIONS: self.right.feed if self.prior is None else versions}
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The stream and the table."""
+        return (self.stream, self.right)
 
     def rules(self) -> dict[str, Any]:
         """The stream, the table, the columns, the kind and what it is as of."""

@@ -39,6 +39,11 @@ class NamedStream(RecordRows):
         """The stream that it is made of."""
         return self.rows
 
+    @property
+    def as_stream_of(self) -> Stream:
+        """The stream."""
+        return self.rows
+
     def as_stream(self) -> Stream:
         """The stream itself: a name changes nothing of what is made of it."""
         return self.rows

@@ -12,6 +12,7 @@ from headrace.description.checks import checked_owners, checked_sinks
 from headrace.description.clocks import STREAM, WallWait
 from headrace.description.durations import exact_ms
 from headrace.description.expectations import Expectation, checked_expectations
+from headrace.description.feeds import RESULT, Feed
 from headrace.description.fingerprint import digest_of
 from headrace.description.unnamed import PREFIX, is_unnamed
 from headrace.description.ways_on import WaysOn
@@ -21,6 +22,7 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from headrace.description.relation import Relation
     from headrace.description.schema import ResultColumn
     from headrace.description.sink import Sink
     from headrace.description.stream import Stream
@@ -199,6 +201,41 @@ class Node(WaysOn, ABC):
     @property
     def sides(self) -> Mapping[str, Stream]:
         """Its streams by the names of their feeds, if it takes several, each in its own way."""
+        return {}
+
+    @property
+    def feed(self) -> Feed:
+        """The rows of its stream, if it takes one."""
+        return Feed(self.stream, chained=self.passes_chains)  # type: ignore[attr-defined]
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """The rows that its operator takes, by name (see `feeds_of`)."""
+        sides = {name: Feed(side, chained=self.passes_chains) for name, side in self.sides.items()}
+        return sides or {RESULT: self.feed}
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The streams and tables that its rows are made of, as a person writes them before it."""
+        return tuple(self.sides.values()) or (self.stream,)  # type: ignore[attr-defined]
+
+    @property
+    def relation(self) -> Relation | None:
+        """The table that it is, or whose changes it gives; None: it is neither."""
+        return None
+
+    @property
+    def as_stream_of(self) -> Stream | None:
+        """The stream whose rows it has, so that a name is all that it adds; None: it computes something."""
+        return None
+
+    @property
+    def update_source(self) -> Node:
+        """The node whose updates a time limit holds back; of another node itself."""
+        return self
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """The columns of streams that its columns are made of, by column; empty: nothing is known."""
         return {}
 
     @property

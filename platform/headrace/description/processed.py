@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.code_identity import code_of_workers
 from headrace.description.emitting import Emitting
+from headrace.description.feeds import RESULT, table_feed
 from headrace.description.fingerprint import rules_of
 from headrace.description.global_table import GlobalTable, check_tables_of
 from headrace.description.grouping import grouping_columns, require_known_columns
@@ -18,12 +19,14 @@ from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
 from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
-from headrace.description.stores import Store
+from headrace.description.stores import Store, checked_stores
 from headrace.description.timers_of_init import longest_intervals_ms
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.feeds import Feed
+    from headrace.description.node import Node
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -85,7 +88,7 @@ class Processed(Emitting):
         if self.by:
             object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
         stores = _stores_of(self.processor, self.stores)
-        object.__setattr__(self, "stores", _checked_stores(stores, self.group_names))
+        object.__setattr__(self, "stores", checked_stores(stores, self.group_names))
         self._check_form()
         check_tables_of(self)
         if (outputs := named_outputs(self.output)) is not None:
@@ -107,6 +110,16 @@ class Processed(Emitting):
         """The topics of the stream, then those of global tables."""
         read = (topic for table in self.tables for topic in table.topics)
         return tuple(dict.fromkeys((*self.stream.topics, *read)))
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """The records, and those of each global table."""
+        return {RESULT: self.feed} | {table_feed(each.name): each.table.feed for each in self.tables}
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The stream, then the tables."""
+        return (self.stream, *(each.table for each in self.tables))
 
     @property
     def row_topics(self) -> tuple[Topic, ...]:
@@ -315,28 +328,3 @@ def _stores_of(processor: Makes, stores: Sequence[Store]) -> Sequence[Store]:
             hint="Write a class of hr.Processor for several stores.",
         )
     return own
-
-
-def _checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:
-    if isinstance(stores, Store) or not isinstance(stores, Sequence):
-        raise DescriptionError(
-            "process: stores is not a list of stores.",
-            hint="Write stores=[hr.value_store('count', 'n BIGINT')].",
-        )
-    seen, taken = set[str](), {name.lower() for name in group}
-    for store in stores:
-        if not isinstance(store, Store):
-            raise DescriptionError(
-                f"process: {a_value(store)} is no store.",
-                hint="Write hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
-            )
-        if store.name in seen:
-            raise DescriptionError(f"process: there are two stores '{store.name}'.")
-        seen.add(store.name)
-        for column in store.columns:
-            if column.name.lower() in taken:
-                raise DescriptionError(
-                    f"process: column '{column.name}' of store '{store.name}' is a column of the group, too.",
-                    hint="Each group has stores of its own: leave it out (hr.value_store has no key), or rename it.",
-                )
-    return tuple(stores)

@@ -11,6 +11,8 @@ from headrace.description.meanings import meaning_of
 from headrace.description.schema import ResultColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from headrace.description.stream import Stream
 
 
@@ -21,6 +23,11 @@ class RecordRows(Emitting):
     @abstractmethod
     def stream(self) -> Stream:
         """A stream with the columns of the rows."""
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Those of its streams."""
+        streams = tuple(self.sides.values()) or (self.stream,)
+        return {name: [(stream, name) for stream in streams] for name in self.columns}
 
     @property
     def passes_chains(self) -> bool:

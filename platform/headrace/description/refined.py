@@ -19,6 +19,8 @@ from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.node import Node
+    from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
 RowStep = Where | Select | WithColumn
@@ -53,6 +55,11 @@ class Refined(Refinable):
     def parts(self) -> Mapping[str, Relation]:
         """The table."""
         return {"rows": self.table}
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The table after the steps but the last one."""
+        return (replace(self, steps=self.steps[:-1], sinks=()) if len(self.steps) > 1 else self.table,)
 
     @property
     def topics(self) -> tuple[Topic, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.description.durations import Duration, duration_ms
+from headrace.description.feeds import Feed, leaves_of
 from headrace.description.grouping import On, columns_for_key
 from headrace.description.node import Node
 from headrace.description.schema import Column
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.description.join import Join
     from headrace.description.refined import Refined, RowStep
     from headrace.description.regrouped import GroupedTable
+    from headrace.description.stream import Stream
     from headrace.description.suppressed import Suppressed
     from headrace.description.suppression import UntilTimeLimit
     from headrace.description.table import Table
@@ -45,6 +47,26 @@ class Relation(Node, kind="table"):
     def parts(self) -> Mapping[str, Relation]:
         """The tables that it is made of, by their sides (see `feeds`); none: it folds a log itself."""
         return {}
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Those of the logs below it, by their parts."""
+        return {part: leaf.feed for part, leaf in leaves_of(self).items()}
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """The tables that it is made of, or the stream of its log."""
+        return tuple(self.parts.values()) or super().inputs
+
+    @property
+    def relation(self) -> Relation:
+        """Itself."""
+        return self
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The columns by which its records are brought together; a window is not among them."""
+        return self.key
 
     @property
     def no_side(self) -> tuple[str, str] | None:

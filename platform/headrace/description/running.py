@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources
 from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import format_duration
@@ -14,6 +15,9 @@ from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.description.feeds import Feed
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -40,6 +44,15 @@ class RunningAggregate(Refinable):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
         return self.stream.topics
+
+    @property
+    def feed(self) -> Feed:
+        """The rows of its stream; of their columns the groups, and what is aggregated."""
+        return aggregated_feed(self.stream, self.by, self.aggregates)
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Of a group its column; of an aggregate those that it is made of."""
+        return aggregated_sources(self.stream, self.by, self.aggregates)
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.node import Node
     from headrace.description.stream import Stream
-    from headrace.description.windowed import WindowedAggregate
 
 
 def checked_since(since: object) -> str:
@@ -37,20 +37,21 @@ def since_ms(since: str) -> int:
     return milliseconds(dt.datetime.fromisoformat(since))
 
 
-def records_since(node: WindowedAggregate, since: str) -> Stream:
+def records_since(node: Node, since: str) -> Stream:
     """The records of a node's stream that its windows from a date on are made of.
 
     Raises: DescriptionError when windows from before reach into that day
     """
-    window = node.window
+    window = getattr(node, "window", None)
     if (
         not isinstance(window, TimeWindows)
         or window.advance_ms != window.size_ms
-        or node.by_clock != STREAM
+        or node.clock != STREAM
         or since_ms(since) % window.size_ms
     ):
         raise DescriptionError(
             f"named: since {since!r} needs tumbling windows of event time, one of which begins with that day.",
             hint="Leave since= out; or choose a size by which a day can be divided, such as '1 hour'.",
         )
-    return node.stream.where(f"record_timestamp() >= timestamp_millis({since_ms(since)})")
+    stream: Stream = node.stream  # type: ignore[attr-defined]
+    return stream.where(f"record_timestamp() >= timestamp_millis({since_ms(since)})")

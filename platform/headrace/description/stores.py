@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,3 +132,29 @@ def _lives_ms(lives: Duration | None, what: str) -> int | None:
     if not found:
         raise DescriptionError(f"{what} 0 keeps nothing.", hint="Write for example '1 hour'.")
     return found
+
+
+def checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:
+    """The stores of a processor. Raises: DescriptionError when two have one name, or one has a column of the group."""
+    if isinstance(stores, Store) or not isinstance(stores, Sequence):
+        raise DescriptionError(
+            "process: stores is not a list of stores.",
+            hint="Write stores=[hr.value_store('count', 'n BIGINT')].",
+        )
+    seen, taken = set[str](), {name.lower() for name in group}
+    for store in stores:
+        if not isinstance(store, Store):
+            raise DescriptionError(
+                f"process: {a_value(store)} is no store.",
+                hint="Write hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
+            )
+        if store.name in seen:
+            raise DescriptionError(f"process: there are two stores '{store.name}'.")
+        seen.add(store.name)
+        for column in store.columns:
+            if column.name.lower() in taken:
+                raise DescriptionError(
+                    f"process: column '{column.name}' of store '{store.name}' is a column of the group, too.",
+                    hint="Each group has stores of its own: leave it out (hr.value_store has no key), or rename it.",
+                )
+    return tuple(stores)

@@ -21,7 +21,12 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.description.feeds import Feed
+    from headrace.description.node import Node
     from headrace.description.relation import Relation
+    from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
 Updated = RunningAggregate | WindowedAggregate | Table
@@ -71,7 +76,26 @@ class Suppressed(Emitting):
     @property
     def by(self) -> tuple[str, ...]:
         """The group columns, or the key of the table."""
-        return self.updated.key if isinstance(self.updated, Table) else self.updated.by
+        return self.updated.group
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Those of what is updated."""
+        return self.updated.feeds
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """What is updated."""
+        return (self.updated,)
+
+    @property
+    def update_source(self) -> Node:
+        """What is suppressed."""
+        return self.updated
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Those of what is suppressed."""
+        return self.updated.column_sources()
 
     @property
     def topics(self) -> tuple[Topic, ...]:

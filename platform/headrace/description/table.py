@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import exact_ms, format_duration
+from headrace.description.feeds import Feed
 from headrace.description.fingerprint import rules_of, rules_of_steps
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.known_types import require_condition
@@ -20,6 +21,8 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -66,6 +69,16 @@ class Table(Refinable):
         row before stays: KStream.filter.)
         """
         return replace(self, conditions=(*self.conditions, expression))
+
+    @property
+    def feed(self) -> Feed:
+        """The rows of its stream, tombstones too, and what decides whether a row is in it."""
+        read = self.columns
+        return Feed(self.stream, self.conditions, deletes=self.tombstones_delete, read=read)
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Those of its stream."""
+        return {name: [(self.stream, name)] for name in self.columns}
 
     @property
     def tombstones_delete(self) -> bool:

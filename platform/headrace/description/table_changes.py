@@ -16,6 +16,10 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.description.feeds import Feed
+    from headrace.description.node import Node
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -48,6 +52,21 @@ class TableChanges(Emitting):
             require_side(self.changed, "changes")
         refuse_mark(self.changed, "changes")
         super().__post_init__()
+
+    @property
+    def feeds(self) -> Mapping[str, Feed]:
+        """Those of what is changed."""
+        return self.changed.feeds
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """What is changed."""
+        return (self.changed,)
+
+    @property
+    def relation(self) -> Relation:
+        """The table."""
+        return self.changed
 
     @property
     def topics(self) -> tuple[Topic, ...]:

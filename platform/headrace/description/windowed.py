@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from headrace.description.aggregate_columns import aggregate_column
+from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources
 from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.clocks import STREAM, WALL, WallWait, check_clock
@@ -23,10 +24,12 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
+    from headrace.description.feeds import Feed
     from headrace.description.grouped_windows import GroupedWindows
+    from headrace.description.node import Node
     from headrace.description.stream import Stream
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
@@ -181,6 +184,25 @@ class WindowedAggregate(Relation):
     def suppressed_by(self) -> UntilWindowCloses | None:
         """As described."""
         return self.suppression
+
+    @property
+    def feed(self) -> Feed:
+        """The rows of its stream; of their columns the groups, and what is aggregated."""
+        return aggregated_feed(self.stream, self.by, self.aggregates)
+
+    def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
+        """Of a group its column; of an aggregate those that it is made of."""
+        return aggregated_sources(self.stream, self.by, self.aggregates)
+
+    @property
+    def inputs(self) -> tuple[Stream | Node, ...]:
+        """Its stream; of windows that are suppressed the windows."""
+        return (self.stream,) if self.suppression is None else (replace(self, suppression=None, sinks=()),)
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The group columns."""
+        return self.by
 
     @property
     def key(self) -> tuple[str, ...]:

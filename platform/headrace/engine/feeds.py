@@ -18,17 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 
 from headrace.description import (
-    Batches,
-    Lookup,
-    Processed,
-    Relation,
-    Suppressed,
-    Table,
-    TableChanges,
     quote,
 )
 from headrace.description.expressions import parse_expression
-from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of, table_feed
+from headrace.description.feeds import Feed, feeds_of
 from headrace.description.record_metadata import HEADERS
 from headrace.engine.arrow_steps import ArrowSteps
 from headrace.engine.feed_rows import FEED, FeedRows, PackedFeeds, packed_name
@@ -103,7 +96,7 @@ class NodeRows:
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
             schema = (_schema_by_terms(feed) if in_arrow else None) or self._schema_by_spark(spark, feed)
-            read = _spelled(schema, _columns_read(node, name))
+            read = _spelled(schema, feed.columns_read)
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
             own = feed_schema(feed, self.columns[name])
@@ -277,31 +270,6 @@ def _chain_headers(feed: Feed) -> dict[str, str] | None:
     if not feed.chained:
         return None
     return {topic.name: topic.chain_header for topic in feed.stream.topics}
-
-
-def _columns_read(node: Node, feed: str) -> Sequence[str]:
-    """The columns of a feed's stream that the operator of its node reads, in any spelling."""
-    match node:
-        case Lookup():
-            assert node.stream.columns is not None
-            return node.stream.columns if feed == RECORDS else node.right.columns
-        case Suppressed():
-            return _columns_read(node.updated, feed)
-        case TableChanges():
-            return _columns_read(node.changed, feed)
-        case Batches():
-            return (*node.by, *node.collect)
-        case Processed():
-            tables = {table_feed(each.name): each.table.columns for each in node.tables}
-            return tables.get(feed, node.stream.columns or ())
-        case Relation():
-            leaf = leaves_of(node)[feed]
-            if isinstance(leaf, Table):
-                return leaf.columns
-            read = [name for _, aggregate in leaf.aggregates for name in aggregate.columns]  # type: ignore[attr-defined]
-            return (*leaf.by, *read)  # type: ignore[attr-defined]
-    columns: Sequence[str] | None = (node.sides[feed] if node.sides else node.stream).columns  # type: ignore[attr-defined]
-    return columns or ()
 
 
 def _spelled(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:

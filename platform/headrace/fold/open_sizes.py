@@ -22,7 +22,7 @@ from headrace.fold.kernel import OfOneFeed
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
 
 if TYPE_CHECKING:
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node, WindowedAggregate
     from headrace.errors import TerminalError
     from headrace.fold.bounds import Sizes
     from headrace.fold.contract import Times
@@ -31,9 +31,9 @@ SIZES = "open_sizes"
 BEFORE = NO_TIME  # as a commit time: before the micro-batch
 
 
-def shuts_down(node: WindowedAggregate) -> bool:
+def shuts_down(node: Node) -> bool:
     """Whether a node has to stop when too much is open."""
-    return node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
+    return node.suppressed_by is not None and node.suppressed_by.bound.when_full == SHUT_DOWN
 
 
 @dataclass(frozen=True)

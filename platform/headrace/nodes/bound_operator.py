@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.description import Join, Refined, TableAggregate, TableChanges
+from headrace.description import Join, Refined, TableAggregate
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
@@ -118,12 +118,7 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
-        relation = node.changed if isinstance(node, TableChanges) else node
-        columns = (
-            _computed_columns(spark, relation, inputs)
-            if isinstance(relation, Join | Refined | TableAggregate)
-            else {}
-        )
+        columns = {} if node.relation is None else _computed_columns(spark, node.relation, inputs)
         operator = operator_of(node, rows.columns, changes=tells, computed=columns)
         made = BoundOperator(rows, operator, columns)
         _require_comparable(node, made.result_schema)

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import (
-    SessionWindows,
-    Suppressed,
-    WindowedAggregate,
     quote,
 )
 from headrace.description.clocks import WALL
@@ -59,7 +56,6 @@ if TYPE_CHECKING:
     from headrace.nodes.node_frames import NodeFrames
 
 CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
-OF_SESSIONS = "which records were late for a session is told with the sessions before them"
 
 
 @dataclass(frozen=True)
@@ -107,20 +103,13 @@ class OperatorFrames:
     @property
     def uncuttable(self) -> str:
         """Why rows of its logs cannot be cut off; empty: they can."""
-        node = self.node
-        if isinstance(node, WindowedAggregate) and isinstance(node.window, SessionWindows):
-            return OF_SESSIONS
-        return CUT_ONE_BY_ONE if self.appended and len(node.topics) > 1 else ""
+        one_by_one = CUT_ONE_BY_ONE if self.appended and self.ordered else ""
+        return operator_for(self.node).uncuttable or one_by_one
 
     @property
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
-        return self.updated.throttle_ms
-
-    @property
-    def updated(self) -> Node:
-        """The node whose updates a suppression waits for; of another node itself."""
-        return self.node.updated if isinstance(self.node, Suppressed) else self.node
+        return self.node.update_source.throttle_ms
 
     def fold(
         self,
@@ -189,7 +178,7 @@ class OperatorFrames:
         self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
     ) -> DataFrame | None:
         """The same; None: nothing can be late, or, as for joins of windows, the ledger alone tells how many are."""
-        return late(bound(_session(logs), self.updated), logs, unusable)
+        return late(bound(_session(logs), self.node.update_source), logs, unusable)
 
     def read(self, frames: NodeFrames, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
-from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.description.aggregates import ARITHMETIC, OWN
 from headrace.description.schema import parse_ddl
 from headrace.description.spark_steps import SPARK
@@ -24,6 +23,7 @@ from headrace.nodes.evolution import updated_rules
 from headrace.nodes.opening import balance_by
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import last_state_commit, state_written_by
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -69,7 +69,7 @@ def rebuild_from_balance(lake: Lake, node: Node) -> RebuildFromBalance:
     name = node.required_name
     # A swap that was given up may have left a balance of its own there, too.
     entry = balance_by(lake, name, state_written_by(lake, name))
-    if entry is None or not isinstance(node, RunningAggregate | WindowedAggregate):
+    if entry is None or not operator_for(node).has_balance:
         return NO_REBUILD
     if small_files.exists(rebuild_place(lake, node).opening(name)):
         return RebuildFromBalance({})  # what it needs of the balance is there already
@@ -77,7 +77,7 @@ def rebuild_from_balance(lake: Lake, node: Node) -> RebuildFromBalance:
     after = _plain(node.rules())
     if before is None or not _is_part(before, after):
         return NO_REBUILD
-    if isinstance(node, WindowedAggregate) and (node.since is not None or shuts_down(node)):
+    if node.since is not None or shuts_down(node):
         return NO_REBUILD  # older rows are of yet another description; the bytes of open windows tell all their columns
     sources = sources_of(before[AGGREGATES], after[AGGREGATES])
     if sources is None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from headrace.description import Processed
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import DescriptionError
 from headrace.fold.batches import BatchedSink
@@ -78,7 +77,7 @@ def entries(of: BoundOperator, state: StateRows[T], store: str, clock: Clock) ->
     Raises: DescriptionError when the node has no such store
     """
     kernel, node = of.operator.kernel, of.operator.node
-    names = [each.name for each in node.stores] if isinstance(node, Processed) else []
+    names = [each.name for each in getattr(node, "stores", ())]
     if store not in names:
         raise DescriptionError(
             f"Node '{node.required_name}' has no store {store!r}.",

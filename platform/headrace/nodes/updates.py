@@ -16,7 +16,6 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED
 from headrace.fold.keys import key_of_row
 from headrace.nodes import state_views
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.state_frames import StateTables
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def _parts(stored: StoredRows) -> list[pa.Table]:
     node, is_open = stored.of.operator.node, stored.of.operator.kernel.open_state
     if node.day_column is None:
         return _revised(stored)
-    if operator_of(node).updated is not node:
+    if node.update_source is not node:
         return _entries(stored)
     if is_open is None or is_open.updates is None:
         return [_with_batch(stored.results, None)]

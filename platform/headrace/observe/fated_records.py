@@ -22,7 +22,6 @@ from headrace.lake import open_table
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.feed_tables import read_feeds, read_slices
 from headrace.nodes.node_tables import progress_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import nodes_below
 from headrace.observe.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
@@ -174,7 +173,7 @@ def contents(rows: pa.Table, topic: Topic) -> list[tuple[bytes | None, bytes | N
 
 def late_rows(spark: SparkSession, lake: Lake, node: Node) -> pa.Table | None:
     """Late records, one row for each record and closed window; None: nothing can be late."""
-    of = bound(spark, operator_of(node).updated)
+    of = bound(spark, node.update_source)
     kernel = of.operator.kernel
     if kernel.late_scope is None:
         return None

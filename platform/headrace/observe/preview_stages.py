@@ -14,17 +14,8 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import (
-    FlatMapped,
-    Join,
-    Lookup,
     NamedStream,
     Node,
-    Processed,
-    Refined,
-    Suppressed,
-    TableAggregate,
-    TableChanges,
-    WindowedAggregate,
     is_of_kafka,
     is_unnamed,
     quote,
@@ -107,36 +98,10 @@ class _Stages:
 
     def of(self, node: Node) -> Iterator[Stage]:
         """The steps of a node, and last its result."""
-        match node:
-            case NamedStream():
-                yield from self._of_stream(node.rows)
-                return
-            case FlatMapped():
-                yield from self._of_stream(node.rows)
-            case Suppressed():
-                yield from self.of(node.updated)
-            case WindowedAggregate() if node.suppression is not None:
-                yield from self.of(replace(node, suppression=None, sinks=()))
-            case Refined() if len(node.steps) > 1:
-                yield from self.of(replace(node, steps=node.steps[:-1], sinks=()))
-            case TableChanges():
-                yield from self.of(node.changed)
-            case Refined() | TableAggregate():
-                yield from self.of(node.table)
-            case Join():
-                yield from self.of(node.left)
-                yield from self.of(node.right)
-            case Lookup():
-                yield from self._of_stream(node.stream)
-                yield from self.of(node.right)
-            case Processed():
-                yield from self._of_stream(node.stream)
-                for each in node.tables:
-                    yield from self.of(each.table)
-            case _:
-                for stream in node.sides.values() or (node.stream,):  # type: ignore[attr-defined]
-                    yield from self._of_stream(stream)
-        yield from self._result(node, words_of(node))
+        for each in node.inputs:
+            yield from self._of_stream(each) if isinstance(each, Stream) else self.of(each)
+        if node.as_stream_of is None:
+            yield from self._result(node, words_of(node))
 
     def _of_stream(self, stream: Stream) -> Iterator[Stage]:
         for branch in stream.branches:

@@ -12,6 +12,7 @@ from headrace.description import WindowedAggregate
 from headrace.description.clocks import STREAM, WALL
 from headrace.description.feeds import RESULT
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION, TOPIC
+from headrace.operators.claims import OF_ROWS, OF_WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,8 +84,56 @@ class Bindings:
         return self.inputs[RESULT]
 
 
-class Operator(Protocol):
-    """An operator of one node. At most ten members; all but `kernel` have a default in `OfNode`."""
+@dataclass(frozen=True)
+class Unmatched:
+    """The records that find no partner, as a check counts them.
+
+    claim    of the check
+    columns  all are null in the row of such a record
+    asking   the topics of the records that ask, if those without a partner are no rows; empty: they are rows
+    words    one of them, and several
+    of       one of those that ask, and several
+    advice   what to find out; `{name}` is the node
+    """
+
+    claim: str
+    columns: tuple[str, ...]
+    asking: frozenset[str]
+    words: tuple[str, str]
+    of: tuple[str, str]
+    advice: str
+
+
+class Judged(Protocol):
+    """What checks and care ask of an operator. At most ten members; all have a default in `OfNode`."""
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """The claims about the node's table alone, by name, in the order in which they are judged."""
+
+    @property
+    def unmatched(self) -> Unmatched | None:
+        """The records that find no partner; None: none asks for one, or nothing tells which."""
+
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """The setting that bounds how late a record may be, and its length in ms; empty and None: there is none."""
+
+    @property
+    def windows_by_time(self) -> bool:
+        """Whether a record tells by its own row which windows it enters, and when they close."""
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether the totals at a cut of the log can be those with which another description begins."""
+
+    @property
+    def uncuttable(self) -> str:
+        """Why rows of its logs cannot be cut off; empty: they can, as far as the operator goes."""
+
+
+class Operator(Judged, Protocol):
+    """An operator of one node. At most ten members of its own; all but `kernel` have a default in `OfNode`."""
 
     @property
     def driving(self) -> tuple[str, ...]:
@@ -189,6 +238,36 @@ class OfNode(Generic[AnyNode]):
         return False
 
     @property
+    def checks(self) -> Mapping[str, str]:
+        """Rows are unique."""
+        return OF_ROWS
+
+    @property
+    def unmatched(self) -> Unmatched | None:
+        """No record asks for a partner."""
+        return None
+
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """No time bounds it."""
+        return "", None
+
+    @property
+    def windows_by_time(self) -> bool:
+        """It has no such windows."""
+        return False
+
+    @property
+    def has_balance(self) -> bool:
+        """It has no totals."""
+        return False
+
+    @property
+    def uncuttable(self) -> str:
+        """They can."""
+        return ""
+
+    @property
     def by_commit(self) -> bool:
         """It belongs to a day of event time, or to none."""
         return False
@@ -228,6 +307,21 @@ class OfWindows(OfNode[WindowedAggregate]):
     def clock(self) -> RowClock | None:
         """The time at which the window closes; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """Each window is there once, and few records are late."""
+        return OF_WINDOWS
+
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """The grace."""
+        return "grace", self.node.grace_ms
+
+    @property
+    def has_balance(self) -> bool:
+        """Those of open windows."""
+        return True
 
     @property
     def can_be_late(self) -> bool:

@@ -21,11 +21,9 @@ from headrace.description import (
     Processed,
     Refined,
     Relation,
-    RunningAggregate,
     SessionWindows,
     StreamJoin,
     Suppressed,
-    Table,
     TableAggregate,
     TableChanges,
     WindowedAggregate,
@@ -93,7 +91,7 @@ class KeyScope:
             case FlatMapped():
                 return RESULT if self.node.distinguishing_columns else None
             case Relation() | TableChanges():
-                part, leaf = leftmost(_relation(self.node))
+                part, leaf = leftmost(self.node.relation)
                 needs_all = any(
                     isinstance(each, Join) and each.how == OUTER for _, each in relations_in(self.node)
                 )
@@ -111,7 +109,7 @@ class KeyScope:
             case Processed():
                 return self.node.key or self.node.comparable_columns
             case Relation() | TableChanges():
-                return _group_of(leftmost(_relation(self.node))[1])
+                return leftmost(self.node.relation)[1].group
         by: tuple[str, ...] = getattr(self.node, "by", self.node.key)
         return by or getattr(self.node, "comparable_columns", ())
 
@@ -170,7 +168,7 @@ class KeyScope:
             case WindowedAggregate(window=SessionWindows()):
                 plain[RESULT] = feeds.of_keys(RESULT, keys, before=True)
             case Relation() | TableChanges():
-                self._gather(_relation(node), RESULT, keys, plain)
+                self._gather(node.relation, RESULT, keys, plain)
             case Processed():
                 plain = {name: feeds.of_keys(name, None) for name in feeds.feeds}
             case _:
@@ -204,7 +202,7 @@ class KeyScope:
         feed, leaf = leftmost(node.right, below(part, RIGHT))
         if node.how == OUTER or self.node.tells_changes or isinstance(leaf, TableAggregate):
             return None
-        names, of = _group_of(leaf), node.right.key
+        names, of = leaf.group, node.right.key
         own = [tuple(key[of.index(name)] for name in names) for key in refers]
         return self._references(feed, names, own)
 
@@ -228,11 +226,9 @@ class KeyScope:
 
 def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:
     """A relation, or the one whose changes a node tells, and those below it, by their parts."""
-    if isinstance(node, TableChanges):
-        yield from relations_in(node.changed, part)
-    if isinstance(node, Relation):
-        yield part, node
-        for side, table in node.parts.items():
+    if node.relation is not None:
+        yield part, node.relation
+        for side, table in node.relation.parts.items():
             yield from relations_in(table, below(part, side))
 
 
@@ -244,18 +240,3 @@ def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:
         case Refined():
             return leftmost(node.table, below(part, ROWS))
     return part, node
-
-
-def _relation(node: Relation | TableChanges) -> Relation:
-    """The node itself, or the table whose changes it tells."""
-    return node.changed if isinstance(node, TableChanges) else node
-
-
-def _group_of(leaf: Relation) -> tuple[str, ...]:
-    """The columns of a leaf's rows by which its records are brought together; a window is not among them."""
-    match leaf:
-        case Table():
-            return leaf.key
-        case RunningAggregate() | WindowedAggregate() | TableAggregate():
-            return leaf.by
-    raise AssertionError(f"a relation of another kind: {type(leaf)}")

@@ -15,7 +15,6 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
-    StreamJoin,
     Table,
     WindowedAggregate,
 )
@@ -23,6 +22,7 @@ from headrace.description.clocks import WALL
 from headrace.description.distinct import Distinct
 from headrace.description.epoch_time import milliseconds
 from headrace.description.windows import END, START
+from headrace.operators.registry import operator_for
 from headrace.oracle.values import identity
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def miss_of(node: Node, record: Row, start_ms: int, end_ms: int) -> Miss | None:
 
     Law: with the setting that the miss states, the record counts there. A millisecond less, and it misses that stretch.
     """
-    setting, length_ms = _bound_of(node)
+    setting, length_ms = operator_for(node).lateness
     if length_ms is None or record.stream_ms is None:
         return None
     gap_ms = 0
@@ -92,18 +92,6 @@ def passed_before(node: Node, record: Row, earlier: Iterable[Row]) -> Row | None
         ),
         None,
     )
-
-
-def _bound_of(node: Node) -> tuple[str, int | None]:
-    """The setting that bounds how late a record may be, and its length; None: there is none."""
-    match node:
-        case WindowedAggregate() | Distinct() | StreamJoin():
-            return "grace", node.grace_ms
-        case Lookup():
-            return "history", node.history_ms
-        case Table():
-            return "forget_deletes_after", node.forget_deletes_ms
-    return "", None
 
 
 def _same(by: tuple[str, ...], row: Mapping[str, Any], record: Row) -> bool:

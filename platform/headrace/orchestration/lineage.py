@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey, TableColumnDep, TableColumnLineage
 
 from headrace.description import (
-    Batches,
-    Distinct,
-    Merged,
-    NamedStream,
     NodeReference,
-    RunningAggregate,
     Select,
-    Suppressed,
-    Table,
-    WindowedAggregate,
     WithColumn,
     is_unnamed,
     parse_expression,
@@ -31,7 +23,7 @@ from headrace.description.steps import Where
 from headrace.orchestration.keys import log_key, table_key
 
 if TYPE_CHECKING:
-    from headrace.description import Aggregate, Branch, Node, Step, Stream, Topic
+    from headrace.description import Branch, Node, Step, Stream, Topic
 
 Sources = frozenset[tuple[AssetKey, str]]
 NONE: Sources = frozenset()
@@ -49,21 +41,14 @@ def column_lineage(node: Node) -> TableColumnLineage | None:
 
 
 def _of_node(node: Node) -> Mapping[str, Sources]:
-    match node:
-        case Distinct() | NamedStream() | Table():
-            return _of_stream(node.stream)
-        case Merged():
-            left, right = map(_of_stream, node.sides.values())
-            return {name: of | right.get(name, NONE) for name, of in left.items()}
-        case WindowedAggregate() | RunningAggregate():
-            read = _of_stream(node.stream)
-            groups = {name: read.get(name, NONE) for name in node.by}
-            return groups | {name: _union(read, _inputs(each)) for name, each in node.aggregates}
-        case Batches():
-            return {name: _of_stream(node.stream).get(name, NONE) for name in node.by}
-        case Suppressed():
-            return _of_node(node.updated)
-    return {}
+    made: dict[str, Sources] = {}
+    read: dict[Stream, Mapping[str, Sources]] = {}
+    for name, sources in node.column_sources().items():
+        for stream, _ in sources:
+            if stream not in read:
+                read[stream] = _of_stream(stream)
+        made[name] = NONE.union(*(read[stream].get(column, NONE) for stream, column in sources))
+    return made
 
 
 def _of_stream(stream: Stream) -> dict[str, Sources]:
@@ -109,10 +94,6 @@ def _after(columns: Mapping[str, Sources], step: Step) -> dict[str, Sources]:
             return {**columns, name: _union(columns, parse_expression(sql, "with_column").columns)}
     every = _union(columns, columns)  # a function of the whole row
     return {column.name: every for column in step.columns or ()}
-
-
-def _inputs(aggregate: Aggregate) -> list[str]:
-    return [name for name in (aggregate.column, aggregate.by, *aggregate.inputs) if name is not None]
 
 
 def _union(columns: Mapping[str, Sources], names: Iterable[str]) -> Sources:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from headrace import lake as lakes
-from headrace.description import Lookup
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.asset_names import stream_name
@@ -138,11 +137,7 @@ def check_node(
             books, thresholds.join_sample_ratio
         ),
         "no_orphans_above": lambda: joining.no_orphans_above(spark, books, thresholds.orphan_ratio_max),
-        "no_unmatched_above": lambda: (
-            ratios.no_unanswered_above(spark, books, node, thresholds.unmatched_ratio_max)
-            if isinstance(node, Lookup)
-            else ratios.no_unmatched_above(spark, books, thresholds.unmatched_ratio_max)
-        ),
+        "no_unmatched_above": lambda: ratios.no_unmatched_above(spark, books, thresholds.unmatched_ratio_max),
         "late_drops_below": lambda: ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
         "backfill_equals_stream": lambda: parity.backfill_equals_stream(
             spark, name, days, log_intact=books.log_intact

@@ -16,6 +16,7 @@ from headrace.fold.fates import KEPT, OPEN
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.operators.registry import operator_for
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
 
@@ -68,8 +69,7 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
     Tumbling and hopping windows alone can be told apart: theirs is a record by its own row. Where the log was cut, they
     cannot either: it no longer says how many records a window had.
     """
-    told = isinstance(books.node, WindowedAggregate) and isinstance(books.node.window, TimeWindows)
-    if not told or not read_opening(lake, books.node).is_at_the_beginning:
+    if not operator_for(books.node).windows_by_time or not read_opening(lake, books.node).is_at_the_beginning:
         return Diagnosis((), (), 0, ())
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import Lookup, quote
-from headrace.description.join import INNER
+from headrace.description import quote
 from headrace.fold.fates import LATE, USED
-from headrace.fold.stream_joins.join_records import PARTNER
+from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
@@ -35,42 +34,26 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
     worst = max(books.accounts, key=lambda account: account.fates[LATE], default=None)
     where = f", most of them ({worst.fates[LATE]:,}) in {worst.name}" if worst and worst.fates[LATE] else ""
     name = books.node.required_name
-    longer = "history" if isinstance(books.node, Lookup) else "grace"
+    longer = operator_for(books.node).lateness[0] or "grace"
     advice = f"{where}; find out what delays them, give {name} a longer {longer}, or raise late_ratio_max"
     late = Share(books.total(LATE), books.delivered, ("late", "late"))
     return below("late_drops_below", spark, late, limit, advice)
 
 
 def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check:
-    """The check of a join of streams: rows without a partner against `limit`, a ratio of its rows."""
-    has_none = F.count_if(F.col(PARTNER[0]).isNull())
-    counts = books.results.agg(F.count(F.lit(1)).alias("rows"), has_none.alias("alone")).first()
-    assert counts is not None
-    kind = ("a record without a partner", "records without a partner")
-    advice = (
-        f"; find out what delays the partners, give {books.node.required_name} a longer time, "
-        "or raise unmatched_ratio_max"
-    )
-    alone = Share(counts["alone"], counts["rows"], kind, ("row", "rows"))
-    return below("no_unmatched_above", spark, alone, limit, advice)
-
-
-def no_unanswered_above(spark: SparkSession, books: Books, node: Lookup, limit: float) -> Check:
-    """The check of a lookup: records that have found no row of the table against `limit`, a ratio of those looked up."""
-    alone = reduce(and_, (F.col(quote(name)).isNull() for name in node.right.values), F.lit(True))
+    """The check of the records that find no partner against `limit`, a ratio of those that ask for one."""
+    unmatched = operator_for(books.node).unmatched
+    assert unmatched is not None
+    alone = reduce(and_, (F.col(quote(name)).isNull() for name in unmatched.columns), F.lit(True))
     counts = books.results.agg(F.count(F.lit(1)).alias("rows"), F.count_if(alone).alias("alone")).first()
     assert counts is not None
-    looked_up, unanswered = counts["rows"], counts["alone"]
-    if node.how == INNER:
-        asking = {topic.name for topic in node.stream.topics}
-        looked_up = sum(account.fates[USED] for account in books.accounts if account.topic in asking)
-        unanswered = looked_up - counts["rows"]
-    kind = ("a record that found no row", "records that found no row")
-    advice = (
-        f"; find out why the table of {node.required_name} lacks them, or comes after them, "
-        "or raise unmatched_ratio_max"
-    )
-    share = Share(unanswered, looked_up, kind, ("record", "records"))
+    asked, without = counts["rows"], counts["alone"]
+    if unmatched.asking:
+        asked = sum(account.fates[USED] for account in books.accounts if account.topic in unmatched.asking)
+        without = asked - counts["rows"]
+    advice = unmatched.advice.format(name=books.node.required_name)
+    advice = f"; find out {advice}, or raise unmatched_ratio_max"
+    share = Share(without, asked, unmatched.words, unmatched.of)
     return below("no_unmatched_above", spark, share, limit, advice)
 
 

@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import (
-    Batches,
-    Join,
-    Lookup,
-    StreamJoin,
-    WindowedAggregate,
-)
-from headrace.description.join import INNER, LEFT, OUTER
 from headrace.errors import DescriptionError
+from headrace.operators.claims import LATE_FOR_ANY, OF_OPERATORS
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -44,52 +37,8 @@ CONSERVATION = {
 PARITY = {
     "backfill_equals_stream": "Each day, recomputed from the log, equals row for row what the stream wrote.",
 }
-WINDOW_CHECKS: Mapping[str, str] = {
-    **CONSERVATION,
-    "windows_are_final": "The results hold one row per group and window: nothing was emitted twice.",
-    "late_drops_below": "Few of the records delivered came after every window of theirs had closed.",
-    **PARITY,
-}
-BATCH_CHECKS: Mapping[str, str] = {
-    **CONSERVATION,
-    "batches_within_limits": "No batch has more records or bytes, or was open for longer, than its description allows.",
-    "no_batch_lost_or_repeated": (
-        "Every record kept is in exactly one batch or in an open one, and each batch is there once, also in the sinks that "
-        "can be read."
-    ),
-    **PARITY,
-}
-CURRENT_CHECKS: Mapping[str, str] = {
-    **CONSERVATION,
-    "rows_are_unique": "The results hold one row for each identity.",
-    **PARITY,
-}
-JOIN_CHECKS: Mapping[str, str] = {
-    **CONSERVATION,
-    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
-    "join_equals_recomputation": "Each row is the join of the left row and the right row that the node's state holds.",
-    "no_orphans_above": "Few of the left rows refer to a right row that does not exist.",
-    **PARITY,
-}
-# In a full outer join no row refers to another one.
-OUTER_CHECKS: Mapping[str, str] = {n: claim for n, claim in JOIN_CHECKS.items() if n != "no_orphans_above"}
-PAIR_CHECKS: Mapping[str, str] = {
-    **CONSERVATION,
-    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
-    "late_drops_below": "Few of the records delivered came after the time in which they could have found a partner.",
-    **PARITY,
-}
-PAIR_CHECKS_WITH_OTHERS: Mapping[str, str] = {
-    **CONSERVATION,
-    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
-    "late_drops_below": PAIR_CHECKS["late_drops_below"],
-    "no_unmatched_above": "Few of the rows are records that found no partner.",
-    **PARITY,
-}
-LATE_FOR_ANY = "Few of the records delivered came too late to count."
-UNANSWERED = "Few of the records have found no row of the table."
-_OF_NODES = (PAIR_CHECKS_WITH_OTHERS, WINDOW_CHECKS, BATCH_CHECKS, CURRENT_CHECKS, JOIN_CHECKS)
-CLAIMS = {name: claim for some in (LOG_CHECKS, GUARD_CHECKS, *_OF_NODES) for name, claim in some.items()}
+OF_NODES = (CONSERVATION, *OF_OPERATORS, PARITY)
+CLAIMS = {name: claim for some in (LOG_CHECKS, GUARD_CHECKS, *OF_NODES) for name, claim in some.items()}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
@@ -106,34 +55,15 @@ def log_checks(topic: Topic) -> Mapping[str, str]:
 
 def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
-    found = {name: claim for name, claim in _checks_of_kind(node).items() if name not in PARITY}
-    if not operator_for(node).can_be_late:
-        found.pop("late_drops_below", None)
-    elif "late_drops_below" not in found:
-        found["late_drops_below"] = LATE_FOR_ANY
-    if isinstance(node, Lookup) and tells_unanswered(node):
-        found["no_unmatched_above"] = UNANSWERED
-    return found | PARITY | {each.name: each.claim for each in node.expectations}
-
-
-def tells_unanswered(node: Lookup) -> bool:
-    """Whether the node's tables tell which records have found no row of the table.
-
-    In an inner lookup such records are no rows, and the ledger tells how many; not where the table reads their topic, too.
-    """
-    if node.how == LEFT:
-        return bool(node.right.values)
-    return not {*node.stream.topics} & {*node.right.topics}
-
-
-def _checks_of_kind(node: Node) -> Mapping[str, str]:
-    if isinstance(node, Batches):
-        return BATCH_CHECKS
-    if isinstance(node, Join):
-        return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
-    if isinstance(node, StreamJoin):
-        return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
+    operator = operator_for(node)
+    claims = CONSERVATION | dict(operator.checks)
+    if not operator.can_be_late:
+        claims.pop("late_drops_below", None)
+    elif "late_drops_below" not in claims:
+        claims["late_drops_below"] = LATE_FOR_ANY
+    if operator.unmatched is not None:
+        claims["no_unmatched_above"] = operator.unmatched.claim
+    return claims | PARITY | {each.name: each.claim for each in node.expectations}
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.description import Join, Refined, Relation
+from headrace.description import Relation
 from headrace.description.feeds import RESULT
-from headrace.description.join import OUTER
 from headrace.fold.changes.collect import CHANGES, RESULTS, appended_changes, changes_of, latest_changes
 from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import ByOwnKey, Ports, Route, StatelessStation, Station, StationResult
@@ -91,7 +90,7 @@ class Relations(Kernel):
         """
         tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
         results = Results(RESULT, node.key, tree.columns, changes, appended)
-        stations = sorted([*tree.stations, (_last(node, tree), results)], key=_level)
+        stations = sorted([*tree.stations, (_last(tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
         return cls(way.steps(), tree.leaves, appended)
 
@@ -110,19 +109,9 @@ def _level(station: tuple[int, Station]) -> int:
     return station[0]
 
 
-def _last(node: Relation, tree: Branch) -> int:
+def _last(tree: Branch) -> int:
     """The step that shows the results: a row of a foreign-key join comes from two buckets, others are whole in theirs."""
-    return tree.level + 1 if _is_apart(node) else tree.level
-
-
-def _is_apart(node: Relation) -> bool:
-    """True if the row before a change and the row after it may lie in two buckets."""
-    match node:
-        case Join():
-            return node.how != OUTER
-        case Refined():  # where SQL computes something, rows are brought together for the step after it
-            return not node.is_computed and _is_apart(node.table)
-    return False
+    return tree.level + 1 if tree.apart else tree.level
 
 
 @dataclass(frozen=True)

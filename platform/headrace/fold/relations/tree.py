@@ -85,6 +85,7 @@ class Branch:
     """A part of the tree: the leaves below it, its stations in the order of their steps, and its columns.
 
     level  the step after which its changes are there; that of the first is 0
+    apart  whether the row before a change and the row after it may lie in two buckets
     """
 
     part: str
@@ -92,6 +93,7 @@ class Branch:
     leaves: tuple[Leaf, ...]
     stations: tuple[tuple[int, Station], ...]
     level: int
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Grower:
         if raw:
             columns, level = self.computed[part], level + 1
             stations.append((level, ComputedValues(part, columns, selection_of(node, part, columns))))
-        return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level)
+        return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level, not is_outer)
 
     def _groups(self, node: TableAggregate, part: str) -> Branch:
         read = [column for _, aggregate in node.aggregates for column in aggregate.columns]
@@ -192,7 +194,9 @@ class Grower:
         level = rows.level + 1 if node.is_computed else rows.level
         computed = refinement if node.is_computed else None
         station = RefinedRows(part, rows.part, pa.schema(fields), origins, computed)
-        return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
+        # Where SQL computes something, rows are brought together for the step after it.
+        apart = rows.apart and not node.is_computed
+        return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level, apart)
 
     def _totals(self, node: RunningAggregate, part: str) -> Branch:
         inputs = self.inputs[part]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace import description
 from headrace.fold.batches import BatchedSink
 from headrace.fold.kernel import Kernel
+from headrace.operators.claims import OF_BATCHES
 from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Batches(OfNode[description.Batches]):
@@ -36,6 +42,11 @@ class Batches(OfNode[description.Batches]):
         """From the longest wait before the end of the log on; without one a batch may stay open for ever."""
         wait_ms = self.node.longest_wall_wait_ms
         return None if read_ms is None or not wait_ms else read_ms - wait_ms
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """Batches keep their limits, and none is lost or repeated."""
+        return OF_BATCHES
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.batches`."""

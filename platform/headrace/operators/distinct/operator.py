@@ -23,6 +23,11 @@ class DistinctRecords(Appended[Distinct]):
         """The record of its id that passed may be forgotten."""
         return True
 
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """The grace."""
+        return "grace", self.node.grace_ms
+
     def kernel(self, of: Bindings) -> Kernel:
         """See `operators.distinct.fold`."""
         return FirstRecords.of(self.node)

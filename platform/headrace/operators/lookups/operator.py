@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from headrace.description import Lookup
 from headrace.description.feeds import RECORDS, VERSIONS
+from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
 from headrace.fold.kernel import Kernel
 from headrace.fold.lookups import LookupInLog, LookupInTime
-from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Bindings, Waits
+from headrace.operators.claims import UNANSWERED
+from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Bindings, Unmatched, Waits
 
 
 class Lookups(Appended[Lookup]):
@@ -52,6 +54,29 @@ class Lookups(Appended[Lookup]):
     def can_be_late(self) -> bool:
         """If versions are forgotten, which a late record would find."""
         return self.node.history_ms is not None
+
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """The history that is kept of the table."""
+        return "history", self.node.history_ms
+
+    @property
+    def unmatched(self) -> Unmatched | None:
+        """The records that find no row of the table.
+
+        In an inner lookup they are no rows, and the ledger tells how many; not where the table reads their topic, too.
+        """
+        node, left = self.node, self.node.how == LEFT
+        if (left and not node.right.values) or (not left and {*node.stream.topics} & {*node.right.topics}):
+            return None
+        return Unmatched(
+            UNANSWERED,
+            node.right.values,
+            frozenset() if left else frozenset(topic.name for topic in node.stream.topics),
+            ("a record that found no row", "records that found no row"),
+            ("record", "records"),
+            "why the table of {name} lacks them, or comes after them",
+        )
 
     def kernel(self, of: Bindings) -> Kernel:
         """As of event time or as of the log (see `fold.lookups`)."""

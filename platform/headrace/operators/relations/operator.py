@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.description import Join, Refined, TableAggregate
 from headrace.description.feeds import leaves_of
+from headrace.description.join import OUTER
 from headrace.fold import relations
 from headrace.fold.kernel import Kernel
+from headrace.operators.claims import OF_JOINS, OF_OUTER_JOINS, OF_ROWS
 from headrace.operators.contract import Bindings, OfNode
 from headrace.operators.registry import operator_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Relations(OfNode[Join | Refined | TableAggregate]):
@@ -29,6 +36,13 @@ class Relations(OfNode[Join | Refined | TableAggregate]):
     def can_be_late(self) -> bool:
         """If it can for one of the tables."""
         return any(operator_for(leaf).can_be_late for leaf in leaves_of(self.node).values())
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """A join equals that of its sides, and few of its rows refer to nothing."""
+        if not isinstance(self.node, Join):
+            return OF_ROWS
+        return OF_OUTER_JOINS if self.node.how == OUTER else OF_JOINS
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.relations`."""

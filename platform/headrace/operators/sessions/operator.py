@@ -34,6 +34,11 @@ class Sessions(OfWindows):
         """The group and the partition: of a clock they have one session."""
         return (KEY, TOPIC, PARTITION)
 
+    @property
+    def uncuttable(self) -> str:
+        """They cannot: sessions before a record decide its fate."""
+        return "the sessions before a record decide whether it is late"
+
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.sessions`."""
         return sessions.Sessions.of(self.node, of.input)

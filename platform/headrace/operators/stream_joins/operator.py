@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.description import StreamJoin
 from headrace.description.feeds import LEFT, RIGHT
+from headrace.description.join import INNER
 from headrace.fold import stream_joins
 from headrace.fold.kernel import Kernel
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
-from headrace.operators.contract import POSITION, Appended, Bindings
+from headrace.operators.claims import OF_PAIRS, UNMATCHED
+from headrace.operators.contract import POSITION, Appended, Bindings, Unmatched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class StreamJoins(Appended[StreamJoin]):
@@ -36,6 +43,30 @@ class StreamJoins(Appended[StreamJoin]):
     def can_be_late(self) -> bool:
         """Records that would be its partners may have left."""
         return True
+
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """The grace."""
+        return "grace", self.node.grace_ms
+
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """Rows are unique, and few records are late."""
+        return OF_PAIRS
+
+    @property
+    def unmatched(self) -> Unmatched | None:
+        """Rows of records that left alone."""
+        if self.node.how == INNER:
+            return None
+        return Unmatched(
+            UNMATCHED,
+            PARTNER[:1],
+            frozenset(),
+            ("a record without a partner", "records without a partner"),
+            ("row", "rows"),
+            "what delays the partners, give {name} a longer time",
+        )
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.stream_joins`."""

@@ -22,6 +22,11 @@ class Tables(OfNode[Table]):
         """If deletes are forgotten, which an old record would undo."""
         return self.node.forget_deletes_ms is not None
 
+    @property
+    def lateness(self) -> tuple[str, int | None]:
+        """How long deletes are remembered."""
+        return "forget_deletes_after", self.node.forget_deletes_ms
+
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.tables`."""
         return tables.Tables.of(self.node, of.input, changes=of.changes)

@@ -18,6 +18,11 @@ class Totals(OfNode[RunningAggregate]):
     Guide: suppression
     """
 
+    @property
+    def has_balance(self) -> bool:
+        """Those of all groups."""
+        return True
+
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.totals`."""
         return totals.Totals.of(self.node, of.input, changes=of.changes)

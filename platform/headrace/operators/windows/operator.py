@@ -48,6 +48,11 @@ class Windows(OfWindows):
         advance_ms = window.advance_ms if isinstance(window, TimeWindows) else 1
         return ((closed_ms - window.wait_ms - self.node.grace_ms) // advance_ms + 1) * advance_ms
 
+    @property
+    def windows_by_time(self) -> bool:
+        """Those of fixed lengths."""
+        return isinstance(self.node.window, TimeWindows)
+
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.windows` and `fold.sliding`; if each change is wanted, windows are a relation."""
         if isinstance(self.node.window, SlidingWindows):
