@@ -221,7 +221,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     assert "brokers of another cluster, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in told[2]
     assert (open_table(lake.log(topic)).version, small_files.names(lake.lease(f"log/{topic}"))) == before
     (finding,) = check_logs([run.node], lake.root, KafkaSettings(bootstrap_servers=kafka.bootstrap_servers))
-    assert finding.said.startswith(told[0])
+    assert finding.result.startswith(told[0])
     assert run.offsets() == {0: list(range(10)), 1: list(range(5))}
 
 

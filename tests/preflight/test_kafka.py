@@ -50,7 +50,7 @@ def test_who_may_read_and_write_what_it_needs_is_told_so(broker: SaslBroker) -> 
     found = [*check_kafka([node("readings", "counts")], plain)]
     assert not wrong(found)
     assert [finding.what for finding in found][1:] == ["topic 'counts'", "topic 'readings'"]
-    assert "2 partition(s)" in found[2].said
+    assert "2 partition(s)" in found[2].result
 
 
 def test_a_topic_that_matches_a_pattern_and_is_not_read_is_named(broker: SaslBroker) -> None:
@@ -60,7 +60,7 @@ def test_a_topic_that_matches_a_pattern_and_is_not_read_is_named(broker: SaslBro
     for read, said in ((names[:1], "shop-de matches, and nothing reads it"), (names, "2 topic(s) match")):
         node = hr.topics(read, pattern="shop-.*", value="value DOUBLE").named("shops")
         (found,) = [each for each in check_kafka([node], plain) if each.what == "topics like 'shop-.*'"]
-        assert said in found.said
+        assert said in found.result
         assert found.ok == (read == names)
 
 
@@ -98,7 +98,7 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: Sasl
     assert "wr0ng" not in str(refused)
     away = KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}")
     (silent,) = [*check_kafka([node("readings")], away)]
-    assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.said
+    assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.result
     assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")
 
 
@@ -113,7 +113,7 @@ def test_a_broker_that_is_away_refuses_nobody(protocol: Any) -> None:
         password=SecretStr(PASSWORD),
     )
     (silent,) = [*check_kafka([node("readings")], away)]
-    assert "does not answer" in silent.said
+    assert "does not answer" in silent.result
     assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")
     with pytest.raises(BrokerUnreachableError, match="does not answer"):
         KafkaTopic("readings", away).partitions()

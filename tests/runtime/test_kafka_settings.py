@@ -106,7 +106,7 @@ def test_protocol_and_mechanism_are_taken_in_any_case_and_empty_ones_as_none() -
 
 def test_a_broker_that_has_no_such_topic_is_not_taken_for_one_that_is_away() -> None:
     topic = KafkaTopic("payments", KafkaSettings(bootstrap_servers="kafka:9092"))
-    topic._said.add("ssl://kafka:9092: connection reset")  # said earlier, of something else
+    topic._messages.add("ssl://kafka:9092: connection reset")  # said earlier, of something else
     error = topic._unreachable(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
     assert "Topic 'payments': Kafka at kafka:9092 has no such topic or partition." in str(error)
     assert "Create the topic, or correct its name." in str(error)

@@ -103,10 +103,10 @@ def test_what_spark_alone_can_tell_is_asked_before_a_run(
     }
     assert [finding.ok for finding in findings.values()] == [False, True]
     refused = findings["steps of 'wrong' that only Spark computes"]
-    assert refused.said.startswith("Node 'wrong': with_column('all', ")
-    assert ": Spark refuses it. Cannot resolve" in refused.said
+    assert refused.result.startswith("Node 'wrong': with_column('all', ")
+    assert ": Spark refuses it. Cannot resolve" in refused.result
     assert "CAST(" in str(refused.fix)
-    assert findings["steps of 'right' that only Spark computes"].said == f"with column all = {RIGHT[0]}"
+    assert findings["steps of 'right' that only Spark computes"].result == f"with column all = {RIGHT[0]}"
     assert "\tat org.apache" not in "".join(capfd.readouterr())
 
 

@@ -74,7 +74,7 @@ def test_a_topic_of_the_broker_that_matches_and_is_not_read_is_found() -> None:
         broker.wanted = {name: [] for name in names}
         node = hr.topics(names, pattern="orders-.*", **COLUMNS).named("orders")
         (found,) = preflight._families([node], broker)
-        said.append((found.ok, found.said))
+        said.append((found.ok, found.result))
     assert said == [
         (False, "orders-de matches, and nothing reads it."),
         (True, "2 topic(s) match, and all are read"),

@@ -62,4 +62,4 @@ def test_the_check_of_an_installation_refuses_the_pooler(
     with Pooler(postgres.port) as pooler:
         monkeypatch.setenv("SHOP_DSN", through(pooler, postgres))
         _, found = check_databases([node])
-    assert "a connection pooler gives each transaction another session" in found.said
+    assert "a connection pooler gives each transaction another session" in found.result

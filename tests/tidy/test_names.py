@@ -1,4 +1,4 @@
-"""Names of the platform are nouns of the field: some words are no names of modules, classes, functions or parameters."""
+"""Names of the platform are nouns of the field: some words are no names of modules, classes, functions, parameters, fields."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def names(tree: ast.AST) -> Iterator[str]:
             yield node.name
         if isinstance(node, ast.arg):
             yield node.arg
+        if isinstance(node, ast.ClassDef):
+            targets = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
 
 
 def test_names_are_nouns_of_the_field() -> None:

@@ -99,7 +99,7 @@ class _Planner:
         self._unfound = dict[str, NodeAwaitedError | OtherNodeError]()
         self._lake, self._nodes = lake, upstream_first([self._as_in_the_lake(lake, node) for node in nodes])
         self._topics = topics_of(nodes)
-        self._found: dict[str, NodePlan] = {}
+        self._plans: dict[str, NodePlan] = {}
 
     def _as_in_the_lake(self, lake: Lake, node: Node) -> Node:
         """The node with the generations of those that it reads by name, as far as these are there and as described."""
@@ -115,11 +115,11 @@ class _Planner:
 
     def plan(self) -> ChangePlan:
         for node in self._nodes:
-            self._found[node.required_name] = self._of_node(node)
+            self._plans[node.required_name] = self._of_node(node)
         names = {node.required_name for node in self._nodes}
         there = small_files.names(f"{self._lake.root}/tables")
         undescribed = [name for name in there if name not in names and not is_unnamed(name)]
-        listed = (each for name, each in self._found.items() if not is_unnamed(name))
+        listed = (each for name, each in self._plans.items() if not is_unnamed(name))
         by_spark = {node.required_name: steps_by_spark(node) for node in self._nodes}
         nodes = tuple(
             replace(each, readers=self._readers(each), by_spark=by_spark[each.node]) for each in listed
@@ -209,8 +209,8 @@ class _Planner:
     def _why_not_read(self, node: Node) -> tuple[str, str]:
         for topic in node.topics:
             writer = written_by(topic)
-            if writer is not None and self._found[writer.required_name].outcome == REFUSED:
-                upstream = self._found[writer.required_name]
+            if writer is not None and self._plans[writer.required_name].outcome == REFUSED:
+                upstream = self._plans[writer.required_name]
                 if is_unnamed(upstream.node):
                     return upstream.reason, upstream.way_out
                 return f"it reads '{upstream.node}', which is refused", f"Settle '{upstream.node}' first."
@@ -228,7 +228,7 @@ class _Planner:
 
     def _gives_part_of_log(self, node: Node) -> bool:
         """Whether a node begins another log for others, and cannot tell again what it gave before a cut."""
-        found = self._found[node.required_name]
+        found = self._plans[node.required_name]
         before = found.renamed_from
         if found.from_balance:
             return True
@@ -266,7 +266,7 @@ class _Planner:
         if plan.outcome != REBUILT:
             return ()
         below: list[str] = []
-        for name, other in self._found.items():
+        for name, other in self._plans.items():
             if {plan.node, *below} & {*other.changes.follows}:
                 below.append(name)
         return tuple(below)

@@ -48,14 +48,14 @@ class Expectation:
     of         its class
     arguments  its arguments, as JSON with sorted keys
     severity   "error" where Great Expectations says "critical", else "warn"
-    said       the description that the user gave it; empty: none
+    description       the description that the user gave it; empty: none
     name       the name of its check, which no other expectation of the node has
     """
 
     of: type
     arguments: str
     severity: str
-    said: str
+    description: str
     name: str = ""
 
     @property
@@ -73,7 +73,7 @@ class Expectation:
     @property
     def claim(self) -> str:
         """Its claim, in one sentence."""
-        return self.said or f"{words_of(self.of.__name__, self.kwargs)}."
+        return self.description or f"{words_of(self.of.__name__, self.kwargs)}."
 
     @property
     def condition(self) -> str | None:
@@ -167,7 +167,7 @@ def _named(one: Expectation, taken: Sequence[str]) -> Expectation:
     while name in taken:
         number += 1
         name = f"{base}_{number}"
-    return Expectation(one.of, one.arguments, one.severity, one.said, name)
+    return Expectation(one.of, one.arguments, one.severity, one.description, name)
 
 
 def _plain(value: object) -> object:

@@ -44,7 +44,7 @@ class Apart:
 
     upto_ms: Mapping[str, int]
     unusable: Sequence[Unusable] = ()
-    found: Sequence[Unusable] = ()
+    added: Sequence[Unusable] = ()
 
 
 def set_apart(
@@ -66,7 +66,7 @@ def set_apart(
         odd = odd_ones(len(trials.commits) - 1, search.commits_fail, search.records_of)
     finally:
         trials.close()
-    found = [each for several in odd.found.values() for each in several]
+    found = [each for several in odd.items.values() for each in several]
     if odd.known == len(trials.commits) - 1:
         return Apart(upto_ms, [*known, *found], found)
     if not odd.known:
@@ -120,7 +120,7 @@ class Search:
             unusable_at,
             known_odd=True,
         )
-        self.last = [each for several in odd.found.values() for each in several]
+        self.last = [each for several in odd.items.values() for each in several]
         if odd.known < end - start:
             raise OutOfTriesError
         return self.last

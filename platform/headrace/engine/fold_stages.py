@@ -66,14 +66,14 @@ class Report:
     times    the clocks of the increment
     shared   rows that every bucket of the next step gets
     rows     the rows of one bucket, as bytes, if SQL has nothing to compute of them
-    given    False if the step gave no rows: then `rows` is empty, and has the columns of the rows that the step got
+    has_rows False if the step gave no rows: then `rows` is empty, and has the columns of the rows that the step got
     """
 
     results: Sequence[BucketResult]
     times: Times
     shared: pa.Table | None = None
     rows: bytes | None = None
-    given: bool = True
+    has_rows: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class StageTask:
     steps: Sequence[Step]
     then: Destination | None
     run: Run
-    told: Increment
+    increment: Increment
     buckets: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,13 +134,13 @@ class StageTask:
         if reports[0].rows is None:
             rows = came.filter(came[REPORT].is_null()).drop_columns([REPORT, BUCKET])
         else:
-            giving = [each for each in reports if each.given] or reports[:1]
+            giving = [each for each in reports if each.has_rows] or reports[:1]
             rows = pa.concat_tables([pa.ipc.open_stream(each.rows).read_all() for each in giving])
         yield from self.sent(*self.fold(before, rows, came[BUCKET][0].as_py()))
 
     def fold(self, before: Report, rows: pa.Table, bucket: int = 0) -> tuple[Report, pa.Table]:
         """The report, and rows for the next stage. In: rows  of the bucket, with their keys if there are several buckets."""
-        told, times = self.told, before.times
+        told, times = self.increment, before.times
         if self.buckets == 1:
             came = Between(rows, before.shared)
             found, left = self.run.through(self.steps, came, times, told.source, told.batch)
@@ -148,7 +148,9 @@ class StageTask:
         (step,) = self.steps
         mine, place = with_shared(rows, before.shared), (bucket, self.buckets)
         one = self.run.task(step, mine, place, times, told.source, told.batch)()
-        report = Report([*before.results, without_rows(one)], times, one.shared, given=one.rows is not None)
+        report = Report(
+            [*before.results, without_rows(one)], times, one.shared, has_rows=one.rows is not None
+        )
         return report, mine.slice(0, 0) if one.rows is None else one.rows
 
     def sent(self, report: Report, rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -202,7 +204,7 @@ class FirstTask:
 
     def rows(self, computed: Mapping[str, pa.Table]) -> tuple[Times, pa.Table]:
         """The clocks, and the rows of all feeds as the first step takes them. In: computed  those that SQL has computed."""
-        told, feeds = self.stage.told, self.feeds.empty()
+        told, feeds = self.stage.increment, self.feeds.empty()
         for name, feed in self.feeds.feeds.items():
             if feed.origins is not None:
                 feeds[name] = feed.read(told.slices)

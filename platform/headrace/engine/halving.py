@@ -43,11 +43,11 @@ class Tries:
 class OddOnes(Generic[T]):
     """The result of a search.
 
-    found  what `told` gave for each odd item, by place
+    items  the odd items as they are described, by place
     known  all places before this one are known: an item before it that is not in `found` is not odd
     """
 
-    found: Mapping[int, T]
+    items: Mapping[int, T]
     known: int
 
 

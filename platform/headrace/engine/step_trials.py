@@ -42,11 +42,11 @@ class Trials:
         self._likely: dict[
             tuple[str, str], int | None
         ] = {}  # which part of a feed's steps was at fault last, by topic
-        self._held = {topic: log.drop(*NOT_READ).persist() for topic, log in logs.items()}
+        self._logs = {topic: log.drop(*NOT_READ).persist() for topic, log in logs.items()}
 
     def close(self) -> None:
         """Let go of the rows."""
-        for held in self._held.values():
+        for held in self._logs.values():
             held.unpersist()
 
     @cached_property
@@ -54,7 +54,7 @@ class Trials:
         """Where the records are that steps may be evaluated for, in the order of the log: the columns of PLACE."""
         is_open = has_open_fate(deletes=any(feed.deletes for feed in self._rows.stepped.values()))
         columns = [expression.alias(name) for name, expression in _place().items()]
-        found = [held.where(is_open).select(*columns).toArrow() for held in self._held.values()]
+        found = [held.where(is_open).select(*columns).toArrow() for held in self._logs.values()]
         return pa.concat_tables(found).sort_by([(name, "ascending") for name in PLACE])
 
     def place(self, at: int) -> Place:
@@ -123,7 +123,7 @@ class Trials:
         """The rows of the logs from one place through another."""
         place = F.struct(*(expression.alias(name) for name, expression in _place().items()))
         within = place.between(_bound(first), _bound(last))
-        return {topic: held.where(within) for topic, held in self._held.items()}
+        return {topic: held.where(within) for topic, held in self._logs.items()}
 
 
 def _place() -> dict[str, Column]:

@@ -96,7 +96,7 @@ class Backfill:
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
         self._whole = whole and not self._operator.appended
-        self._given = standing
+        self._computed = standing
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -199,8 +199,8 @@ class Backfill:
     @cached_property
     def _standing(self) -> Standing:
         """The rows that the log leads to, in files beside the node's tables until `_release`."""
-        if self._given is not None:
-            return self._given
+        if self._computed is not None:
+            return self._computed
         return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
 
     def _release(self) -> None:

@@ -103,14 +103,14 @@ class Rebuild:
         self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
         self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
-        self._beside = rebuild_place(lake, node)
+        self._target = rebuild_place(lake, node)
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseTakenError as error:
             hint = "A stream tries again by itself; run a command again once that process has ended."
             raise TransientError(str(error), hint=hint) from error
-        assert self._beside.nodes is not None
-        self.is_fresh = not small_files.names(self._beside.nodes)  # nothing was built before
+        assert self._target.nodes is not None
+        self.is_fresh = not small_files.names(self._target.nodes)  # nothing was built before
         if self.is_fresh:
             self._drop_outdated_log()
         self._is_read = is_read
@@ -123,11 +123,11 @@ class Rebuild:
     def _runner(self) -> NodeRunner:
         """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
         alone = replace(self._node, sinks=())
-        begin_from_balance(self._spark, self._lake, self._beside, self._node)
+        begin_from_balance(self._spark, self._lake, self._target, self._node)
         return NodeRunner(
             self._spark,
             alone,
-            self._beside,
+            self._target,
             is_read=self._is_read,
             bounds=self._bounds,
         )
@@ -161,7 +161,7 @@ class Rebuild:
     @property
     def scratch(self) -> Lake:
         """Where its tables lie."""
-        return self._beside
+        return self._target
 
     @property
     def is_behind(self) -> bool:
@@ -203,7 +203,7 @@ class Rebuild:
                 self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
             unmoved = partial(self._require_unmoved, stood, leases)
-            bring_balance(self._spark, lake, self._beside, self._node, unmoved)
+            bring_balance(self._spark, lake, self._target, self._node, unmoved)
             write_description(lake, self._node)
             self._on_step("after rules")
             self._require_unmoved(stood, leases)
@@ -211,7 +211,7 @@ class Rebuild:
         finally:
             lease.release()
         drop_standing(lake, self._node)
-        settle_balance(lake, self._beside, name)
+        settle_balance(lake, self._target, name)
         self._remove()
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
@@ -227,30 +227,30 @@ class Rebuild:
         spark, lake, name = self._spark, self._lake, self._node.required_name
         if small_files.read_json(lake.opening(name)) is not None:  # of the description before
             drop_former(lake, name)  # nobody can go back to it without its balance
-            if not small_files.exists(self._beside.opening(name)):
+            if not small_files.exists(self._target.opening(name)):
                 drop_opening(lake, name)
-        UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
+        UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._target, self._node))
         signed = results_writer(self._node)
         plan = small_files.read_json(
             lake.plan(name)
         )  # of the description before; `keep_standing` noted what it tells
         results = writers.maintainer if signed.startswith("fold/") else writers.appender
-        self._replace(self._beside.table(name), results, signed)
+        self._replace(self._target.table(name), results, signed)
         mark_since(self._node, results)
         self._on_step("after results")
-        self._replace(self._beside.state(name), writers.state, f"node/{name}", {VOID: plan})
+        self._replace(self._target.state(name), writers.state, f"node/{name}", {VOID: plan})
         if small_files.read_json(lake.plan(name)) == plan:  # not that of a stream which has gone on
             small_files.delete(lake.plan(name))
 
     def _remove(self) -> None:
         """Delete what is built so far."""
-        assert self._beside.nodes is not None
-        small_files.delete(self._beside.nodes)
-        lakes.forget(self._beside.nodes)
+        assert self._target.nodes is not None
+        small_files.delete(self._target.nodes)
+        lakes.forget(self._target.nodes)
 
     def keep_older_rows(self) -> None:
         """Take over the rows from before the day of `since`, as far as the node has one; once is enough."""
-        keep_older_rows(self._spark, self._lake, self._beside, self._node, results_writer(self._node))
+        keep_older_rows(self._spark, self._lake, self._target, self._node, results_writer(self._node))
 
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""
@@ -276,7 +276,7 @@ class Rebuild:
     def _correct_sinks(self) -> None:
         for sink in self._node.sinks:
             if can_be_put_right(sink):
-                put_right(self._spark, self._beside, self._node, sink)
+                put_right(self._spark, self._target, self._node, sink)
             else:
                 name = self._node.required_name
                 logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)

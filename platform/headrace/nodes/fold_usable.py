@@ -90,7 +90,7 @@ def _with_refused(apart: Apart, result: FoldResult) -> Apart:
         for rows in result.outputs.get(REFUSED, ())
         for row in rows.to_pylist()
     ]
-    return replace(apart, unusable=[*apart.unusable, *refused], found=[*apart.found, *refused])
+    return replace(apart, unusable=[*apart.unusable, *refused], added=[*apart.added, *refused])
 
 
 def _set_apart(spark: SparkSession, of: BoundOperator, increment: Increment, known: KnownUnusable) -> Apart:

@@ -31,12 +31,12 @@ OF_ASSETS = "__ASSET_JOB"  # Dagster's job of runs that are launched on the page
 class Cursor:
     """Holds how far failures were told to a channel.
 
-    told     failed runs, the newest first; None: nobody has looked yet
+    reported     failed runs, the newest first; None: nobody has looked yet
     failing  the checks that fail, as people read them
     results  each table as of the last look, for a channel with `no_result_for`
     """
 
-    told: list[str] | None = None
+    reported: list[str] | None = None
     failing: set[str] = field(default_factory=set)
     results: Mapping[str, Silence] = field(default_factory=dict)
 
@@ -44,12 +44,12 @@ class Cursor:
     def of(cls, document: Mapping[str, Any]) -> Cursor:
         """Read the document that `to_json` made."""
         results = {name: Silence(**each) for name, each in document.get("results", {}).items()}
-        return cls(document.get("told"), set(document.get("failing", ())), results)
+        return cls(document.get("reported"), set(document.get("failing", ())), results)
 
     def to_json(self) -> dict[str, Any]:
         """Write it as a JSON document."""
         results = {name: asdict(each) for name, each in self.results.items()}
-        return {"told": self.told, "failing": sorted(self.failing), "results": results}
+        return {"reported": self.reported, "failing": sorted(self.failing), "results": results}
 
 
 def cursors_of(text: str | None, channels: int) -> list[Cursor]:
@@ -125,7 +125,7 @@ def news(
 ) -> News:
     """Find the failures and recoveries since a cursor. In: limit_ms  how long a table may be silent; None: for ever."""
     own = {*pipeline.streaming_keys, *pipeline.table_keys}
-    runs, told = _failed_runs(instance, jobs, own, cursor.told)
+    runs, told = _failed_runs(instance, jobs, own, cursor.reported)
     checks, failing = _checks(instance, pipeline, cursor.failing)
     lake = None if limit_ms is None else lake_of(pipeline)
     if lake is None or limit_ms is None:

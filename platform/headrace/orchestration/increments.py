@@ -31,14 +31,14 @@ class Untold:
     """The increments since the last report of something that keeps failing, from the first one that failed.
 
     times    how many of them failed
-    told_at  when the last report was made; None: there was none
+    reported_at  when the last report was made; None: there was none
     """
 
     rows: int = 0
     failing: int = 0
     times: int = 0
     increments: int = 0
-    told_at: float | None = None
+    reported_at: float | None = None
 
     def add(self, rows: int, failing: int) -> None:
         """Count one increment."""
@@ -47,7 +47,7 @@ class Untold:
 
     def is_due(self, now: float) -> bool:
         """True if nothing was reported for `REPEAT_SECONDS`."""
-        return self.told_at is None or now - self.told_at >= REPEAT_SECONDS
+        return self.reported_at is None or now - self.reported_at >= REPEAT_SECONDS
 
 
 class JudgedIncrements:
@@ -67,7 +67,7 @@ class JudgedIncrements:
         self._through: int | None = None
         self._due_at = 0.0
         self._untold = {each.name: Untold() for each in node.expectations}
-        self._came_meanwhile = {each.name: Untold() for each in node.expectations}
+        self._meanwhile = {each.name: Untold() for each in node.expectations}
         self._errors = Untold()
 
     def report(self, *, last: bool = False) -> None:
@@ -95,7 +95,7 @@ class JudgedIncrements:
                 f"{self._key.to_user_string()}: {which} not judged; the next run of the checks judges the whole "
                 f"table: {error}"
             )
-            self._errors = Untold(told_at=now)
+            self._errors = Untold(reported_at=now)
 
     def _judge(self, after: int, now: float, *, last: bool) -> None:
         found = judge_increment(self._spark, self._lake, self._node, after)
@@ -105,9 +105,9 @@ class JudgedIncrements:
             if not (failing or untold.failing):
                 continue
             passes, under_way = self._standing(each)
-            meanwhile = self._came_meanwhile[each.name]
+            meanwhile = self._meanwhile[each.name]
             if passes:  # the whole table was judged since: older rows are told
-                untold = replace(meanwhile, told_at=untold.told_at)
+                untold = replace(meanwhile, reported_at=untold.reported_at)
             if not under_way:
                 meanwhile = Untold()
             elif failing or meanwhile.failing:
@@ -117,8 +117,8 @@ class JudgedIncrements:
             due = meanwhile if under_way else untold
             if due.failing and is_due:
                 self._report(each, due)
-                untold, meanwhile = Untold(told_at=now), Untold()
-            self._untold[each.name], self._came_meanwhile[each.name] = untold, meanwhile
+                untold, meanwhile = Untold(reported_at=now), Untold()
+            self._untold[each.name], self._meanwhile[each.name] = untold, meanwhile
 
     def _standing(self, expectation: Expectation) -> tuple[bool, bool]:
         """Whether the check passes, and whether a run judges the whole table now, or soon."""

@@ -35,12 +35,12 @@ class Silence:
 
     results   a number that grows with each result
     since_ms  when it was first seen so high
-    told      whether people were told
+    reported      whether people were told
     """
 
     results: int
     since_ms: int
-    told: bool = False
+    reported: bool = False
 
 
 def no_result_ms(channel: object) -> int | None:
@@ -68,17 +68,17 @@ def silent_tables(
         name, now = node.required_name, now_ms()
         results, before = _results(node, facts), known.get(name)
         if before is None or results != before.results:
-            if before is not None and before.told:
+            if before is not None and before.reported:
                 lines.append(f"{name} has results again.")
             found[name] = Silence(results, now)
             continue
         rests = small_files.exists(lake.paused(name))
-        is_due = now - before.since_ms >= limit_ms and not before.told and not rests
+        is_due = now - before.since_ms >= limit_ms and not before.reported and not rests
         if is_due:
             lines.append(
                 f"{name} has had no result for {format_duration(limit_ms)}. {_why(node, facts)}"[:SAID_MAX]
             )
-        found[name] = Silence(results, before.since_ms, before.told or is_due)
+        found[name] = Silence(results, before.since_ms, before.reported or is_due)
     return lines, found
 
 

@@ -137,7 +137,7 @@ class Reported:
 
     def __init__(self, *, stands_by: bool, report: Callable[[str], None]) -> None:
         """It has had none. In: report  is told when others begin or cease to have some."""
-        self._stands_by, self._tell = stands_by, report
+        self._stands_by, self._announce = stands_by, report
         self._had: set[str] = set()
         self._waiting: list[str] = []
 
@@ -148,7 +148,9 @@ class Reported:
         waiting = [each.asset for each in statuses if each.state == "waiting"]
         if waiting != self._waiting:
             self._waiting = waiting
-            self._tell(f"Stands by for {', '.join(waiting)}." if waiting else "Stands by for nothing more.")
+            self._announce(
+                f"Stands by for {', '.join(waiting)}." if waiting else "Stands by for nothing more."
+            )
         self._had |= {each.asset for each in statuses if each.state in ("running", "paused", "failed")}
         return [each for each in statuses if each.asset in self._had and each.state != "waiting"]
 

@@ -13,12 +13,12 @@ class Finding:
     """One thing that was tried.
 
     what  as people name it
-    said  what was found
+    result  what was found
     fix   what to do; None: it is as it should be
     """
 
     what: str
-    said: str
+    result: str
     fix: str | None = None
 
     @property
@@ -28,7 +28,7 @@ class Finding:
 
     def __str__(self) -> str:
         """One line, and a second with the fix."""
-        line = f"{'ok    ' if self.ok else 'WRONG '} {self.what}: {self.said}"
+        line = f"{'ok    ' if self.ok else 'WRONG '} {self.what}: {self.result}"
         return line if self.ok else f"{line}\n        {self.fix}"
 
 

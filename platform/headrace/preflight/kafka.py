@@ -112,7 +112,7 @@ class _Broker:
         self.servers = settings.bootstrap_servers
         self.wanted: dict[str, list[_Use]] = {}
         self._settings, self._options = settings, options
-        self._said: set[str] = set()
+        self._messages: set[str] = set()
         self.topics: Collection[str] = ()
 
     def reach(self) -> str:
@@ -122,7 +122,7 @@ class _Broker:
             cluster = admin.list_topics(timeout=SECONDS)
         except KafkaException as error:
             admin.poll(0)
-            raise self._unreachable("; ".join(sorted(self._said)) or str(error)) from None
+            raise self._unreachable("; ".join(sorted(self._messages)) or str(error)) from None
         self.topics = tuple(cluster.topics)
         return (
             f"{len(cluster.brokers)} broker(s) answer, by {self._settings.security_protocol or 'PLAINTEXT'}"
@@ -153,7 +153,7 @@ class _Broker:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return admin_client(self._settings, self._options, self._said)
+        return admin_client(self._settings, self._options, self._messages)
 
     def _not_described(self, name: str, error: KafkaException, rights: set[AclOperation]) -> HeadraceError:
         code = error.args[0].code()
@@ -168,7 +168,7 @@ class _Broker:
     def _unreachable(self, detail: str) -> HeadraceError:
         found = refusal_of(detail)
         error = TerminalError if found.lasts else TransientError
-        return error(f"Kafka at {self.servers} {found.said}.", detail=detail, hint=found.fix)
+        return error(f"Kafka at {self.servers} {found.reason}.", detail=detail, hint=found.fix)
 
 
 def _not_allowed(name: str, why: str, rights: set[AclOperation]) -> TerminalError:

@@ -145,8 +145,8 @@ def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> d
         sides = sides.unionByName(waited.select(*by, one.alias("__surplus")))
     settled = books.results.where(operator.settled(books.progress) & ~operator.settled(opening.progress))
     sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
-    if books.held.state is not None:
-        still = operator.waiting(books.held.state, books.progress)
+    if books.frames.state is not None:
+        still = operator.waiting(books.frames.state, books.progress)
         sides = sides.unionByName(still.select(*by, (-one).alias("__surplus")))
     groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("__too_many"))
     row = groups.agg(

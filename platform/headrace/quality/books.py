@@ -70,7 +70,7 @@ class Books:
 
     node: Node
     progress: Progress
-    held: NodeFrames
+    frames: NodeFrames
     results: DataFrame
     in_results: int | None
     accounts: tuple[Account, ...]

@@ -63,7 +63,7 @@ class SnapshotComparison(Backfill):
     ) -> None:
         """In: held, progress  the node's tables as of one micro-batch."""
         super().__init__(spark, lake, node)
-        self._held, self.progress = frames, progress
+        self._frames, self.progress = frames, progress
 
     def verdicts(self) -> list[DayVerdict]:
         """Recompute and compare, day by day. Raises: LeaseTakenError when a backfill of the node is running."""
@@ -72,8 +72,8 @@ class SnapshotComparison(Backfill):
     def _table(self) -> DataFrame:
         """The rows of the snapshot; of current results with the changes that are not folded yet."""
         if self._operator.appended:
-            return self._held.results
-        return self._operator.read(self._held, self.progress)
+            return self._frames.results
+        return self._operator.read(self._frames, self.progress)
 
     @property
     def _upto_ms(self) -> Mapping[str, int]:
@@ -172,7 +172,7 @@ def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdic
         )
         return gone if books.accounts else ()
     try:
-        return SnapshotComparison(spark, lake, books.node, books.held, books.progress).verdicts()
+        return SnapshotComparison(spark, lake, books.node, books.frames, books.progress).verdicts()
     except LeaseTakenError:
         return f"{name} could not be compared: a backfill of it is running; run the check again after it."
     except lakes.ForeignCommitError as error:
@@ -204,8 +204,8 @@ def _result(check: Check, outcome: Outcome | None, thresholds: Thresholds) -> Ch
     if outcome is not None and outcome.error is not None:
         words = f"{check.name} could not be judged: {outcome.error}; mend that and run the check again."
         finding = Finding(words)
-    elif outcome is not None and check.tell is not None:
-        finding = check.tell(outcome)
+    elif outcome is not None and check.describe is not None:
+        finding = check.describe(outcome)
     else:
         finding = check.explain(passed)
     severity = check.severity or thresholds.severity(check.name)

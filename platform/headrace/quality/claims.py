@@ -63,18 +63,18 @@ class Finding:
 class Check:
     """A claim, and how to put into words that it holds or does not.
 
-    claim    None: there is nothing to judge
-    explain  from whether it holds; it may look for the culprit, so it is asked only once
-    unjudged whether the check passes when there is nothing to judge
-    tell     the same from all that the judgement observed; None: whether it holds is enough
-    severity None: that of the thresholds
+    claim     None: there is nothing to judge
+    explain   from whether it holds; it may look for the culprit, so it is asked only once
+    unjudged  whether the check passes when there is nothing to judge
+    describe  the same from all that the judgement observed; None: whether it holds is enough
+    severity  None: that of the thresholds
     """
 
     name: str
     claim: Claim | None
     explain: Callable[[bool], Finding]
     unjudged: bool = True
-    tell: Callable[[Outcome], Finding] | None = None
+    describe: Callable[[Outcome], Finding] | None = None
     severity: str | None = None
 
 

@@ -112,7 +112,7 @@ def _check(expectation: Expectation, books: Books) -> Check:
         expectation.name,
         claim,
         lambda passed: Finding(_bare(expectation)),
-        tell=lambda outcome: _finding(expectation, outcome, rows, books.node),
+        describe=lambda outcome: _finding(expectation, outcome, rows, books.node),
         severity=expectation.severity,
     )
 

@@ -44,8 +44,8 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
         )
     key = [F.col(quote(column)) for column in node.key]
     chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
-    assert books.held.state is not None
-    sides = JoinSides.in_state(books.held.state, node)
+    assert books.frames.state is not None
+    sides = JoinSides.in_state(books.frames.state, node)
     both = {JOINED: sides.rejoined(), STORED: books.results}
     joined_rows, stored = (_as_structs(rows.where(chosen), node, side) for side, rows in both.items())
     how = "full_outer" if sides.are_whole else "left_outer"
@@ -87,8 +87,8 @@ def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
     assert isinstance(node, Join)
     if not books.progress.batch:
         return Check(name, None, lambda _: Finding("No record has been read yet: nothing can be dangling."))
-    assert books.held.state is not None
-    referring = JoinSides.in_state(books.held.state, node).orphans()
+    assert books.frames.state is not None
+    referring = JoinSides.in_state(books.frames.state, node).orphans()
     is_orphan = F.col("__orphan")
     counts = referring.agg(F.count(F.lit(1)).alias("rows"), F.count_if(is_orphan).alias("orphans")).first()
     assert counts is not None

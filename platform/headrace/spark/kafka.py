@@ -65,7 +65,7 @@ class KafkaTopic:
         """
         self.name, self.settings, self.options = name, settings, dict(options or {})
         # What the client said while nobody waited for an answer, such as why TLS failed.
-        self._said: set[str] = set()
+        self._messages: set[str] = set()
         self._committers: dict[str, _Committer] = {}
 
     @classmethod
@@ -193,16 +193,16 @@ class KafkaTopic:
     @cached_property
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
-        return admin_client(self.settings, self.options, self._said)
+        return admin_client(self.settings, self.options, self._messages)
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         if "_admin" in vars(self):  # it may be its making that failed
             self._admin.poll(0)
-        detail = "; ".join([str(error), *sorted(self._said)])
+        detail = "; ".join([str(error), *sorted(self._messages)])
         answered = MISSING in str(error)  # then what clients said before is no reason
-        found = refusal_of(str(error) if answered else "; ".join(self._said) or str(error))
+        found = refusal_of(str(error) if answered else "; ".join(self._messages) or str(error))
         return BrokerUnreachableError(
-            f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} {found.said}.",
+            f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} {found.reason}.",
             detail=detail,
             hint=f"{found.fix} The stream tries again by itself.",
         )

@@ -35,12 +35,12 @@ class RecordsNotReadError(TransientError):
 class Refusal:
     """Why a client does not reach Kafka.
 
-    said  what went wrong, as the end of a sentence that begins with the address
+    reason  what went wrong, as the end of a sentence that begins with the address
     fix   the settings to correct
     lasts whether trying again cannot help
     """
 
-    said: str
+    reason: str
     fix: str
     lasts: bool
 

@@ -26,13 +26,13 @@ class ConsumerGroup:
     def __init__(self, kafka: KafkaTopic) -> None:
         """Nothing is told yet; without a group in the settings nothing ever is."""
         self._kafka, self._group = kafka, kafka.settings.group
-        self._told: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
         self._next_at = 0.0
         self._failure = ""
 
     def commit(self, offsets: Mapping[int, int], *, at_once: bool = False) -> None:
         """Tell the next offset of each partition, if one has changed and the last time is long ago. Never raises."""
-        changed = {p: offset for p, offset in offsets.items() if self._told.get(p) != offset}
+        changed = {p: offset for p, offset in offsets.items() if self._reported.get(p) != offset}
         if not self._group or not changed or (not at_once and time.monotonic() < self._next_at):
             return
         try:
@@ -45,5 +45,5 @@ class ConsumerGroup:
                 )
             self._failure = str(error)
             return
-        self._told |= changed
+        self._reported |= changed
         self._next_at, self._failure = time.monotonic() + EVERY_SECONDS, ""

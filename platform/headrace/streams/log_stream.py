@@ -94,7 +94,7 @@ class LogStream(SharedLog):
         self._names = frozenset(own)
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
-        self._came: deque[tuple[float, int]] = deque()
+        self._arrivals: deque[tuple[float, int]] = deque()
         self._many = self._worked = False
         self._group = ConsumerGroup(self._kafka)
         self.reader = TopicReader(spark, topic, self._kafka, most=RECORDS_PER_TRIGGER)
@@ -227,10 +227,10 @@ class LogStream(SharedLog):
         In: lag  as of now
         """
         now = time.monotonic()
-        self._came.append((now, self.records + lag))
-        while len(self._came) > 2 and now - self._came[0][0] > RATE_SECONDS:
-            self._came.popleft()
-        (since, had), seconds = self._came[0], now - self._came[0][0]
+        self._arrivals.append((now, self.records + lag))
+        while len(self._arrivals) > 2 and now - self._arrivals[0][0] > RATE_SECONDS:
+            self._arrivals.popleft()
+        (since, had), seconds = self._arrivals[0], now - self._arrivals[0][0]
         return max(0.0, (self.records + lag - had) / seconds) if seconds >= 1 and since < now else None
 
     def committed_ms(self) -> int:

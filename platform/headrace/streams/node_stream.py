@@ -127,12 +127,12 @@ class NodeStream(SwappableLoop):
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
 
     def _new_runner(self, on_step: Callable[[str], None]) -> NodeRunner:
-        is_read = self._is_read or self.can_be_told
+        is_read = self._is_read or self.has_readers
         return NodeRunner(self._spark, self.node, self._lake, on_step=on_step, is_read=is_read)
 
     def _log_is_due(self) -> bool:
         """Whether a reader in another pipeline waits for the node's log, which is not there."""
-        return self.can_be_told and bool(self.runner and not self.runner.log and not self._rebuild)
+        return self.has_readers and bool(self.runner and not self.runner.log and not self._rebuild)
 
     def due(self) -> bool:
         """Whether a log has rows whose turn has come, or upkeep is due."""

@@ -70,7 +70,7 @@ class ReadingLoop(PausableLoop):
     """A loop that begins once the nodes are there that its node reads by name.
 
     node         with the generations of these nodes, once they are found
-    can_be_told  whether a node of another pipeline reads it by name, and can
+    has_readers  whether a node of another pipeline reads it by name, and can
     remark       what there is to say of the nodes that it reads by name
     """
 
@@ -79,15 +79,15 @@ class ReadingLoop(PausableLoop):
         super().__init__()
         self._spark, self._lake = spark, lake
         self.name, self.node, self._described = node.required_name, node, node
-        self._generations, self._found = generations, not references_of(node)
-        self.can_be_told = False
+        self._generations, self._resolved = generations, not references_of(node)
+        self.has_readers = False
         self.remark: HeadraceError | None = None
         self._behind = True  # whether the logs may hold rows that are not folded
 
     def find_nodes(self) -> bool:
         """Whether the nodes that it reads by name are there, as they are described. Never raises."""
-        if self._found or self.finished or time.monotonic() < self._retry_at:
-            return self._found
+        if self._resolved or self.finished or time.monotonic() < self._retry_at:
+            return self._resolved
         try:
             self.node = self._generations.of(self._described)
         except NodeAwaitedError as error:
@@ -96,12 +96,12 @@ class ReadingLoop(PausableLoop):
         except Exception as error:
             self._failed(error)
             return False
-        self.name, self._found, self.remark = self.node.required_name, True, None
+        self.name, self._resolved, self.remark = self.node.required_name, True, None
         return True
 
     def look_at_generations(self) -> None:
         """See whether a node that it reads by name was rebuilt since."""
-        if self._found and self._described is not self.node:
+        if self._resolved and self._described is not self.node:
             self.remark = self._generations.outdated(self.node)
 
     @property
@@ -113,7 +113,7 @@ class ReadingLoop(PausableLoop):
 
     def look_at_readers(self, *, is_read_by_name: bool) -> None:
         """See whether nodes of other pipelines can read it. In: is_read_by_name  whether any asks for that."""
-        self.can_be_told = is_read_by_name and can_be_read(self._lake, self.node)
+        self.has_readers = is_read_by_name and can_be_read(self._lake, self.node)
 
 
 class SwappableLoop(ReadingLoop):

@@ -92,7 +92,7 @@ class SinkKit:
         any_order: bool = True,
         appended: bool = False,
     ) -> None:
-        self._spark, self._sink, self._held = spark, sink, stored_rows
+        self._spark, self._sink, self._stored_rows = spark, sink, stored_rows
         self._refused, self._away, self._any_order, self._appended = refused, away, any_order, appended
         self._sequence = int(time.time() * 1000)
         self._run = uuid.uuid4().hex[:8]
@@ -330,7 +330,7 @@ class SinkKit:
         ours = {row.claim for row in rows}
         found = [
             (row["claim"], row["number"], row["version"], row["text"])
-            for row in self._held()
+            for row in self._stored_rows()
             if row["claim"] in ours
         ]
         wanted = sorted(((row.claim, row.number, row.version, row.text) for row in rows), key=repr)

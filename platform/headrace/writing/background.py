@@ -20,7 +20,7 @@ class BackgroundTask:
         In: turns     at background work, shared by all that the session hosts
             cancelled  True once work that still waits for its turn is no longer wanted
         """
-        self._name, self._turns, self._given_up = name, turns, cancelled
+        self._name, self._turns, self._cancelled = name, turns, cancelled
         self._thread = threading.Thread()
         self.error: Exception | None = None  # of the last piece of work that failed
 
@@ -42,7 +42,7 @@ class BackgroundTask:
 
     def _do(self, work: Callable[[], None]) -> None:
         try:
-            with self._turns.taken(self._given_up) as mine:
+            with self._turns.taken(self._cancelled) as mine:
                 if mine:
                     work()
         except Exception as error:

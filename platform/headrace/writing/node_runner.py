@@ -140,7 +140,7 @@ class NodeRunner:
             who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
             error.add_note(f"{who} folded its logs: {self.node.in_words}")
             raise
-        self._remember(found.apart.found)
+        self._remember(found.apart.added)
         self.reads.see(found.read)
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False

@@ -58,7 +58,7 @@ def items(draw: st.DrawFn) -> tuple[int, frozenset[int]]:
 def test_all_odd_ones_are_found(drawn: tuple[int, frozenset[int]]) -> None:
     each = Items(*drawn, tries=10_000)
     found = odd_ones(each.count, each.fails, each.told)
-    assert found.found == {at: f"odd {at}" for at in each.odd}
+    assert found.items == {at: f"odd {at}" for at in each.odd}
     assert found.known == each.count
     odd = max(1, len(each.odd))
     assert each.tried <= 1 + odd * (3 + 2 * math.log2(max(2, each.count / odd) + 1))
@@ -71,7 +71,7 @@ def test_when_the_tries_run_out_all_before_a_place_are_known(
     each = Items(*drawn, tries=tries)
     found = odd_ones(each.count, each.fails, each.told)
     assert each.tried <= tries
-    assert set(found.found) == {at for at in each.odd if at < found.known}
+    assert set(found.items) == {at for at in each.odd if at < found.known}
     whole = Items(*drawn, tries=10_000)
     odd_ones(whole.count, whole.fails, whole.told)
     assert (found.known == each.count) == (whole.tried <= tries)
@@ -79,7 +79,7 @@ def test_when_the_tries_run_out_all_before_a_place_are_known(
 
 def test_one_odd_item_of_a_million_takes_few_tries() -> None:
     each = Items(1_000_000, frozenset({654_321}), tries=50)
-    assert set(odd_ones(each.count, each.fails, each.told).found) == {654_321}
+    assert set(odd_ones(each.count, each.fails, each.told).items) == {654_321}
 
 
 def test_no_try_is_left() -> None:
@@ -141,7 +141,7 @@ def folded(commits: Commits, cuts: Sequence[int]) -> tuple[set[tuple[int, int]],
                 each = set_apart(Mock(), {}, {"t": done}, {"t": upto}, [])
             except UnusableRecordsError:
                 return found, done
-        found |= {(one.ingested_ms - 1, one.offset) for one in each.found}
+        found |= {(one.ingested_ms - 1, one.offset) for one in each.added}
         assert each.upto_ms["t"] > done
         done = each.upto_ms["t"]
     return found, done

@@ -27,15 +27,15 @@ class GroupsStore(BatchStore):
         self._key = [field.name for field in store.key]
         self._value = [field.name for field in store.value]
         fields = [pa.field(GROUP, pa.int64()), *store.key, *store.value]
-        self._given = pa.schema([field.with_nullable(True) for field in fields])
-        self.schema = self._given.append(pa.field(DELETED, pa.bool_()))
+        self._value_schema = pa.schema([field.with_nullable(True) for field in fields])
+        self.schema = self._value_schema.append(pa.field(DELETED, pa.bool_()))
         self.changed: list[pa.Table] = []  # what was put and deleted, in that order
-        self._held = self.schema.empty_table()
+        self._entries = self.schema.empty_table()
         self._groups: tuple[int, int] | None = None
 
     def hold(self, entries: pa.Table) -> None:
         """Begin with the entries that the state holds."""
-        self._held = entries
+        self._entries = entries
 
     def enter(self, first: int, end: int) -> None:
         """Stand for a batch of the groups of some numbers."""
@@ -44,25 +44,25 @@ class GroupsStore(BatchStore):
     def entries(self) -> pa.Table:
         """See the base class."""
         first, end = self._of_batch
-        rows = self.newest([self._held, *self.changed])
+        rows = self.newest([self._entries, *self.changed])
         mine = pc.and_(pc.greater_equal(rows[GROUP], first), pc.less(rows[GROUP], end))
-        rows = rows.filter(pc.and_(mine, pc.invert(rows[DELETED]))).select(self._given.names)
+        rows = rows.filter(pc.and_(mine, pc.invert(rows[DELETED]))).select(self._value_schema.names)
         return rows.set_column(0, GROUP, pc.subtract(rows[GROUP], first))
 
     def put(self, entries: pa.Table) -> None:
         """See the base class."""
-        rows = self._checked(entries, self._given, "put")
+        rows = self._checked(entries, self._value_schema, "put")
         value = rows[self._value[0]]
         gone = value.is_null() if len(self._value) == 1 else pa.repeat(pa.scalar(False), rows.num_rows)
         self._change(rows, gone)
 
     def delete(self, keys: pa.Table) -> None:
         """See the base class."""
-        wanted = pa.schema([self._given.field(name) for name in (GROUP, *self._key)])
+        wanted = pa.schema([self._value_schema.field(name) for name in (GROUP, *self._key)])
         rows = self._checked(keys, wanted, "delete")
         for name in self._value:
             rows = rows.append_column(
-                self._given.field(name), pa.nulls(len(rows), self._given.field(name).type)
+                self._value_schema.field(name), pa.nulls(len(rows), self._value_schema.field(name).type)
             )
         self._change(rows, pa.repeat(pa.scalar(True), rows.num_rows))
 

@@ -104,7 +104,7 @@ class Packing:
     """How records and versions make one table of rows.
 
     by         columns of the rows that make a group
-    told       topics whose versions stand after all records of their log commit
+    after_commit       topics whose versions stand after all records of their log commit
     is_shared  whether two of them read the same topic
     rows       columns: SIDE, OWN, those of the stream, those of each table, ABSENT and ROW_COLUMNS; CAUSE if records
                have it
@@ -112,7 +112,7 @@ class Packing:
 
     tables: tuple[TableShape, ...]
     by: tuple[str, ...]
-    told: tuple[str, ...]
+    after_commit: tuple[str, ...]
     is_shared: bool
     rows: pa.Schema
 

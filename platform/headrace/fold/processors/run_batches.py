@@ -24,7 +24,7 @@ class BatchRunner:
         """Make the object, and call its `init`."""
         self._shape, self.context = shape, BatchRunContext(shape)
         self._output = pa.schema([field.with_nullable(True) for field in shape.output])
-        self.given: list[pa.Table] = []  # the columns of the output, and RECORD
+        self.forwarded: list[pa.Table] = []  # the columns of the output, and RECORD
         self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
         try:
             made = shape.make()
@@ -51,14 +51,14 @@ class BatchRunner:
     def rows(self) -> pa.Table:
         """All rows that were given, and RECORD."""
         empty = self._output.append(pa.field(RECORD, pa.int64())).empty_table()
-        return pa.concat_tables([empty, *self.given])
+        return pa.concat_tables([empty, *self.forwarded])
 
     def _take(self, first: int, end: int) -> None:
         """Some records; where it raises for several the halves, one after the other, until the record is found."""
         before = {name: len(store.changed) for name, store in self.context.stores.items()}
         for attempt in range(self._shape.attempts if end - first == 1 else 1):
             try:
-                self.given.append(self._called(first, end))
+                self.forwarded.append(self._called(first, end))
                 return
             except RunDependentError:
                 raise

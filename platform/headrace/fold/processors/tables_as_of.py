@@ -127,7 +127,7 @@ def _places(packing: Packing, versions: pa.Table, records: pa.Table) -> tuple[np
     both = pa.concat_tables([versions.select(POSITION), records.select(POSITION)])
     is_told = np.zeros(both.num_rows, bool)
     is_told[: versions.num_rows] = pc.is_in(
-        versions[TOPIC], value_set=pa.array(packing.told, pa.string())
+        versions[TOPIC], value_set=pa.array(packing.after_commit, pa.string())
     ).to_numpy()
     place = order_of(position_columns(both))
     is_version = np.arange(both.num_rows) < versions.num_rows

@@ -26,8 +26,8 @@ def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Sha
     known = open_at(open_sessions, shape.wait_ms, times.before).select(shape.state.names)
     versions, since_ms = [known], [np.full(known.num_rows, BEFORE)]
     for each in each_commit(kept, open_sessions, shape, times):
-        versions.append(each.came)
-        since_ms.append(each.came_ms)
+        versions.append(each.gained)
+        since_ms.append(each.gained_ms)
     sessions = pa.concat_tables(versions)
     partition, places = places_of(sessions)
     end_ms = int64(sessions[END])

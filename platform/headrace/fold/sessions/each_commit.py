@@ -33,16 +33,16 @@ class Round:
     late     the places of late ones among all rows
     then     the sessions of the groups that were open before their commit
     now      the same after it, those too that it has closed
-    came     the rows that the state gains
-    came_ms  of each of them its commit
+    gained   the rows that the state gains
+    gained_ms  of each of them its commit
     """
 
     rows: pa.Table
     late: np.ndarray
     then: pa.Table
     now: pa.Table
-    came: pa.Table
-    came_ms: np.ndarray
+    gained: pa.Table
+    gained_ms: np.ndarray
 
 
 def each_commit(decided: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> Iterator[Round]:

@@ -102,7 +102,7 @@ class FoldSessionChanges(Step):
             late.append(each.late)
             changed.append(_changed(each.then, each.now, each.rows))
             came.append(
-                each.came.append_column(BATCH, pa.array(np.full(each.came.num_rows, number, np.int32)))
+                each.gained.append_column(BATCH, pa.array(np.full(each.gained.num_rows, number, np.int32)))
             )
         gained = table.merge(pa.concat_tables(came)).select(table.schema.names)
         shown = self._shown(pa.concat_tables(changed))

@@ -13,7 +13,7 @@ from headrace.fold.segments import order_within, places, ranges
 class Candidates:
     """Records that may have partners, held ones first.
 
-    held       how many of them came in earlier micro-batches: two of these have been compared before
+    earlier       how many of them came in earlier micro-batches: two of these have been compared before
     group      numbers from 0, the same for the same key
     is_left    which are of the left side; `has_key`: which have a key
     place      numbers that compare as places in the log
@@ -21,7 +21,7 @@ class Candidates:
     closes_ms  the stream time at which each closes
     """
 
-    held: int
+    earlier: int
     group: np.ndarray
     is_left: np.ndarray
     has_key: np.ndarray
@@ -47,10 +47,10 @@ def find_pairs(of: Candidates, before_ms: int, after_ms: int) -> Pairs:
     Law: of a key, the right one at most so much earlier and so much later than the left one, and each in time for the other.
     """
     left, right = (np.flatnonzero(side & of.has_key) for side in (of.is_left, ~of.is_left))
-    came_left, came_right = (side[side >= of.held] for side in (left, right))
+    came_left, came_right = (side[side >= of.earlier] for side in (left, right))
     some = [
         _close(of, came_left, right, before_ms, after_ms),
-        _close(of, left[left < of.held], came_right, before_ms, after_ms),
+        _close(of, left[left < of.earlier], came_right, before_ms, after_ms),
     ]
     left, right = (np.concatenate(numbers) for numbers in zip(*some, strict=True))
     swap = of.place[left] > of.place[right]

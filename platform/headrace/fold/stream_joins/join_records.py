@@ -113,7 +113,7 @@ class JoinRecords(Step):
     def _candidates(self, both: pa.Table, known_count: int) -> Candidates:
         event_ms = values(both, EVENT)
         return Candidates(
-            held=known_count,
+            earlier=known_count,
             group=group(both[KEY]).codes,
             is_left=values(both, SIDE) == LEFT,
             has_key=self.sides.has_key(both),

@@ -104,7 +104,7 @@ class FoldWaits(Step):
             rows=updates,
             wait=found.wait,
             known=known,
-            held=first,
+            first_waits=first,
             was_open=held_ms != NO_TIME,
             entry=found.entry,
             opened_ms=begun_ms,

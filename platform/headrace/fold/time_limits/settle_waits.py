@@ -58,7 +58,7 @@ class Waits:
     rows: pa.Table
     wait: np.ndarray
     known: pa.Table
-    held: np.ndarray
+    first_waits: np.ndarray
     was_open: np.ndarray
     entry: np.ndarray
     opened_ms: np.ndarray
@@ -91,7 +91,7 @@ def _last(waits: Waits, count: int) -> tuple[np.ndarray, np.ndarray]:
     """For each wait the number of its last update, and of the known entry that it goes on from; -1: there is none."""
     update, known = np.full(count, -1), np.full(count, -1)
     update[waits.wait] = np.arange(len(waits.wait))  # of equal numbers the last one written stays
-    known[waits.held] = np.arange(len(waits.held))
+    known[waits.first_waits] = np.arange(len(waits.first_waits))
     return update, known
 
 
@@ -104,7 +104,7 @@ def _valued(waits: Waits, first: np.ndarray, update: np.ndarray, known: np.ndarr
     columns = {name: whole(both[name]) for name in names}
     by = pa.concat_tables([rows.select(shape.updates.by.names), before.select(shape.updates.by.names)])
     columns |= group_columns(by, shape.updates.by.names, at)
-    columns |= shape.updates.worth(rows, waits.wait, first, before, waits.held)
+    columns |= shape.updates.worth(rows, waits.wait, first, before, waits.first_waits)
     columns[EVENT] = pa.array(_event_times(waits, first, at, shape))
     columns[OPENED], columns[OPENED_OFFSET] = pa.array(waits.opened_ms), pa.array(waits.opened_offset)
     if waits.due_ms is not None:
@@ -119,7 +119,7 @@ def _event_times(waits: Waits, first: np.ndarray, at: np.ndarray, shape: Shape) 
         return np.asarray(np.concatenate([event_ms, before_ms])[at])
     highest = np.full(len(first), NO_TIME)
     np.maximum.at(highest, waits.wait, event_ms)
-    np.maximum.at(highest, waits.held, before_ms)
+    np.maximum.at(highest, waits.first_waits, before_ms)
     return running_max(first, highest)
 
 
@@ -128,7 +128,7 @@ def _records(waits: Waits, count: int, shape: Shape) -> np.ndarray:
     wait = _last_of_records(waits) if shape.updates.several else waits.wait
     found = np.bincount(wait, minlength=count).astype(np.int64)
     held = waits.was_open
-    np.add.at(found, waits.held[held], int64(waits.known[RECORDS])[held])
+    np.add.at(found, waits.first_waits[held], int64(waits.known[RECORDS])[held])
     return found
 
 
@@ -183,7 +183,7 @@ def _moves(waits: Waits, update: np.ndarray, known: np.ndarray) -> pa.Table:
     opens = begun.copy()
     before = np.where(begun, 0, earlier)
     joined = np.full(len(waits.entry), -1)
-    joined[waits.held[waits.was_open]] = np.flatnonzero(waits.was_open)
+    joined[waits.first_waits[waits.was_open]] = np.flatnonzero(waits.was_open)
     joins = begun & (joined[waits.wait] >= 0)
     before[joins], opens[joins] = held_size[joined[waits.wait[joins]]], False
     over = np.flatnonzero(ends.over)

@@ -90,7 +90,7 @@ class TimeLimit(OfOneFeed):
             rows=updates.exploded(rows),
             wait=none,
             known=entry_table(self.shape).empty(),
-            held=none,
+            first_waits=none,
             was_open=no,
             entry=none,
             opened_ms=none,

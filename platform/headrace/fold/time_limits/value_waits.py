@@ -69,7 +69,7 @@ def waits_of(rows: pa.Table, known: pa.Table) -> Waits:
         rows=rows.take(pa.array(updates)),
         wait=wait[updates],
         known=known,
-        held=np.searchsorted(entry, of_known),
+        first_waits=np.searchsorted(entry, of_known),
         was_open=known[OPENED].is_valid().to_numpy(),
         entry=entry,
         opened_ms=opened_ms,

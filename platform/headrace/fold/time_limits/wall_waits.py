@@ -89,7 +89,7 @@ class FoldWallWaits(Step):
             rows=updates,
             wait=found.wait,
             known=known,
-            held=np.searchsorted(found.entry, of_known),
+            first_waits=np.searchsorted(found.entry, of_known),
             was_open=known[DUE].is_valid().to_numpy(),
             entry=found.entry,
             opened_ms=opened_ms,

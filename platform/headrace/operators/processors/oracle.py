@@ -136,7 +136,7 @@ class _Run:
 
     def __init__(self, node: Processed, columns: pa.Schema | None, log: Log) -> None:
         self.node, self.columns = node, columns
-        self.context, self.found = _Context(node, log), Results()
+        self.context, self.outcome = _Context(node, log), Results()
         self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
@@ -168,7 +168,7 @@ class _Run:
         for group in self.groups.values():
             self.call_wall(group, self.stream_clock(group, before))
         for row in rows:
-            self.found.met(row, row.fate or self.come(row))
+            self.outcome.met(row, row.fate or self.come(row))
         for row in self.released(after):
             self.take(row, self.moments[row.place])
         context.before = lambda row: row.at_ms <= at_ms
@@ -293,7 +293,7 @@ class _Run:
         call = context.wall_ms, phase, row and row.place, due_ms, identity([*context.group.key.values()])
         for values in context.forwarded:
             number = self.numbers[call] = self.numbers.get(call, -1) + 1
-            self.found.rows.append(
+            self.outcome.rows.append(
                 {
                     **values,
                     "__topic": row and row.topic,
@@ -325,8 +325,8 @@ def results(node: Processed, log: Log) -> Results:
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
         run.commit(at_ms, log.rows[first:last], before, after, is_drained=at_ms in drains)
         before, first = after, last
-    note_fates_of_tables(node, log, run.found)
-    return run.found
+    note_fates_of_tables(node, log, run.outcome)
+    return run.outcome
 
 
 def _first_beyond(now_ms: int, due: float, interval_ms: int) -> int:
