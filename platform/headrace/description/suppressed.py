@@ -85,12 +85,12 @@ class Suppressed(Emitting):
 
     @property
     def inputs(self) -> tuple[Stream | Node, ...]:
-        """What is updated."""
+        """The aggregate or the table."""
         return (self.updated,)
 
     @property
     def update_source(self) -> Node:
-        """What is suppressed."""
+        """The aggregate or the table."""
         return self.updated
 
     def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:

@@ -60,7 +60,7 @@ class TableChanges(Emitting):
 
     @property
     def inputs(self) -> tuple[Stream | Node, ...]:
-        """What is changed."""
+        """The table."""
         return (self.changed,)
 
     @property

@@ -191,7 +191,7 @@ class WindowedAggregate(Relation):
         return aggregated_feed(self.stream, self.by, self.aggregates)
 
     def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
-        """Of a group its column; of an aggregate those that it is made of."""
+        """A group has its column, an aggregate those that it is made of."""
         return aggregated_sources(self.stream, self.by, self.aggregates)
 
     @property

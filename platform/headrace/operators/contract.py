@@ -105,7 +105,7 @@ class Unmatched:
 
 
 class Judged(Protocol):
-    """What checks and care ask of an operator. At most ten members; all have a default in `OfNode`."""
+    """The questions of checks and of care to an operator. At most ten members; all have a default in `OfNode`."""
 
     @property
     def checks(self) -> Mapping[str, str]:
