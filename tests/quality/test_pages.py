@@ -14,12 +14,14 @@ import pytest
 
 import headrace as hr
 from headrace.errors import TerminalError
+from headrace.explain.grace_curve import GraceCurve, GracePoint
 from headrace.fold.fates import FATES, USED
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.local.report import served_report
 from headrace.nodes.progress import Progress
 from headrace.quality.books import Account, Books
 from headrace.quality.checks import _local
+from headrace.quality.curve_picture import curve_picture
 from headrace.quality.pages import Asset, node_evidence, write, write_atomically
 from headrace.quality.results import CheckResult
 
@@ -74,7 +76,7 @@ def test_a_page_needs_neither_network_nor_script(tmp_path: Path) -> None:
     assert not re.search(r'<script|<link|src=|href="https?:|@import|url\(', text)
 
 
-def node_page(docs: Path, node: Any, *remarks: str) -> str:
+def node_page(docs: Path, node: Any, *remarks: str, **more: Any) -> str:
     """The page of a node with three records. In: remarks  as `nodes.remarks` gives them."""
     account = Account("readings", 0, 3, {fate: 3 * (fate == USED) for fate in FATES})
     nothing: Any = None
@@ -86,6 +88,7 @@ def node_page(docs: Path, node: Any, *remarks: str) -> str:
         "days_before": 0,
         "lateness": [],
         "remarks": remarks,
+        **more,
     }
     asset = Asset("node", node.required_name, 660_000)
     return write(docs, asset, [result(True)], CLAIMS, evidence).read_text()
@@ -113,6 +116,21 @@ def test_a_nodes_page_says_what_its_days_are_only_if_it_has_days(tmp_path: Path)
     text = node_page(tmp_path, TOTALS)  # before: "A day is the UTC day of window_start" here, too
     assert "window_start" not in text
     assert "Its rows are revised and belong to no day: the table is compared as a whole." in text
+
+
+def test_a_page_draws_the_curve_marks_the_grace_and_says_what_a_minute_buys(tmp_path: Path) -> None:
+    points = [GracePoint(grace_ms, complete, grace_ms, None) for grace_ms, complete in ((0, 7), (90_000, 10))]
+    now, more = GracePoint(30_000, 8, 30_000, 30_000), GracePoint(90_000, 10, 90_000, 95_000)
+    curve = GraceCurve("finals", 10, [points[0], now, points[1]], now, more)
+    picture = curve_picture(curve)
+    assert picture["mark"] == (487.2, 100.0)  # 80 % on an axis that begins with 60 %
+    assert [row["complete"] for row in picture["rows"]] == ["70.00%", "80.00%", "100.00%", "100.00%"]
+    text = node_page(tmp_path, FINALS.named("finals"), curve=picture)
+    assert "With a grace of 1 minute 30 seconds, 2 of the 2 incomplete records count" in text
+    assert "and results come 1 minute later." in text
+    assert f'<polyline points="{picture["line"]}"/>' in text
+    assert "now: 30 seconds, 80.00%" in text
+    assert "What another grace would buy" not in node_page(tmp_path, TOTALS)
 
 
 def test_each_count_of_a_page_has_the_command_that_shows_the_records(tmp_path: Path) -> None:

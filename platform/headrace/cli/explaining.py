@@ -66,7 +66,10 @@ def explain_record(
 
 def ask_what_if(
     node: Annotated[str, typer.Argument(help="A windowed node of the pipeline.")],
-    setting: Annotated[str, typer.Argument(help="grace=… with a duration, such as grace='5 minutes'.")],
+    setting: Annotated[
+        str,
+        typer.Argument(help="grace=… with a duration, such as grace='5 minutes'; nothing: the curve of all."),
+    ] = "",
     large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
@@ -74,18 +77,24 @@ def ask_what_if(
     """Say what another grace changes: how many late records count, how much later results come, which windows differ.
 
     It folds the log as it is with both graces, reads the lake alone, and changes nothing. Streams may run meanwhile.
+    Without a grace it shows how complete windows are with each grace, and how long results wait.
     """
     from headrace.cli.commands import _session
+    from headrace.explain.grace_curve import grace_curve
     from headrace.explain.other_grace import what_if
-    from headrace.explain.other_grace_in_words import lines_of
+    from headrace.explain.other_grace_in_words import lines_of, lines_of_curve
     from headrace.lake.paths import Lake
     from headrace.spark.on_demand import SparkOnDemand
 
-    of, settings = node_named(node, pipeline), _pairs([setting])
-    if [*settings] != ["grace"]:
+    of, settings = node_named(node, pipeline), _pairs([setting] if setting else [])
+    if [*settings] not in ([], ["grace"]):
         raise typer.BadParameter(f"{setting!r} is not grace=…, with a duration such as grace='5 minutes'")
     require_lake(lake)
     spark = SparkOnDemand.session(lambda: _session(lake))
+    if not settings:
+        curve = grace_curve(spark, Lake(lake), of)
+        report("\n".join(lines_of_curve(curve)), asdict(curve))
+        return
     answer = what_if(spark, Lake(lake), of, settings["grace"], large=large)
     report("\n".join(lines_of(answer)), asdict(answer))
 

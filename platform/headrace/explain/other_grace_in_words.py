@@ -10,6 +10,7 @@ from headrace.explain.cause_in_words import time_in_words, values_in_words
 
 if TYPE_CHECKING:
     from headrace.explain.compared_rows import DifferingRow
+    from headrace.explain.grace_curve import GraceCurve
     from headrace.explain.other_grace import WhatIf
 
 
@@ -41,6 +42,18 @@ def lines_of(answer: WhatIf) -> Iterator[str]:
         yield from (f"    {line}" for line in lines_of_row(each))
     if differences.total > len(differences.differing):
         yield "    …"
+
+
+def lines_of_curve(curve: GraceCurve) -> Iterator[str]:
+    """The lines of a curve: a grace each, with the records that it leaves incomplete, and what results wait."""
+    yield f"{curve.node}: {curve.records:,} records belong to windows. {curve.in_words}"
+    yield f"  {'grace':24}  {'complete':>9}  {'incomplete':>10}  median wait of results"
+    for point in sorted({*curve.points, curve.more}, key=lambda each: each.grace_ms):
+        share = point.complete / curve.records if curve.records else 1
+        wait = "no window would be final" if point.wait_ms is None else format_duration(point.wait_ms)
+        mark = "  ← now" if point is curve.now else ""
+        incomplete = curve.records - point.complete
+        yield f"  {format_duration(point.grace_ms):24}  {share:>9.3%}  {incomplete:>10,}  {wait}{mark}"
 
 
 def lines_of_row(row: DifferingRow, now: str = "now ", then: str = "then") -> Iterator[str]:

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlparse
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.explain.grace_curve import grace_curve
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.asset_names import stream_name
 from headrace.nodes.emptiness import why_empty
@@ -16,6 +17,7 @@ from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.references import resolve_references
 from headrace.nodes.waits import at, waits_of
+from headrace.operators.grace import is_windowed
 from headrace.quality import (
     batching,
     chain,
@@ -30,6 +32,7 @@ from headrace.quality import (
 )
 from headrace.quality.books import open_books
 from headrace.quality.claims import Check, Finding, Outcome
+from headrace.quality.curve_picture import curve_picture
 from headrace.quality.expected import expected_checks
 from headrace.quality.log_profile import profile
 from headrace.quality.results import (
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from headrace.nodes.node_frames import NodeFrames
     from headrace.nodes.progress import Progress
     from headrace.quality.books import Books
+
+CURVES = "curves"  # the folder of the pages that remembers days
 
 
 class SnapshotComparison(Backfill):
@@ -147,8 +152,20 @@ def check_node(
     checks = [judged[check]() for check in claims if check in judged] + expected_checks(books)
     evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
     evidence |= daily.evidence_by_day(spark, lake, books) | {"remarks": remarks_on(node, LakeFacts(lake))}
+    if is_windowed(node) and books.accounts:
+        evidence |= {"curve": _curve(spark, lake, books, docs)}
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
     return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
+
+
+def _curve(spark: SparkSession, lake: Lake, books: Books, docs: str) -> dict[str, Any] | None:
+    """The picture of the node's curve as of the books; None: no record belongs to a window, or the log cannot be read."""
+    folder = f"file:{_local(docs)}/{CURVES}"
+    try:
+        curve = grace_curve(spark, lake, books.node, upto_ms=books.progress.upto_ms, folder=folder)
+    except lakes.ForeignCommitError:  # a check says it
+        return None
+    return curve_picture(curve) if curve.records else None
 
 
 def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.explain.grace_curve import grace_curve
 from headrace.explain.other_grace import what_if
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import causes_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Duration, Node, Topic
+    from headrace.explain.grace_curve import GraceCurve
     from headrace.explain.other_grace import WhatIf
     from headrace.explain.record_fate import RecordFate
     from headrace.explain.row_cause import Cause
@@ -109,6 +111,10 @@ class Findings(ABC):
     def what_if(self, node: str, *, grace: Duration) -> WhatIf:
         """Fold the log with another grace, too: which records count, how much later results come, which windows differ."""
         return what_if(self._session, self._lake, self._known(node), grace)
+
+    def grace_curve(self, node: str) -> GraceCurve:
+        """How complete the node's windows are with each grace, and how long results wait for it."""
+        return grace_curve(self._session, self._lake, self._known(node))
 
     def late(self, node: str) -> Rows:
         """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
