@@ -79,8 +79,8 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
-	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark", "--compared" (beside Kafka Streams and Flink SQL)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
 	@$(BIN)/python -m hatchling build --target wheel --directory dist

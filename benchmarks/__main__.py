@@ -7,7 +7,8 @@ Other measurements begin with an option of their own, and have options of their 
 - `--processors`: what counting by processors costs, beside an aggregate and Spark's `transformWithStateInPandas`;
 - `--memory`: peak memory with values that compress a hundredfold, and with one key that has half of all records;
 - `--formats`: Avro and Protobuf beside JSON;
-- `--nexmark`: the queries of Nexmark, each checked against SQL over whole topics.
+- `--nexmark`: the queries of Nexmark, each checked against SQL over whole topics;
+- `--compared`: four jobs beside Kafka Streams and Flink SQL, results checked; needs Maven and Java 17.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks import descriptions, formats, memory, processors, state_reads
+from benchmarks import compared, descriptions, formats, memory, processors, state_reads
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
@@ -45,6 +46,7 @@ OTHERS: Mapping[str, Callable[..., None]] = {
     "--processors": processors.main,
     "--nexmark": nexmark.main,
     "--formats": formats.main,
+    "--compared": compared.main,
 }
 PLAIN = {"": counts()}
 GUARDED = {
@@ -71,8 +73,8 @@ def main(
 ) -> None:
     """Measure how fast a full topic becomes final windows; every run is checked against plain Python.
 
-    `--descriptions`, `--state-reads`, `--processors`, `--memory`, `--formats` and `--nexmark` as the first option measure
-    something else; each has a `--help` of its own.
+    `--descriptions`, `--state-reads`, `--processors`, `--memory`, `--formats`, `--nexmark` and `--compared` as the first
+    option measure something else; each has a `--help` of its own.
     """
     console, right = Console(), expected(records)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The four jobs that Headrace and the peer's application both do."""
+"""The four jobs that Headrace and its peers' applications do."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-PREFIX, WARM_UP_PREFIX = "ks-", "ks-warm-"  # of the names of topics: the peer's own, and those that warm up
+PREFIX, WARM_UP_PREFIX = (
+    "ks-",
+    "ks-warm-",
+)  # of the names of topics: those that are measured, and those that warm up
 
 
 @dataclass(frozen=True)
 class Job:
     """One of the four.
 
-    name     that of the peer's workload, in upper case
-    log      what `generate.py` calls its topics; `topics` by name
+    name     that of the peers' workload, in upper case
+    log      in `peers.logs`; `topics` by name
     variant  of the Kafka Streams application: durable state
     records  that are measured
     key      Kafka Streams' key, of our columns

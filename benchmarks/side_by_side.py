@@ -1,4 +1,4 @@
-"""One run of one job on both sides, from a process that has done nothing yet: `benchmarks.kafka_streams` starts it.
+"""One run of one job on all sides, from a process that has done nothing yet: `benchmarks.compared` starts it.
 
 Each side has one JVM. The topics that warm up come first, then those that are measured; nothing else runs in between. So the
 first run of each is cold, the second warm. Results are held against the topics afterwards.
@@ -16,11 +16,12 @@ import typer
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from benchmarks import oracle, peer
+from benchmarks import oracle
 from benchmarks.catch_up import catch_up
 from benchmarks.floor import copied_topics
 from benchmarks.jobs import PREFIX, WARM_UP_PREFIX, Job, jobs
 from benchmarks.native import native_windows
+from benchmarks.peers.applications import FLINK, KAFKA_STREAMS
 from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -71,7 +72,7 @@ def main(
     name: Annotated[str, typer.Argument(help="Of the job.")],
     bootstrap: Annotated[str, typer.Option(help="The broker.")],
     broker_pid: Annotated[int, typer.Option(help="Its process.")],
-    class_path: Annotated[str, typer.Option(help="The peer's application.")],
+    class_paths: Annotated[str, typer.Option(help="Of the peers' applications, by folder, as JSON.")],
     folder: Annotated[Path, typer.Option(help="A new one.")],
 ) -> None:
     """Run one job and print its runs as JSON."""
@@ -79,12 +80,18 @@ def main(
         next(job for job in jobs(prefix) if job.name == name) for prefix in (WARM_UP_PREFIX, PREFIX)
     )
     prefixes = (WARM_UP_PREFIX, PREFIX)
-    theirs = peer.run(measured, prefixes, class_path, bootstrap, broker_pid)
+    paths, environment = json.loads(class_paths), {"BOOTSTRAP": bootstrap, "BROKER_PID": str(broker_pid)}
+    theirs = {
+        each.title: each.run(measured, prefixes, paths[each.folder], folder, environment)
+        for each in (KAFKA_STREAMS, FLINK)
+        if each.folder in paths
+    }
     spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
     bench = _Bench(spark, KafkaSettings(bootstrap_servers=bootstrap), folder)
     runs = bench.headrace([(COLD, warming), (WARM, measured)])
-    for state, job, found in zip((COLD, WARM), (warming, measured), theirs, strict=True):
-        runs.append(bench.judged(job, state, found))
+    for title, measurements in theirs.items():
+        for state, job, found in zip((COLD, WARM), (warming, measured), measurements, strict=True):
+            runs.append(bench.judged(title, job, state, found))
     runs += bench.references(warming, measured)
     print(json.dumps([asdict(run) for run in runs]))
 
@@ -108,8 +115,8 @@ class _Bench:
             for (state, _), measured, verdict in zip(stages, found, verdicts, strict=True)
         ]
 
-    def judged(self, job: Job, state: str, theirs: dict[str, Any]) -> Run:
-        """A run of Kafka Streams; with wrong results it has no speed."""
+    def judged(self, title: str, job: Job, state: str, theirs: dict[str, Any]) -> Run:
+        """A run of a peer, with what is wrong in its results."""
         verdict, right, records = "", True, self._count(job)
         if job.wanted is not None:
             wanted = self._wanted(job)
@@ -117,7 +124,7 @@ class _Bench:
             found = oracle.parsed(latest, StructType(wanted.schema.fields[1:]))
             verdict, right = _judged(found, wanted)
         rate, cost = records / theirs["seconds"], theirs["cpu_s"] / records * 1e6
-        return Run(THEIRS, state, records, rate, cost, theirs["peak_rss_mib"], 0.0, verdict, right)
+        return Run(title, state, records, rate, cost, theirs["peak_rss_mib"], 0.0, verdict, right)
 
     def references(self, warming: Job, measured: Job) -> list[Run]:
         """The floor of the reader, and of windows plain Spark, warm as well."""

@@ -1,9 +1,9 @@
-"""Four jobs on Headrace and on Kafka Streams, on one broker and the same topics, both sides warm.
+"""Four jobs on Headrace, Kafka Streams and Flink SQL, on one broker and the same topics, all sides warm.
 
-`make bench PEERS=../shared/peers`. Each side has one JVM for a run of a job. It first works through topics that warm it up
+`make bench ARGS="--compared"`. Each side has one JVM for a run of a job. It first works through topics that warm it up
 (`--warm-up`), then through those that are measured, from their first record to the last commit. The first of the two is the
-cold run: what a new JVM does. Both results are held against what the topics say (`oracle`); a wrong result has no speed.
-Kafka Streams runs exactly-once with durable state. The floor: the reader that our streams use copies the topics to Parquet.
+cold run: what a new JVM does. All results are held against what the topics say (`oracle`); a wrong result has no ratio.
+The peers run exactly-once with durable state. The floor: the reader that our streams use copies the topics to Parquet.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import peer
 from benchmarks.jobs import PREFIX, WARM_UP_PREFIX, Job, jobs
-from benchmarks.side_by_side import COLD, COPY, OURS, THEIRS, WARM, Run
+from benchmarks.peers import logs
+from benchmarks.peers.applications import FLINK, KAFKA_STREAMS, Application
+from benchmarks.side_by_side import COLD, COPY, OURS, WARM, Run
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
 
@@ -47,36 +48,37 @@ def main(
     ] = None,
     warm_up: Annotated[int, typer.Option(help="Records that warm up each JVM before.")] = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs of each job, each in new JVMs.")] = 2,
-    peers: Annotated[Path, typer.Option(envvar="PEERS", help="The folder with kafka_streams.")] = Path(
-        "../shared/peers"
-    ),
+    peers: Annotated[
+        str, typer.Option(help="Applications, as in 'kafka_streams,flink'.")
+    ] = "kafka_streams,flink",
     only: Annotated[str, typer.Option(help="Jobs, as in 'W2,W4'; all of them.")] = "",
 ) -> None:
     """Run the jobs in turn and print records and CPU seconds, with ratios, warm and cold."""
-    console, peers = Console(width=140), peers.absolute()
+    console = Console(width=140)
+    chosen = [each for each in (KAFKA_STREAMS, FLINK) if each.folder in peers.split(",")]
     with (
         tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary,
         Broker(Path(temporary) / "kafka") as broker,
     ):
-        class_path = peer.build(peers, Path(temporary))
+        class_paths = {each.folder: each.build(Path(temporary) / "peers") for each in chosen}
         for job in (job for job in jobs() if not only or job.name in only.split(",")):
             console.print(f"{job.name} {job.title}: filling its topics")
             for prefix, number in ((WARM_UP_PREFIX, warm_up), (PREFIX, records or job.records)):
-                peer.generate(peers, broker.bootstrap_servers, job.log, number, prefix)
+                logs.fill(broker.bootstrap_servers, job.log, number, prefix)
             found = []
             for number in range(runs):
                 with tempfile.TemporaryDirectory(dir=temporary) as folder:
-                    found += _run(job, broker, class_path, folder)
+                    found += _run(job, broker, class_paths, folder)
                 console.print(f"{job.name}: run {number + 1} of {runs} is done")
-            console.print(_table(job, found))
+            console.print(_table(job, chosen, found))
 
 
-def _run(job: Job, broker: Broker, class_path: str, folder: str) -> list[Run]:
+def _run(job: Job, broker: Broker, class_paths: dict[str, str], folder: str) -> list[Run]:
     """A run in a process of its own: no JVM of it has done anything before."""
     options = {
         "bootstrap": broker.bootstrap_servers,
         "broker-pid": str(broker.pid),
-        "class-path": class_path,
+        "class-paths": json.dumps(class_paths),
         "folder": folder,
     }
     command = [sys.executable, "-m", "benchmarks.side_by_side", job.name]
@@ -87,7 +89,7 @@ def _run(job: Job, broker: Broker, class_path: str, folder: str) -> list[Run]:
     return [Run(**run) for run in json.loads(done.stdout.splitlines()[-1])]
 
 
-def _table(job: Job, found: Sequence[Run]) -> Table:
+def _table(job: Job, peers: Sequence[Application], found: Sequence[Run]) -> Table:
     table = Table(title=f"{job.name} {job.title}")
     for column in COLUMNS:
         table.add_column(column, justify="right")
@@ -103,23 +105,25 @@ def _table(job: Job, found: Sequence[Run]) -> Table:
             f"{run.rate / copied:.0%}" if run.state == WARM else "",
             run.verdict,
         )
-    table.caption = "\n".join([_ratios(found, state) for state in (WARM, COLD)] + _thirds(found))
+    table.caption = "\n".join(
+        [_ratios(found, each, state) for state in (WARM, COLD) for each in peers] + _thirds(found)
+    )
     return table
 
 
-def _ratios(found: Sequence[Run], state: str) -> str:
+def _ratios(found: Sequence[Run], peer: Application, state: str) -> str:
     """Medians of one side over those of the other."""
-    theirs = [run for run in found if (run.side, run.state) == (THEIRS, state) and run.right]
+    theirs = [run for run in found if (run.side, run.state) == (peer.title, state)]
     ours = [run for run in found if (run.side, run.state) == (OURS, state)]
-    if not theirs:
-        return f"{state}: no run of Kafka Streams was right"
 
     def median(runs: Sequence[Run], of: Callable[[Run], float]) -> float:
         return statistics.median(of(run) for run in runs)
 
     faster = median(ours, lambda run: run.rate) / median(theirs, lambda run: run.rate)
     cheaper = median(theirs, lambda run: run.cost) / median(ours, lambda run: run.cost)
-    return f"{state}, against Kafka Streams: {faster:.2f} times the records/s, {cheaper:.2f} times per CPU second"
+    wrong = "" if all(run.right for run in theirs) else f" ({theirs[0].verdict} there)"
+    ratios = f"{faster:.2f} times the records/s, {cheaper:.2f} times per CPU second"
+    return f"{state}, against {peer.title}: {ratios}{wrong}"
 
 
 def _thirds(found: Sequence[Run]) -> list[str]:
