@@ -11,5 +11,13 @@ with named_extra():
     from headrace.orchestration.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
     from headrace.orchestration.component import HeadraceComponent
     from headrace.orchestration.definitions import build_definitions
+    from headrace.orchestration.finality import once_final
 
-__all__ = ["AlertChannel", "EmailAlerts", "HeadraceComponent", "SlackAlerts", "build_definitions"]
+__all__ = [
+    "AlertChannel",
+    "EmailAlerts",
+    "HeadraceComponent",
+    "SlackAlerts",
+    "build_definitions",
+    "once_final",
+]

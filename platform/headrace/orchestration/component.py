@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from textwrap import dedent
+from typing import Literal
 
 import dagster as dg
 from pydantic import BaseModel, Field
@@ -128,6 +129,9 @@ class HeadraceComponent(dg.Component, dg.Model, dg.Resolvable):
     spark: dict[str, str] = Field(default_factory=dict, description="More of Spark's configuration.")
     logs_elsewhere: list[str] = Field(
         default_factory=list, description="Topics whose logs are assets of another pipeline."
+    )
+    finals: dict[str, Literal["day", "hour"]] = Field(
+        default_factory=dict, description="By a node's name, day or hour: its final ones become partitions."
     )
     owners: dict[str, list[str]] = Field(default_factory=dict, description="Owners of logs and tables.")
     thresholds: dict[str, ThresholdsOfAsset] = Field(

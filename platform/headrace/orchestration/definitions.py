@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
@@ -23,6 +23,7 @@ from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
+from headrace.orchestration.finality import final_spec
 from headrace.orchestration.first_checks import first_checks_sensor
 from headrace.orchestration.keys import ENDS, STREAM_TAG, log_key, op_name
 from headrace.orchestration.limits import limits_job, pause_job, trigger_job
@@ -67,6 +68,7 @@ def build_definitions(
     alerts_running: bool = False,
     stale_after: Duration = "1 hour",
     logs_elsewhere: Sequence[str] = (),
+    finals: Mapping[str, Literal["day", "hour"]] | None = None,
 ) -> dg.Definitions:
     """Make the assets, checks, jobs, sensors and schedules that run and watch topics and nodes.
 
@@ -89,6 +91,7 @@ def build_definitions(
         alerts_running    whether the sensor that tells them starts switched on
         stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
                           A running stream reports every ten minutes, also without records. 0: never
+        finals            by a node's name "day" or "hour": the asset `final/<node>` has a partition for each that is final
 
     Raises: DescriptionError naming the value and the fix
     """
@@ -107,6 +110,7 @@ def build_definitions(
         stale_after=stale_after,
         standby=standby,
         logs_elsewhere=logs_elsewhere,
+        finals=finals,
     )
     checks = checks_of(pipeline)
     streams = [_stream_job(pipeline, run) for run in pipeline.runs]
@@ -125,7 +129,11 @@ def build_definitions(
     told = [job.name for job in jobs]
     alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
     return dg.Definitions(
-        assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
+        assets=[
+            streaming_assets(pipeline),
+            *(table_asset(node, pipeline) for node in pipeline.nodes),
+            *(final_spec(node, pipeline) for node in pipeline.nodes if node.required_name in pipeline.finals),
+        ],
         asset_checks=checks,
         jobs=jobs,
         sensors=[

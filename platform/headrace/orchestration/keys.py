@@ -56,6 +56,11 @@ def table_key(node: Node) -> AssetKey:
     return AssetKey([node.required_name])
 
 
+def final_key(node: Node) -> AssetKey:
+    """`final/<node>`: the days or hours of a node that are final."""
+    return AssetKey(["final", node.required_name])
+
+
 def op_name(*parts: str) -> str:
     """A legal name of an op; names that differ only in what is not legal stay different."""
     raw = "_".join(parts)

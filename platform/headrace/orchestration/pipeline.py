@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
@@ -39,6 +39,7 @@ class Pipeline:
     logs_elsewhere  topics whose logs are assets of another pipeline; a run of this one writes them while none of that does
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
     lake_root       where the tables lie; None: it is known only when a run starts
+    finals          nodes whose final days or hours are assets, with "day" or "hour"
     stale_after_ms  when logs and streams that report nothing are stale; 0: never
     """
 
@@ -53,6 +54,7 @@ class Pipeline:
     logs_elsewhere: tuple[str, ...] = ()
     lake_root: str | None = None
     stale_after_ms: int = 0
+    finals: Mapping[str, Literal["day", "hour"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse words about assets that there are not."""
@@ -62,6 +64,7 @@ class Pipeline:
                 f"logs_elsewhere: no node reads topic {unread[0]!r}.",
                 hint=f"The topics are {', '.join(topic.name for topic in self.topics)}.",
             )
+        self._require_days()
         if 0 < self.stale_after_ms < STALE_AFTER_LEAST_MS:
             raise DescriptionError(
                 f"stale_after: {format_duration(self.stale_after_ms)} is too short for Dagster.",
@@ -73,6 +76,16 @@ class Pipeline:
             if unknown:
                 raise DescriptionError(
                     f"{what}: there is no asset {unknown[0]!r}.", hint=f"There are: {', '.join(known)}."
+                )
+
+    def _require_days(self) -> None:
+        """Refuse final days of nodes that there are not, or whose rows belong to no day."""
+        dated = {node.required_name: node for node in self.nodes if node.day_column is not None}
+        for name, unit in self.finals.items():
+            if name not in dated or unit not in ("day", "hour"):
+                raise DescriptionError(
+                    f"finals: {name!r} has no final {unit}s.",
+                    hint=f"Nodes whose rows belong to a day: {', '.join(dated) or 'none'}. Write 'day' or 'hour'.",
                 )
 
     def thresholds_of(self, key: AssetKey) -> Thresholds:
@@ -143,6 +156,7 @@ def pipeline_of(
     logs_elsewhere: Sequence[str] = (),
     lake_root: str | None = None,
     stale_after: Duration = 0,
+    finals: Mapping[str, Literal["day", "hour"]] | None = None,
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
@@ -159,4 +173,5 @@ def pipeline_of(
         logs_elsewhere=tuple(logs_elsewhere),
         lake_root=lake_root,
         stale_after_ms=duration_ms(stale_after, "stale_after"),
+        finals=dict(finals or {}),
     )

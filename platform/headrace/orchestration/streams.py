@@ -18,6 +18,7 @@ from headrace.observe.metrics import MetricsEndpoint
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
+from headrace.orchestration.finality import FinalParts
 from headrace.orchestration.heartbeat import Heartbeat
 from headrace.orchestration.increments import JudgedIncrements
 from headrace.orchestration.interrupts import StopRequest
@@ -201,6 +202,11 @@ class _Watch:
             for node in pipeline.nodes
             if node.day_column is not None
         }
+        self._finals = {
+            query_of(stream_key(node)): FinalParts(context, pipeline, node)
+            for node in pipeline.nodes
+            if node.required_name in pipeline.finals
+        }
         self._tables = {
             query_of(stream_key(node)): CurrentTable(
                 context, pipeline, node, lake.lake, every_seconds=config.materialize_every_minutes * 60
@@ -251,6 +257,8 @@ class _Watch:
         for status in statuses:
             if status.asset in self._days:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
+            if status.asset in self._finals:
+                self._finals[status.asset].report(status.stream_time_ms, status.read_ms)
             if status.asset in self._tables:
                 self._tables[status.asset].report()
             if status.asset in self._judged:
