@@ -117,7 +117,8 @@ class ObjectStore(LocalServer):
 
         Raises: ObjectStoreFailed when the server does not make it
         """
-        command = [program(), "shell", f"-master={HOST}:{self._ports['master.port']}"]
+        master, grpc = (self._ports[f"master.port{kind}"] for kind in ("", ".grpc"))
+        command = [program(), "shell", f"-master={HOST}:{master}.{grpc}"]
         words = f"s3tables.bucket -create -name {name} -account headrace\n"
         done = subprocess.run(command, input=words, capture_output=True, text=True, timeout=60, check=False)
         if "ARN" not in done.stdout:
