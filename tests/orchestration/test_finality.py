@@ -146,7 +146,7 @@ class Daemon:
         self.cursor = found.cursor  # type: ignore[assignment]
         for name in ("letter", "daily_counts"):
             asset = self.made.get_assets_def(name)
-            for key in sorted(found.get_requested_partitions(dg.AssetKey(name))):
+            for key in sorted(filter(None, found.get_requested_partitions(dg.AssetKey(name)))):
                 if run:
                     assert dg.materialize([asset], partition_key=key, instance=self.instance).success
         return found.total_requested
