@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import headrace as hr
+from headrace.description import Node
 from tests.laws.kernel.pipelines import Choose, Pipeline
 from tests.lives.story import Made, Sent
-
-if TYPE_CHECKING:
-    from headrace.description import Node
 
 MALFORMED = (b"", b"{", b"nonsense", b'{"value": "much"}', b"[1]", b"\xff\xfe")
 T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
@@ -31,17 +29,16 @@ def digits(number: int) -> Choose:
 
 def described(made: Sequence[Made], renamed: Mapping[int, int] | None = None) -> list[Node]:
     """The nodes of a life, each after those that it reads. In: renamed  how often, by the node's number"""
-    pipeline, times = Pipeline(U.stream, T.stream), renamed or {}
-    return [
-        pipeline.add(
-            each.kind,
-            digits(each.number),
-            name_of(place, times.get(place, 0)),
-            anywhere=True,
-            renamed_from=name_of(place, times[place] - 1) if times.get(place) else None,
-        )
-        for place, each in enumerate(made)
-    ]
+    pipeline, times, nodes = Pipeline(U.stream, T.stream), renamed or {}, list[Node]()
+    for place, each in enumerate(made):
+        name = name_of(place, times.get(place, 0))
+        before = name_of(place, times[place] - 1) if times.get(place) else None
+        if each.twin_of is not None and each.twin_of < place:
+            nodes.append(nodes[each.twin_of].named(name, renamed_from=before))
+            continue
+        chosen = digits(each.number)
+        nodes.append(pipeline.add(each.kind, chosen, name, anywhere=True, renamed_from=before))
+    return nodes
 
 
 def name_of(place: int, times: int) -> str:

@@ -61,6 +61,10 @@ class FixedClock:
         return BASE_MS
 
 
+class StaysAwayError(Exception):
+    """Raised where a process dies, and nobody starts another one for now."""
+
+
 class LivesDriver(TestDriver):
     """A test driver to which a life happens."""
 
@@ -72,6 +76,7 @@ class LivesDriver(TestDriver):
         self.troubles, self.other = Troubles(), AnotherProcess()
         self.stores: dict[str, LivesStore] = {}
         self.resting: set[str] = set()
+        self.away: set[str] = set()  # nodes whose process has died
         # The records of each topic that were cut off before a node began.
         self.unread: dict[str, dict[str, set[tuple[int, int]]]]
         self.sink_faults: list[str] = []
@@ -259,7 +264,13 @@ class LivesDriver(TestDriver):
     def fold(self, names: Collection[str]) -> None:
         """Let nodes run to the end."""
         for name in [name for name in self._nodes if name in names and name not in self.resting]:
-            until_done(partial(self._to_the_end, name), partial(self._restart_node, name))
+            if name in self.away:
+                self.away.discard(name)
+                self._restart_until_open(name)
+            try:
+                until_done(partial(self._to_the_end, name), partial(self._restart_node, name))
+            except StaysAwayError:
+                self.away.add(name)
             self.other.takes_over()
 
     def _to_the_end(self, name: str) -> None:
@@ -278,7 +289,8 @@ class LivesDriver(TestDriver):
     def _on_step(self, node: str, step: str) -> None:
         trouble = self.troubles.at_step(step)
         if isinstance(trouble, Crash):
-            raise SimulatedCrashError(f"{node}: {step}")
+            error = StaysAwayError if trouble.stays and node in self._nodes else SimulatedCrashError
+            raise error(f"{node}: {step}")
         if isinstance(trouble, Overtaken):
             with self.other.runs():
                 self._overtake(node, trouble.meanwhile)
@@ -312,6 +324,7 @@ class LivesDriver(TestDriver):
             self.unread.setdefault(node.required_name, cut)
         self._nodes = {node.required_name: node for node in upstream_first(nodes)}
         self._topics = topics_of(nodes)
+        self.away.clear()
         for name in self._topics:
             self._open_until_done(name)
         for name in self._nodes:

@@ -4,6 +4,7 @@
     make mutations ARGS="--only an-overtaken-writer-stops --lives 5000"
 
 Each patch is applied in a tree of its own, so nothing here changes. It prints the table, and ends with 1 if one was not found.
+Those of `tests/lives/mutations/second` are sought by lives of the second tier, which need Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.spark.on_demand import laptop_session
 from tests.lives.many import try_seed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,17 +28,23 @@ PATCHES = ROOT / "tests" / "lives" / "mutations"
 FIRST_SEED, A_SEED = 1_000_000, 25
 
 
-def search(lives: int, seconds: float) -> None:
+def search(lives: int, seconds: float, tier: int) -> None:
     """Live until a life fails; print what was found, as JSON. It runs in the tree that is changed."""
+    spark = laptop_session(None, "lives") if tier == 2 else None
     began, lived, seed = time.monotonic(), 0, FIRST_SEED
     while lived < lives and time.monotonic() - began < seconds:
-        done = try_seed(seed, min(A_SEED, lives - lived), shrinks=False)
+        done = try_seed(seed, min(A_SEED, lives - lived), shrinks=False, spark=spark)
         lived += done.lives
         if done.failure:
             print(json.dumps({"lives": lived, "fault": done.reason.partition("\n")[0][:100]}))
             return
         seed += 1
     print(json.dumps({"lives": lived, "fault": ""}))
+
+
+def tier_of(patch: Path) -> int:
+    """The tier whose lives seek a mend."""
+    return 2 if patch.parent.name == "second" else 1
 
 
 def found(patch: Path, lives: int, seconds: float) -> dict[str, object]:
@@ -49,7 +57,7 @@ def found(patch: Path, lives: int, seconds: float) -> dict[str, object]:
             subprocess.run(["git", "-C", str(tree), "apply", str(patch)], check=True)
             environment = os.environ | {"PYTHONPATH": f"{tree}:{tree / 'platform'}"}
             command = [sys.executable, "-m", "tests.lives.mutations", "--lives", str(lives), "--search"]
-            command += ["--seconds", str(seconds)]
+            command += ["--seconds", str(seconds), "--tier", str(tier_of(patch))]
             ran = subprocess.run(
                 command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True, check=True
             )
@@ -61,20 +69,21 @@ def found(patch: Path, lives: int, seconds: float) -> dict[str, object]:
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="A patch; may be given again.")] = None,
-    lives: Annotated[int, typer.Option(help="After so many a search ends.")] = 5_000,
+    lives: Annotated[int, typer.Option(help="After so many a search ends; of the second tier 60.")] = 5_000,
     seconds: Annotated[float, typer.Option(help="And after so long.")] = 3_600,
+    tier: Annotated[int | None, typer.Option(help="The mends of this tier alone.")] = None,
     searches: Annotated[bool, typer.Option("--search", hidden=True)] = False,
 ) -> None:
     """Let lives find mends that were taken out."""
     if searches:
-        search(lives, seconds)
+        search(lives, seconds, tier or 1)
         return
     print("| mend that is taken out | found after lives | by |", "| --- | ---: | --- |", sep="\n", flush=True)
     missed = 0
-    for patch in sorted(PATCHES.glob("*.patch")):
-        if only and patch.stem not in only:
+    for patch in sorted(PATCHES.rglob("*.patch")):
+        if (only and patch.stem not in only) or tier not in (None, tier_of(patch)):
             continue
-        result = found(patch, lives, seconds)
+        result = found(patch, min(lives, 60) if tier_of(patch) == 2 else lives, seconds)
         missed += not result["fault"]
         after = result["lives"] if result["fault"] else f"not in {result['lives']}"
         print(f"| {patch.stem.replace('-', ' ')} | {after} | {result['fault']} |", flush=True)

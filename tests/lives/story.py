@@ -11,11 +11,15 @@ SINKS = ("", "rows", "keyed")
 
 @dataclass(frozen=True)
 class Made:
-    """An operator. In: kind  of `pipelines.KINDS`; number: its choices; sink: of `SINKS`."""
+    """An operator. In: kind  of `pipelines.KINDS`; number: its choices; sink: of `SINKS`
+
+    twin_of  the number of a node that is the same but for its name and its sink; None: it has a description of its own
+    """
 
     kind: str
     number: int = 0
     sink: str = ""
+    twin_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,14 @@ class Wait(Step):
 
 @dataclass(frozen=True)
 class Crash(Step):
-    """The next process that comes to a numbered step dies there. In: skips  so many that come there before it."""
+    """The next process that comes to a numbered step dies there. In: skips  so many that come there before it
+
+    stays  the process of a node stays away until its next run; else another one starts at once
+    """
 
     at: str
     skips: int = 0
+    stays: bool = False
 
 
 @dataclass(frozen=True)

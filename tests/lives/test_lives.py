@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from headrace.operators.registry import KINDS
 from tests.lives.descriptions import described
 from tests.lives.drawing import made
 from tests.lives.many import try_seed
+from tests.lives.mutations import PATCHES, ROOT
 from tests.matrix.kinds import kind_of
 
 pytestmark = pytest.mark.fast
@@ -32,3 +35,11 @@ def test_each_kind_of_node_is_drawn() -> None:
     pipelines = (described([made(number * 7919), made(number * 104_729)]) for number in range(400))
     drawn = {kind_of(node) for nodes in pipelines for node in with_unnamed(nodes)}
     assert drawn == KINDS.keys()
+
+
+@pytest.mark.parametrize("patch", sorted(PATCHES.rglob("*.patch")), ids=lambda patch: patch.stem)
+def test_each_mutation_changes_code_that_is_there(patch: Path) -> None:
+    ran = subprocess.run(
+        ["git", "-C", str(ROOT), "apply", "--check", str(patch)], capture_output=True, text=True
+    )
+    assert not ran.returncode, ran.stderr
