@@ -227,14 +227,16 @@ class _Run:
     def take_or_refuse(self, row: Row, clock: float) -> str:
         """One record, and its fate; one that raises leaves all as it was after the timers before it."""
         self.context.before = before_record(self.node, row)
-        self.call_stream(self.group_of(row), clock, RECORDS, row)
-        before = copy.deepcopy(self.groups)
+        group = self.group_of(row)
+        self.call_stream(group, clock, RECORDS, row)
+        before = copy.deepcopy(vars(group))
         try:
             self.process(row, clock)
         except Exception:
             if self.node.on_error == "stop":
                 raise
-            self.groups, self.context.forwarded = before, []
+            vars(group).update(before)
+            self.context.forwarded = []
             return DEAD_LETTER
         return USED
 
