@@ -59,6 +59,12 @@ def test_several_columns_are_one_value() -> None:
         three=hr.top(3, "page", by=("seconds DESC", "at"), ties=True),
     )
     assert [column.type for column in ranked.result_columns] == ["STRING", "STRING", "ARRAY<STRING>"]
+    pairs = VIEWS.group_by().aggregate(
+        most=hr.max_by(["page", "at"], by="seconds"),
+        three=hr.top(3, ["page", "at"], by=("seconds DESC", "at")),
+    )
+    pair = "STRUCT<page: STRING, at: TIMESTAMP>"
+    assert [column.type for column in pairs.result_columns] == ["STRING", pair, f"ARRAY<{pair}>"]
     assert ranked.result_columns[-1].meaning == (
         "`page` of the first 3 records by seconds DESC, at, and of those that rank as high as the last."
     )

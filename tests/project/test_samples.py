@@ -14,12 +14,39 @@ from headrace.local.dev_traffic import record_key, without_samples
 from headrace.local.samples import topic_traffic
 from headrace.observe.sql import LakeSql
 from headrace.testing import TestDriver
+from tests.laws.kernel.protobuf_values import Field, compiled, field, message
 
 pytestmark = pytest.mark.fast
 NOW_MS = 1_795_800_022_626
 NESTED = (
     "user STRUCT<id: STRING NOT NULL, born: DATE, at: STRUCT<ts: BIGINT>>, tags ARRAY<STRUCT<name: STRING>>"
 )
+KEY = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}
+READING = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "celsius", "type": ["null", "double"], "default": None},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {
+            "name": "place",
+            "type": {"type": "record", "name": "P", "fields": [{"name": "floor", "type": "int"}]},
+        },
+    ],
+}
+SUM = compiled(
+    message(
+        "Sum",
+        field("id", 1, Field.TYPE_STRING),
+        field("seconds", 2, Field.TYPE_INT64),
+        field("ok", 3, Field.TYPE_BOOL),
+    )
+)["p.Sum"]
+OBJECT = {
+    "type": "object",
+    "properties": {"at": {"type": "string", "format": "date-time"}, "n": {"type": "integer"}},
+}
 TOPICS = {
     "nested": hr.Topic("nested", key="account_id BIGINT, shop STRING", value=NESTED, timestamp="user.at.ts"),
     "types": hr.Topic("types", value="a DECIMAL(9,2), b BINARY, c TIMESTAMP_NTZ, d MAP<STRING, INT>, e TINYINT, f FLOAT"),
@@ -35,6 +62,12 @@ TOPICS = {
     "csv": hr.Topic("csv", value="id STRING, ok BOOLEAN, at TIMESTAMP", format=hr.Csv(separator=";"), timestamp="at"),
     "wrapped": hr.Topic("wrapped", value="id STRING", format=hr.Json(value_path="data.order", unknown="rest")),
     "items": hr.Topic("items", value="items ARRAY<STRUCT<id: STRING>>", format=hr.Json(lines=True)),
+    "avro": hr.Topic("avro", key_format=hr.Avro(KEY), format=hr.Avro(READING), timestamp="at"),
+    "messages": hr.Topic("messages", format=hr.Protobuf(SUM), timestamp="seconds * 1000"),
+    "framed": hr.Topic("framed", key="id STRING", format=hr.Protobuf(SUM, registered=True)),
+    "objects": hr.Topic(
+        "objects", key="id BIGINT", format=hr.JsonSchema(schema=OBJECT), timestamp="at", key_format=hr.Number("int64")
+    ),
     "rows": hr.Topic(
         "rows", key="id INT", value="id INT, name STRING", format=hr.Debezium(operation="op", changed_at="at"), timestamp="at"
     ),
@@ -60,9 +93,11 @@ def test_sample_records_of_any_schema_can_be_read_and_are_of_now(name: str) -> N
 
 
 def test_a_topic_without_samples_is_named() -> None:
-    avro = hr.Avro({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
-    (sentence,) = without_samples([*TOPICS.values(), hr.Topic("orders", format=avro)])
-    assert sentence.startswith("Topic 'orders' gets no sample records")
+    unreachable = hr.Avro(READING, registry="http://127.0.0.1:9")
+    sent = "CAST(CAST(record_header('sent') AS STRING) AS BIGINT)"
+    topics = [hr.Topic("orders", format=unreachable), hr.Topic("dated", value="n INT", timestamp=sent)]
+    sentences = without_samples([*TOPICS.values(), *topics])
+    assert [each.split(" gets ")[0] for each in sentences] == ["Topic 'orders'", "Topic 'dated'"]
 
 
 def test_the_traffic_of_a_project_follows_its_topics_when_they_are_edited(tmp_path: Path) -> None:

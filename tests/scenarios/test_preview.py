@@ -8,6 +8,7 @@ import pytest
 
 import headrace as hr
 from headrace.lake import small_files
+from headrace.spark.on_demand import SparkOnDemand
 from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
@@ -81,6 +82,42 @@ def test_each_step_is_shown_and_the_lake_stays_as_it_is(
     monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     with pytest.raises(hr.TerminalError, match="Topic 'others': there is no log of it in"):
         hr.preview(hr.Topic("others", value="n INT"), lake=driver._lake, spark=driver.spark)
+
+
+@pytest.mark.fast
+def test_covered_steps_are_shown_without_spark(drive: Drive) -> None:
+    visits = hr.Topic("visits", key="user STRING", value="n INT, at STRUCT<page: STRING>", idle_timeout=None)
+    steps = visits.where("n > 0").with_column("twice", "n * 2")
+    finals = steps.window(hr.tumbling("2 minutes"), grace="0 s").aggregate(n=hr.count(), most=hr.max("twice"))
+    kinds = [
+        finals.suppress(hr.until_window_closes()),
+        visits.table().group_by("n").aggregate(users=hr.count()).changes(),
+        steps.lookup(visits.select("user", "n AS newest").table(), on="user"),
+        visits.group_by("user").batch(collect=["n"], max_records=2),
+    ]
+    driver = drive(*(kind.named(f"node_{number}") for number, kind in enumerate(kinds)))
+    for number, n in enumerate((0, 1, 2, 3)):
+        value = {"n": n, "at": {"page": f"/{n}"}}
+        driver.pipe("visits", key="a", value=value, timestamp_ms=number * MINUTE)
+        driver.cut()
+    driver.pipe("visits", key="a", value=b"{", timestamp_ms=0)
+    driver.cut()
+    nothing = SparkOnDemand.session(lambda: pytest.fail("Spark starts"))
+    shown = [hr.preview(kind, 3, lake=driver._lake, spark=nothing) for kind in kinds]
+    topic, passed, twice, _, windows, closed = shown[0].stages
+    assert topic.columns == ("partition", "offset", "user", "n", "at")
+    assert topic.rows == ((0, 2, "a", 2, {"page": "/2"}), (0, 3, "a", 3, {"page": "/3"}))
+    assert topic.notes == ("visits partition 0 offset 4: malformed value: not a JSON object",)
+    assert [row[-1] for row in twice.rows] == [4, 6]
+    assert dict(passed.fates) == {"used": 2, "dead_letter": 1}
+    assert [row[-2:] for row in windows.rows] == [(2, 6)]
+    assert closed.rows == ()
+    assert "1970-01-01 00:02:00  1970-01-01 00:04:00  2  6" in str(shown[0])
+    assert [[len(stage.rows) for stage in each.stages] for each in shown[1:]] == [
+        [2, 1, 1, 3],
+        [2, 2, 2, 2, 1, 2],
+        [2, 1],
+    ]
 
 
 @pytest.mark.fast

@@ -257,36 +257,38 @@ def collect(column: Columns, max_items: int, *, where: str | None = None) -> Agg
     return Aggregate("collect", of_columns(column), 0, max_items, where=where)
 
 
-def max_by(value: str, by: Columns, *, where: str | None = None) -> Aggregate:
+def max_by(value: Columns, by: Columns, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the highest `by`; null counts as a value.
 
     The first in the log's order counts, if several records have the same `by`. A record whose `by` is null does not
     count. NaN is the highest number.
 
-    In:     by  of several columns, as a list, the first that differs decides; null is the lowest value of each
+    In:     value  a column; or several, as a list: then a STRUCT of them
+            by     of several columns, as a list, the first that differs decides; null is the lowest value of each
     Out:    of the type of `value`; null if no record counts
     """
-    return Aggregate("max_by", value, 0, by=of_columns(by), where=where)
+    return Aggregate("max_by", of_columns(value), 0, by=of_columns(by), where=where)
 
 
-def min_by(value: str, by: Columns, *, where: str | None = None) -> Aggregate:
+def min_by(value: Columns, by: Columns, *, where: str | None = None) -> Aggregate:
     """Keep `value` of the record with the lowest `by`: see `max_by`."""
-    return Aggregate("min_by", value, 0, by=of_columns(by), where=where)
+    return Aggregate("min_by", of_columns(value), 0, by=of_columns(by), where=where)
 
 
-def top(n: int, value: str, by: Columns, *, ties: bool = False, where: str | None = None) -> Aggregate:
+def top(n: int, value: Columns, by: Columns, *, ties: bool = False, where: str | None = None) -> Aggregate:
     """Collect `value` of the `n` records with the highest `by`; null counts as a value.
 
     Records with the same `by` stand in the log's order. A record whose `by` is null does not count.
 
-    In:     by    a column; or several as ORDER BY has them, as ("price DESC", "ts"): the first `n` in this order. There
+    In:     value  as of `max_by`
+            by    a column; or several as ORDER BY has them, as ("price DESC", "ts"): the first `n` in this order. There
                   null is the lowest value, and each record counts
             ties  whether records are kept, too, that rank as high as the last of the `n`
     Out:    an array, the first in the order first; empty if no record counts
     Raises: DescriptionError for a column that is no name, or an `n` that is no positive number
     """
     order, column = order_of(by)
-    return Aggregate("top", value, 0, n, column, where=where, order=order, ties=ties or None)
+    return Aggregate("top", of_columns(value), 0, n, column, where=where, order=order, ties=ties or None)
 
 
 def count_distinct(column: str, *, where: str | None = None) -> Aggregate:

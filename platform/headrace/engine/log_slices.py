@@ -179,6 +179,10 @@ class LogSlice:
         )
         return first <= self.through_ms and last > self.after_ms
 
+    def within(self, rows: pa.Table) -> pa.Array:
+        """Which rows of its files are of these commits."""
+        return pa.array(self._within(rows))
+
     def _within(self, rows: pa.Table) -> np.ndarray:
         at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
         found: np.ndarray = (at_us >= (self.after_ms + 1) * 1_000) & (at_us <= self.through_ms * 1_000 + 999)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_of_kafka
 from headrace.description.event_time import UNITS, Arithmetic, Call, Field, Number, of_headers
-from headrace.description.formats import Csv, Debezium, Json, PlainValue
+from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, PlainValue, Protobuf
 from headrace.description.formats.plain_values import BYTES
 from headrace.description.schema import fields_of_struct
+from headrace.local.encoded_samples import ENCODED, encode_of
 from headrace.nodes.topics import topics_of
 from headrace.settings import load_pipeline
 
@@ -49,17 +50,17 @@ def topic_traffic(topic: Topic, now_ms: int, number: int = EACH_SECOND) -> Itera
     for row in sample_records(topic, now_ms // 1000, now_ms, number):
         key = {column.name: row[column.name] for column in topic.key_columns}
         value = {column.name: row[column.name] for column in topic.value_columns}
-        yield topic.name, _key(topic.key_format, key), _written(topic.format, value, now_ms), now_ms
+        yield topic.name, _key(topic, key), _written(topic, "value", value, now_ms), now_ms
 
 
 def has_samples(topic: Topic) -> bool:
-    """Whether samples of a topic's keys and values can be written; of Avro, Protobuf and JSON Schema they cannot.
+    """Whether samples of a topic's keys and values can be written: of captured tables in JSON alone (see `encode_of`).
 
     They have no headers, so a topic whose event time is in one has none.
     """
     if topic.event_time is not None and of_headers(topic.event_time):
         return False
-    return all(_is_writable(of) for of in (topic.format, topic.key_format if topic.key_columns else "json"))
+    return all(_is_writable(topic, part) for part in ("value", *(["key"] if topic.key_columns else [])))
 
 
 def sample_records(topic: Topic, seed: int, now_ms: int, number: int = 3) -> Iterator[dict[str, Any]]:
@@ -132,21 +133,30 @@ def _iso(now_ms: int) -> str:
     return _moment(now_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _is_writable(of: str | Format) -> bool:
+def _is_writable(topic: Topic, part: str) -> bool:
+    of = topic.key_format if part == "key" else topic.format
+    if isinstance(of, ENCODED):
+        return encode_of(topic, part) is not None
     return of == "json" or isinstance(of, WRITTEN) or (isinstance(of, Debezium) and of.format == "json")
 
 
-def _key(of: str | Format, columns: Mapping[str, Any]) -> Any:
+def _key(topic: Topic, columns: Mapping[str, Any]) -> Any:
     """A key as a record has it; None: the topic's records have none."""
     if not columns:
         return None
-    written = dict(columns) if isinstance(of, Debezium) else _written(of, columns, 0)
+    is_captured = isinstance(topic.key_format, Debezium)
+    written = dict(columns) if is_captured else _written(topic, "key", columns, 0)
     return written.encode() if isinstance(written, str) else written
 
 
-def _written(of: str | Format, row: Mapping[str, Any], now_ms: int) -> Any:
-    """A row as a record has it. In: of  a format with samples."""
+def _written(topic: Topic, part: str, row: Mapping[str, Any], now_ms: int) -> Any:
+    """A row as a record of a topic with samples has it. In: part  "key" or "value"."""
+    of: str | Format = topic.key_format if part == "key" else topic.format
     match of:
+        case Avro() | Protobuf() | JsonSchema():
+            encode = encode_of(topic, part)
+            assert encode is not None  # see `has_samples`
+            return encode(row)
         case PlainValue(kind=kind):
             (value,) = row.values()
             return base64.b64decode(value) if kind == BYTES else value

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace import lake as lakes
 from headrace.description import is_of_kafka
 from headrace.engine.log_slices import INGESTED_AT, LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds
+from headrace.lake.sorted_rows import all_rows
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import LogFolder, write_rows
@@ -24,11 +26,9 @@ from headrace.log.sequencer import Sequencer
 from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD, SKIPPING, log_schema
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
-from headrace.spark.lake_rows import read_between
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
@@ -52,28 +52,25 @@ def copy_newest(
     last = lakes.last_commit(table, _writer(topic)) if table.exists else None
     if last is None:
         return _from_kafka(spark, topic, records, source, target, kafka)
-    return _from_log(spark, topic, records, source, target, last)
+    return _from_log(topic, records, source, target, last)
 
 
-def _from_log(
-    spark: SparkSession, topic: Topic, records: int, source: Lake, target: Lake, last: Commit
-) -> int:
+def _from_log(topic: Topic, records: int, source: Lake, target: Lake, last: Commit) -> int:
     uri, through_ms = source.log(topic.name), int(last.record["ingested_at_ms"])
     after_ms = _beginning(uri, through_ms, records)
-    schema = log_schema(topic)
-    rows = read_between(spark, lakes.open_table(uri), schema, INGESTED_AT, after_ms, through_ms)
-    is_record = F.col("kind").isin(RECORD, DEAD_LETTER)
-    newest = [F.desc(name) for name in (INGESTED_AT, "partition", "offset")]
-    kept = rows.where(~is_record).unionByName(rows.where(is_record).orderBy(*newest).limit(records))
-    made = arrow_schema(schema)
-    _write(topic, target.log(topic.name), _complete(kept.toArrow().cast(made), topic), made, last)
+    schema = arrow_schema(log_schema(topic))
+    part = LogSlice.of(uri, after_ms, through_ms)
+    read = all_rows([f"{uri}/{name}" for name in part.files], schema)
+    rows = pa.concat_tables([schema.empty_table(), *(each.filter(part.within(each)) for each in read)])
+    is_record = pc.is_in(rows["kind"], value_set=pa.array([RECORD, DEAD_LETTER]))
+    newest = [(name, "descending") for name in (INGESTED_AT, "partition", "offset")]
+    kept = [rows.filter(pc.invert(is_record)), rows.filter(is_record).sort_by(newest).slice(0, records)]
+    _write(topic, target.log(topic.name), _complete(pa.concat_tables(kept), topic), schema, last)
     return through_ms
 
 
 def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Commit) -> None:
     """Make a log of these rows, which ends where the other one does."""
-    import pyarrow.compute as pc
-
     table = lakes.create(uri, schema, kinds.log(SKIPPING), grows="value")
     files = []
     for kind in pc.unique(rows["kind"]).to_pylist():
@@ -87,9 +84,6 @@ def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Comm
 
 def _complete(rows: pa.Table, topic: Topic) -> pa.Table:
     """The rows, with one in their first commit that says that the topic is complete."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not rows.num_rows or not is_of_kafka(topic):
         return rows
     said = json.dumps({"action": COMPLETE})

@@ -5,6 +5,7 @@ Each step is folded as a node of its own, by the operators of a stream, in a tem
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ def preview(
     In:     records  of each topic's log (of Kafka: of each partition); no more rows of a step are shown
             lake     with the logs of the topics; None: HEADRACE_LAKE
             kafka    None: as the environment says
-            spark    None: a local session
+            spark    None: a local session, which starts for steps that the expressions do not cover
     Raises: DescriptionError when `stream` is no description, or a transform leaves its columns unknown;
             TerminalError when a topic has no log and cannot be read from Kafka
     """
@@ -102,6 +103,8 @@ def preview(
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        value = value.replace(tzinfo=None)  # all times are UTC
     text = "" if value is None else value.hex() if isinstance(value, bytes | bytearray) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= CELL_MAX else f"{text[: CELL_MAX - 1]}…"

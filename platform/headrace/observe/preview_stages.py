@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from headrace import lake as lakes
 from headrace.description import (
@@ -18,7 +18,6 @@ from headrace.description import (
     Node,
     is_of_kafka,
     is_unnamed,
-    quote,
     written_by,
 )
 from headrace.description.stream import Branch, Stream
@@ -27,22 +26,22 @@ from headrace.errors import DescriptionError
 from headrace.fold.fates import DEAD_LETTER, FATES
 from headrace.lake.paths import Lake
 from headrace.log.promise import write_promise
-from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
+from headrace.observe.local_views import LocalViews
 from headrace.observe.newest_records import copy_newest
 from headrace.observe.preview import Stage
-from headrace.observe.views import Views, fates_of
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.settings import Settings
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
+from headrace.spark.on_demand import SparkOnDemand
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
 
@@ -60,11 +59,10 @@ def stages_of(
     """The steps of a node with their rows. In: see `preview`."""
     root = Settings().lake if lake is None else lake
     source = Lake(root) if isinstance(root, str) else root
-    base = spark or build_session(spark_conf(spark_jars(), lake=source.root), "headrace-preview")
+    session = SparkOnDemand.session(lambda: _session(spark, source))
     folder = Path(tempfile.mkdtemp(prefix="headrace-preview-"))
     target = Lake(f"file:{folder}")
     try:
-        session = pipeline_session(base, interpreted=True)
         node = resolve_references(source, node)
         topics = [*dict.fromkeys(_topics_below(node))]
         copied = [
@@ -76,6 +74,11 @@ def stages_of(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lakes.forget(target.root)
+
+
+def _session(spark: SparkSession | None, source: Lake) -> SparkSession:
+    base = spark or build_session(spark_conf(spark_jars(), lake=source.root), "headrace-preview")
+    return pipeline_session(base, interpreted=True)
 
 
 def _topics_below(node: Node) -> Iterator[Topic]:
@@ -93,7 +96,7 @@ class _Stages:
 
     def __init__(self, spark: SparkSession, lake: Lake, rows_max: int) -> None:
         self._spark, self._lake, self._rows_max = spark, lake, rows_max
-        self._views = Views(spark, lake)
+        self._views = LocalViews(spark, lake)
         self._shown: set[str] = set()
 
     def of(self, node: Node) -> Iterator[Stage]:
@@ -131,12 +134,11 @@ class _Stages:
             title = f"{node.name}: {title}"
         node = replace(node, name=f"step_{len(self._shown)}", sinks=())
         self._fold(node)
-        held, progress = snapshot(self._spark, self._lake, node)
-        frame, columns = _ordered(node, operator_of(node).read(held, progress))
-        rows = [tuple(row) for row in frame.limit(self._rows_max + 1).collect()]
+        table, columns = _ordered(node, self._views.stored(node).table)
+        rows = [tuple(row.values()) for row in table.slice(0, self._rows_max + 1).to_pylist()]
         fates: Counter[str] = Counter()
-        for met in fates_of(node, held, progress).values():
-            fates.update(met)
+        for row in self._views.ledger(node).to_pylist():
+            fates[row["fate"]] += row["records"]
         yield Stage(
             title,
             columns,
@@ -156,14 +158,13 @@ class _Stages:
         for read in node.topics if topic is None else [topic]:
             if not is_of_kafka(read):
                 continue
-            found = self._views.dead_letters(read, [node])
-            if topic is None:
-                found = found.where(F.col("node").isNotNull())
-            for row in found.orderBy("partition", "offset").limit(NOTES_MAX).collect():
+            letters = self._views.dead_letters(read, [node])
+            some = [row for row in letters if topic is not None or row["node"] is not None]
+            for row in sorted(some, key=lambda each: (each["partition"], each["offset"]))[:NOTES_MAX]:
                 yield f"{read.name} partition {row['partition']} offset {row['offset']}: {row['reason']}"
 
 
-def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
+def _ordered(node: Node, table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
     """The rows of a node as people look at them, in their order; and the names of the columns."""
     shown: dict[str, str] = {}
     if node.passes_chains:
@@ -172,8 +173,8 @@ def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
         order = (SEQUENCE, *operator_for(node).order)
     else:
         order = node.key
-    comparable = [field.name for field in frame.schema if "map<" not in field.dataType.simpleString()]
-    by = (F.col(quote(name)) for name in order if name in comparable)
-    kept = [F.col(name).alias(label) for label, name in shown.items()]
-    kept += [F.col(quote(name)) for name in node.columns]
-    return frame.orderBy(*by).select(*kept), (*shown, *node.columns)
+    plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    by = [(name, "ascending") for name in order if name in plain]
+    rows = table.sort_by(by) if by else table
+    columns = (*shown, *node.columns)
+    return rows.select([*shown.values(), *node.columns]).rename_columns([*columns]), columns

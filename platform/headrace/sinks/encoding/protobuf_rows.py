@@ -91,11 +91,15 @@ def registered_message(of: Protobuf, topic: str, part: str, what: str, *, regist
     message, _ = parser_of(of.schema, of.message)
     url, subject = address_of(of.registry, "Protobuf"), of.subject or f"{topic}-{part}"
     number, is_text = _registered(url, subject, message.file, register=register)
-    indexes = indexes_of(
-        message, map_entries=not is_text
-    )  # as readers find the message in what is registered
-    framed = b"\0" if indexes == (0,) else b"".join(map(_zigzag, (len(indexes), *indexes)))
-    return b"\0" + number.to_bytes(4, "big") + framed
+    # as readers find the message in what is registered
+    return b"\0" + number.to_bytes(4, "big") + message_indexes(of, map_entries=not is_text)
+
+
+def message_indexes(of: Protobuf, *, map_entries: bool) -> bytes:
+    """The indexes of a message in its file, as Confluent's serializers write them. In: map_entries  see `Protobuf`."""
+    assert isinstance(of.schema, bytes)
+    indexes = indexes_of(parser_of(of.schema, of.message)[0], map_entries=map_entries)
+    return b"\0" if indexes == (0,) else b"".join(map(_zigzag, (len(indexes), *indexes)))
 
 
 def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool) -> tuple[int, bool]:
