@@ -122,6 +122,7 @@ from headrace.engine import state_reads
 from tests.engine.test_state_copies import ANY_BYTES, StateCopies, StateSource, read
 from headrace.lake.snapshot import data_file
 state_reads.MANY_GROUPS = state_reads.COPIED_ROWS_MIN = 1
+state_reads.SPARSE_ROWS = 1_000
 state_reads.COPIES = StateCopies(Path(sys.argv[2]), ANY_BYTES, free_bytes_min=0)
 parts = [Path(each) for each in sys.argv[3:]]
 source = StateSource(sys.argv[1], {part.name: data_file(part.stat().st_size, None) for part in parts})

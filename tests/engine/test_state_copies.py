@@ -43,6 +43,7 @@ def use(monkeypatch: pytest.MonkeyPatch, copies: StateCopies) -> None:
     monkeypatch.setattr(state_reads, "COPIES", copies)
     monkeypatch.setattr(state_reads, "MANY_GROUPS", 1)
     monkeypatch.setattr(state_reads, "COPIED_ROWS_MIN", 1)
+    monkeypatch.setattr(state_reads, "SPARSE_ROWS", 1_000)
 
 
 def written(folder: Path, hashes: list[int] = HASHES, name: str = "by_hash") -> StateSource:
@@ -121,6 +122,17 @@ def test_a_read_that_lacks_many_groups_keeps_none_and_then_reads_nothing_of_the_
     assert read(source, [1, 15, 25, 77]) == ([1, 15, 25], True)
     with pytest.raises(FileNotFoundError):  # what goes back into the lake comes from the lake
         read_state(source, LAYOUT, "by_hash", Needs(), remember=False)
+
+
+def test_a_read_that_takes_many_rows_of_each_group_asks_for_no_copy(
+    tmp_path: Path, copies: StateCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_reads, "SPARSE_ROWS", 3)
+    source = written(tmp_path)  # ten rows in each of five groups
+    for hashes, is_copied in ((HASHES, False), ([*HASHES[::10], 1, 2], True)):
+        assert read(source, hashes) == (sorted(hashes), False)
+        copies.wait()
+        assert bool(files_of(copies)) == is_copied
 
 
 def test_rows_of_another_state_table_in_the_same_file_are_left_out(

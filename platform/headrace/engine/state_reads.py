@@ -29,6 +29,9 @@ FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of
 # such reads would push out all that is remembered.
 MANY_GROUPS = 200
 COPIED_ROWS_MIN = 32_768  # of a file that is worth a copy
+# A read that takes more rows of each group makes good use of it. While a node catches up, its runs do not live long enough
+# for copies, which then cost as much as they save.
+SPARSE_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ class _TableRead:
         """The needed rows of files. In: uri  where they lie; `sizes`: their bytes, by URI."""
         state = self.layout.tables[self.table]
         glances = [*each(self._glance, sizes.items(), uri)]
-        many = sum(len(one.missing) for one in glances) >= MANY_GROUPS
+        missing = sum(len(one.missing) for one in glances)
+        many = missing >= MANY_GROUPS
         near = [one.copied for one in glances if one.copied is not None]
         near += self._filtered(group for one in glances for group in one.groups)
         far, bytes_read = list[pa.Table](), sum(one.bytes for one in glances)
@@ -127,7 +131,7 @@ class _TableRead:
         for tables, size in each(partial(self._chosen if many else self._parted), lacking, uri):
             bytes_read += size
             far += tables
-        if many and self.remember:
+        if many and self.remember and sum(one.num_rows for one in far) < SPARSE_ROWS * missing:
             self._want(lacking)
         rows = pa.concat_tables([state.empty(), *near, *far]).combine_chunks()
         cost = ReadCost(bytes_read, rows.num_rows, sum(one.num_rows for one in near))
