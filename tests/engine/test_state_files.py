@@ -120,6 +120,24 @@ def test_what_is_read_grows_with_what_is_touched(tmp_path: Path) -> None:
     assert sizes[100_000] < 2 * sizes[10_000]
 
 
+def test_rows_that_are_due_are_read_without_those_that_are_not(tmp_path: Path) -> None:
+    """As of sessions, waits and reminders: their tables are sorted by time."""
+    place, source = StatePlace(str(tmp_path), LAYOUT, "by_time"), StateSource(str(tmp_path))
+    for batch in range(3):
+        rows = table_of([(7_919 * n + batch, n) for n in range(30_000)])
+        written = write_state(place, rows, batch, remember=False)
+        assert written is not None
+        source = source.plus([written])
+    forget_state()
+    all_bytes = sum(file.size for file in source.files.values())
+    read_state(source, LAYOUT, "by_time", Needs(times=(0, 0)))  # the footers
+    found = read_state(source, LAYOUT, "by_time", Needs(times=(20_000, 20_099)))
+    assert found.rows.num_rows == 300
+    assert 0 < found.bytes < all_bytes / 10
+    touched = Needs(np.array([7_919 * 5]), either=Needs(times=(20_000, 20_099)))
+    assert read_state(source, LAYOUT, "by_time", touched).rows.num_rows == 301
+
+
 def test_all_columns_of_all_types_lie_in_one_delta_table(tmp_path: Path) -> None:
     schema = pa.schema(
         [
