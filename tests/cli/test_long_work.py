@@ -32,6 +32,20 @@ def test_without_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[st
     assert (told.out, told.err) == ("", "Reads the log.\nCompares.\n")
 
 
+def test_without_a_terminal_a_long_step_says_each_half_minute_how_far_it_is_and_how_long_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([100.0, 110.0, 130.0, 140.0, 220.0])
+    monkeypatch.setattr("headrace.cli.long_work.time.monotonic", lambda: next(seconds))
+    with shown.long_work("Folds the log.") as work:
+        for done in (1_000_000, 2_000_000, 4_000_000, 5_000_000, 13_000_000):
+            work.reach(done, 50_000_000, "records folded")
+    assert capsys.readouterr().err.splitlines() == [
+        "4,000,000 of 50,000,000 records folded, about 8 min to go",
+        "13,000,000 of 50,000,000 records folded, about 6 min to go",
+    ]
+
+
 def test_programs_are_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     token = telling._JSON.set(True)
     try:

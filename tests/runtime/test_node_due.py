@@ -15,6 +15,7 @@ from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.streams.log_watch import LogWatch
 from headrace.streams.node_stream import NodeStream
+from headrace.writing.node_runner import NodeRunner
 from headrace.writing.scheduling import Turns
 
 pytestmark = pytest.mark.fast
@@ -159,6 +160,18 @@ def test_a_node_that_has_caught_up_packs_its_state_at_once() -> None:
     looked.stream._upkeep.end()
     assert looked.runner.packed == [True]
     assert looked.runner.found < 0, "its logs were read to their end"
+
+
+def test_work_without_a_stream_packs_as_it_goes() -> None:
+    """As of rebuilds: fifty increments would leave fifty runs, each of which every further one reads."""
+    runner = NodeRunner.__new__(NodeRunner)
+    left, packed = [True, True, False], []
+    runner.advance = lambda: left.pop(0)  # type: ignore[method-assign]
+    runner.is_packing_due = lambda *, at_rest=False: len(left) == 1  # type: ignore[method-assign]
+    runner.pack = lambda *, whole=False, at_rest=False: packed.append(at_rest)  # type: ignore[method-assign]
+    while runner.advance_packed():
+        pass
+    assert packed == [False]
 
 
 def test_while_it_works_a_node_packs_when_there_are_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,7 +243,7 @@ class ApplyChanges:
                 raise
             require_repaired(self._lake, name)
             runner = NodeRunner(self._spark, node, self._lake, is_read=True)
-            while runner.advance():
+            while runner.advance_packed():
                 pass
 
     def _measure(self, name: str, seconds: float) -> None:

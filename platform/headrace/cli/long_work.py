@@ -6,6 +6,7 @@ Both go to stderr: stdout holds what the command has found, and nothing else.
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.progress import Progress, TaskID
+
+
+LINE_SECONDS = 30.0  # between two lines of one step, where there is no terminal
 
 
 class LongWork(Protocol):
@@ -41,10 +45,34 @@ class _Silent:
         """See `LongWork`."""
 
 
-class _Lines(_Silent):
+class _Lines:
+    def __init__(self) -> None:
+        self._began: tuple[float, int] | None = None  # when a step's things were told first, and how many
+        self._told_at = 0.0
+
     def begin(self, step: str) -> None:
         """See `LongWork`."""
+        self._began = None
         typer.echo(step, err=True)
+
+    def reach(self, done: int, total: int | None, what: str) -> None:
+        """A line each half minute. See `LongWork`."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began, self._told_at = (now, done), now
+        if now - self._told_at < LINE_SECONDS:
+            return
+        self._told_at = now
+        of = "" if total is None else f" of {total:,}"
+        typer.echo(f"{done:,}{of} {what}{self._to_go(now, done, total)}", err=True)
+
+    def _to_go(self, now: float, done: int, total: int | None) -> str:
+        assert self._began is not None
+        began_at, before = self._began
+        if total is None or done <= before:
+            return ""
+        seconds = max(0, total - done) * (now - began_at) / (done - before)
+        return f", about {seconds / 60:.0f} min to go" if seconds >= 60 else f", about {seconds:.0f} s to go"
 
 
 class _Bar:

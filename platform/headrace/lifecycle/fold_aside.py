@@ -67,7 +67,7 @@ class FoldedAside:
         """Fold what the tables have read beyond it, in bounded increments, each node before those that read it."""
         for name, runner in self._runners.items():
             on_node(name)
-            while runner.advance():
+            while runner.advance_packed():
                 pass
 
     def standing(self, node: Node) -> Standing:

@@ -145,7 +145,7 @@ class Rebuild:
     def advance(self) -> bool:
         """Fold what the tables have read beyond it; False when there is nothing new."""
         self._lease.check()
-        return self.runner.advance()
+        return self.runner.advance_packed()
 
     @property
     def records(self) -> int:

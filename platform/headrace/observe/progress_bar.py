@@ -11,6 +11,7 @@ from rich.progress import (
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar that leaves nothing behind: a sign of life, words, how much is done, the time since it began."""
+    """A bar that leaves nothing behind: a sign of life, words, how much is done, the time that it took and that is to go."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     return Progress(*columns, console=console, transient=True)

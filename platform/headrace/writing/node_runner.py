@@ -147,6 +147,13 @@ class NodeRunner:
         self._publish()
         return True
 
+    def advance_packed(self) -> bool:
+        """Advance, and pack the state once it has many large runs: without a stream no upkeep does it."""
+        advanced = self.advance()
+        if advanced and self.is_packing_due():
+            self.pack()
+        return advanced
+
     def _publish(self) -> None:
         if self.log is not None:
             self.log.follow(self.progress)
