@@ -48,7 +48,7 @@ class _Silent:
 class _Lines:
     def __init__(self) -> None:
         self._began: tuple[float, int] | None = None  # when a step's things were told first, and how many
-        self._told_at = 0.0
+        self._line_at = 0.0
 
     def begin(self, step: str) -> None:
         """See `LongWork`."""
@@ -59,10 +59,10 @@ class _Lines:
         """A line each half minute. See `LongWork`."""
         now = time.monotonic()
         if self._began is None:
-            self._began, self._told_at = (now, done), now
-        if now - self._told_at < LINE_SECONDS:
+            self._began, self._line_at = (now, done), now
+        if now - self._line_at < LINE_SECONDS:
             return
-        self._told_at = now
+        self._line_at = now
         of = "" if total is None else f" of {total:,}"
         typer.echo(f"{done:,}{of} {what}{self._to_go(now, done, total)}", err=True)
 
