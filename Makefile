@@ -22,6 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The site, and all that it is made of: pages, and the code that the reference shows.
 SITE := .headrace/site
+RELEASE := .headrace/release
 PAGES = mkdocs.yml $(wildcard *.md deploy/README.md benchmarks/*.md) $(shell find docs platform -name '*.md' -o -name '*.py' -o -name '*.png')
 
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
@@ -33,7 +34,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives mutations check guard bench cases docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives mutations check guard bench cases sbom audit docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +86,12 @@ bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--pro
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
+sbom: $(VENV)/.release ## Write the bill of materials of a release, as CycloneDX: packages of the lock, and jars
+	@$(RELEASE)/bin/python deploy/release/sbom.py dist/headrace.cdx.json
+
+audit: $(VENV)/.release ## Ask PyPI's advisories about each package of the lock; needs the internet; fails if one is known
+	@$(RELEASE)/bin/pip-audit --strict --disable-pip --require-hashes --requirement deploy/image/requirements.lock $(ARGS)
+
 docs: $(SITE)/.built ## Build the documentation site in .headrace/site, if a page is newer; a dead link fails
 	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
 
@@ -100,6 +107,8 @@ lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files an
 	@$(LOCK) --extra all --constraints requirements.lock --output-file deploy/image/requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" --group release --output-file deploy/release/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock
 
 $(SITE)/.built: $(VENV)/.docs $(PAGES)
@@ -139,6 +148,12 @@ $(INSTALLED): requirements.lock pyproject.toml
 	  requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@printf '%s\n' "$(CURDIR)" > $@
+
+# Tools of a release have an environment of their own: their dependencies are none of ours.
+$(VENV)/.release: deploy/release/requirements.lock $(INSTALLED)
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(RELEASE)
+	@$(BIN)/uv pip install --quiet --python $(RELEASE)/bin/python --require-hashes --requirement deploy/release/requirements.lock
+	@touch $@
 
 # What builds the site, beside what is there: `make setup` stays quick.
 $(VENV)/.docs: docs/requirements.lock $(INSTALLED)
