@@ -17,7 +17,7 @@ from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.state_files import StateSource
 from headrace.errors import TerminalError
 from headrace.fold.bounds import SIZE_CHANGES, FullError, Sizes, judge
-from headrace.fold.time_limits.limits_in_force import standing
+from headrace.operators.time_limits.fold.limits_in_force import standing
 from tests.laws.kernel.logs import Control, Sequenced, World
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 

@@ -27,9 +27,9 @@ from headrace.engine.state_reads import read_state
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.sliding import SlidingWindows
-from headrace.fold.time_limits import TimeLimit
-from headrace.fold.totals import Totals
 from headrace.lake.byte_cache import ByteCache
+from headrace.operators.time_limits.fold import TimeLimit
+from headrace.operators.totals.fold import Totals
 from tests.laws.kernel import harness
 from tests.laws.kernel.harness import fates_of
 from tests.laws.kernel.logs import Sequenced, World, worlds

@@ -16,19 +16,12 @@ from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import TerminalError
-from headrace.fold import (
-    batches,
-    lookups,
-    processors,
-    relations,
-    sessions,
-    sliding,
-    stream_joins,
-    tables,
-    time_limits,
-    totals,
-    windows,
-)
+from headrace.fold import lookups, relations, sessions, sliding, tables, windows
+from headrace.operators.batches import fold as batches
+from headrace.operators.processors import fold as processors
+from headrace.operators.stream_joins import fold as stream_joins
+from headrace.operators.time_limits import fold as time_limits
+from headrace.operators.totals import fold as totals
 from tests.laws.kernel.processor_subjects import Silence
 
 pytestmark = pytest.mark.fast

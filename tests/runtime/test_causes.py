@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from headrace.fold.contract import CAUSE, KEY
-from headrace.fold.processors.forwarded import DUE, GROUP_HASH, NUMBER
 from headrace.fold.records.flatten import ELEMENT
-from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.operators.contract import POSITION
+from headrace.operators.processors.fold.forwarded import DUE, GROUP_HASH, NUMBER
+from headrace.operators.stream_joins.fold.join_records import PARTNER
 from headrace.writing.causes import places_of
 
 pytestmark = pytest.mark.fast

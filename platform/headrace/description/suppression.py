@@ -88,7 +88,7 @@ class UntilTimeLimit:
     In:  limit_ms  how long a wait lasts: in stream time, from the timestamp of the update that opened it; by the wall clock,
                    from the commit time of its record
          clock     "stream" or "wall"
-    Law: see `headrace.fold.time_limits`.
+    Law: see `headrace.operators.time_limits.fold`.
     """
 
     limit_ms: int
@@ -142,7 +142,7 @@ def until_time_limit(
             clock                   "stream": event time; "wall": the time at which the log recorded the records
             max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
             when_full               "spill", "emit_early" or "shut_down"
-    Law:    which updates leave, and when, follows from the log alone (see `headrace.fold.time_limits`)
+    Law:    which updates leave, and when, follows from the log alone (see `headrace.operators.time_limits.fold`)
     Raises: DescriptionError for a limit that is no duration, a bound that is no positive number, or "emit_early" with the
             wall clock
     """

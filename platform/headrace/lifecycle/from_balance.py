@@ -28,7 +28,6 @@ from headrace.fold.aggregates.projection import columns_from, project
 from headrace.fold.contract import BATCH
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
-from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
 from headrace.lake import kinds, small_files
 from headrace.nodes.bound_operator import bound
@@ -45,6 +44,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import rebuild_from_balance
 from headrace.nodes.state_commits import state_record, state_written_by, writings_read
+from headrace.operators.totals.fold import Totals
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 

@@ -23,7 +23,7 @@ from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.changes.station import MADE
 from headrace.fold.contract import KEY
 from headrace.fold.relations.tree import Grower, refinement_of, repeated_values, selection_of
-from headrace.fold.totals.merge_totals import RECORDS
+from headrace.operators.totals.fold.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
 from headrace.spark.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame

@@ -23,8 +23,6 @@ from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
-from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
-from headrace.fold.time_limits.limits_in_force import standing
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import changes, current, newest
@@ -35,6 +33,8 @@ from headrace.nodes.sink_rows import changed_rows, final_rows
 from headrace.nodes.state_frames import StateFrame
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
+from headrace.operators.time_limits.fold.count_waiting import COUNTS, WAITING
+from headrace.operators.time_limits.fold.limits_in_force import standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.fold.contract import FATE, PARTITION, TOPIC, Clock
 from headrace.fold.fates import RECORDS
-from headrace.fold.time_limits.limits_in_force import standing_row
+from headrace.operators.time_limits.fold.limits_in_force import standing_row
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import DescriptionError
-from headrace.fold.batches import BatchedSink
-from headrace.fold.batches.gather_events import WAITING
-from headrace.fold.batches.open_batches import still_open
 from headrace.fold.contract import BATCH, PARTITION, TOPIC, Clock
 from headrace.fold.joins.orphans import orphans as orphans_among
-from headrace.fold.processors import Processors
-from headrace.fold.processors.state_tables import shown_entries, store_table
-from headrace.fold.time_limits import TimeLimit
-from headrace.fold.time_limits.settle_waits import ENTRIES
-from headrace.fold.totals.merge_totals import RECORDS
 from headrace.nodes.state_frames import Tables
+from headrace.operators.batches.fold import BatchedSink
+from headrace.operators.batches.fold.gather_events import WAITING
+from headrace.operators.batches.fold.open_batches import still_open
+from headrace.operators.processors.fold import Processors
+from headrace.operators.processors.fold.state_tables import shown_entries, store_table
+from headrace.operators.time_limits.fold import TimeLimit
+from headrace.operators.time_limits.fold.settle_waits import ENTRIES
+from headrace.operators.totals.fold.merge_totals import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.description.clocks import WallWait
     from headrace.fold.kernel import Kernel
-    from headrace.fold.processors.shape import AsFields
+    from headrace.operators.processors.fold.shape import AsFields
 
 INGESTED_AT, TIMESTAMP = "__ingested_at", "__timestamp"
 SEQUENCE, PLACE = "__sequence", "__place"

@@ -17,8 +17,8 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import CAUSE, OFFSET, PARTITION, TOPIC
 from headrace.fold.keys import key_of_row
-from headrace.fold.stream_joins.join_records import PARTNER, PARTNER_CAUSE
 from headrace.operators.contract import POSITION, RowClock
+from headrace.operators.stream_joins.fold.join_records import PARTNER, PARTNER_CAUSE
 
 NOTHING = pa.scalar(b"", pa.binary())
 

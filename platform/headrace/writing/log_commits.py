@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.description.clocks import WALL
 from headrace.description.suppression import UntilTimeLimit
-from headrace.fold.time_limits.limits_in_force import in_force
+from headrace.operators.time_limits.fold.limits_in_force import in_force
 
 if TYPE_CHECKING:
     from headrace.description import Node

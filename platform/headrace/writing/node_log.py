@@ -46,7 +46,6 @@ from headrace.fold.columns import int64, moments
 from headrace.fold.contract import CAUSE
 from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
-from headrace.fold.stream_joins.join_records import PARTNER_CAUSE
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
@@ -57,6 +56,7 @@ from headrace.nodes.opening import read_opening
 from headrace.nodes.reader_commits import LogCommits, commits_of_topics, limits_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
+from headrace.operators.stream_joins.fold.join_records import PARTNER_CAUSE
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema

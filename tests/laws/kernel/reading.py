@@ -25,7 +25,7 @@ from headrace.fold.changes.station import PASSES as PASSES_STEPS
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, STREAM, TOPIC, Clock, Times
 from headrace.fold.fates import with_column
 from headrace.fold.tables.decide_records import PASSES
-from headrace.fold.time_limits.limits_in_force import standing
+from headrace.operators.time_limits.fold.limits_in_force import standing
 from tests.laws.kernel.logs import World
 
 Values = Mapping[str, Any]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.fold.batches.cut_batches import (
+from headrace.operators.batches.fold.cut_batches import (
     BY_BYTES,
     BY_COUNT,
     BY_DRAIN,
@@ -19,8 +19,8 @@ from headrace.fold.batches.cut_batches import (
     Begun,
     cut,
 )
-from headrace.fold.batches.limits import Limits
-from headrace.fold.batches.line import Line
+from headrace.operators.batches.fold.limits import Limits
+from headrace.operators.batches.fold.line import Line
 
 pytestmark = pytest.mark.fast
 

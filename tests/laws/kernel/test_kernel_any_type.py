@@ -16,7 +16,7 @@ import pytest
 import headrace as hr
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
-from headrace.fold.time_limits import TimeLimit
+from headrace.operators.time_limits.fold import TimeLimit
 from tests.laws.kernel.harness import assert_same, run
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.plans import ONE_GO, Plan

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 import headrace as hr
 from headrace import oracle
-from headrace.fold.batches import BatchedSink
 from headrace.fold.keys import with_keys
+from headrace.operators.batches.fold import BatchedSink
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import Sequenced, World, worlds
 from tests.laws.kernel.plans import Plan, plans

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
+from headrace.operators.totals.fold import Totals
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Sequenced, World
 from tests.laws.kernel.plans import Plan

@@ -21,8 +21,8 @@ import headrace as hr
 from headrace.fold.contract import Step
 from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
-from headrace.fold.time_limits import TimeLimit
 from headrace.fold.windows import Windows
+from headrace.operators.time_limits.fold import TimeLimit
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.plans import Plan

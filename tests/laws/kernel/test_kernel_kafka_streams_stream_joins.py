@@ -18,7 +18,7 @@ import pytest
 
 import headrace as hr
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
-from headrace.fold.stream_joins import StreamJoins
+from headrace.operators.stream_joins.fold import StreamJoins
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.plans import Plan
 

@@ -11,8 +11,8 @@ import pytest
 
 import headrace as hr
 from headrace.description.limits import Limits
-from headrace.fold.time_limits.limits_in_force import in_force, standing, standing_row
 from headrace.nodes.progress import Progress
+from headrace.operators.time_limits.fold.limits_in_force import in_force, standing, standing_row
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import Control, Sequenced, World
 from tests.laws.kernel.plans import plan_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.fold.aggregates.projection import columns_from, project, sources_of
 from headrace.fold.contract import BATCH
-from headrace.fold.totals import Totals
+from headrace.operators.totals.fold import Totals
 from tests.laws.kernel.harness import State, as_set, run, run_changed
 from tests.laws.kernel.logs import SECOND, World, worlds
 from tests.laws.kernel.plans import Plan, frontiers, plans

@@ -203,7 +203,7 @@ def test_too_many_calls_without_a_record_stop_the_node_with_their_number(
     def does(self: Acts, record: hr.Record) -> None:
         self.context.schedule("1 second", self.beat)
 
-    monkeypatch.setattr("headrace.fold.processors.run_groups.CALLS_MAX", 3_599)
+    monkeypatch.setattr("headrace.operators.processors.fold.run_groups.CALLS_MAX", 3_599)
     with pytest.raises(
         hr.ProcessorError, match=r"timers of the group \{'sensor': 's'\} were called 3,599 times"
     ):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace import description
-from headrace.fold.batches import BatchedSink
 from headrace.fold.kernel import Kernel
+from headrace.operators.batches.fold import BatchedSink
 from headrace.operators.claims import OF_BATCHES
 from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
 
@@ -49,5 +49,5 @@ class Batches(OfNode[description.Batches]):
         return OF_BATCHES
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.batches`."""
+        """See `operators.batches.fold`."""
         return BatchedSink.of(self.node, of.input)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from headrace.description import Processed
 from headrace.description.processor_order import TIME
-from headrace.fold import processors
 from headrace.fold.kernel import Kernel
-from headrace.fold.processors.forwarded import DUE, GROUP_HASH, NUMBER, PLACE_IN_COMMIT, PLACE_IN_TIME
 from headrace.operators.contract import POSITION, Appended, Bindings, Waits
+from headrace.operators.processors import fold
+from headrace.operators.processors.fold.forwarded import (
+    DUE,
+    GROUP_HASH,
+    NUMBER,
+    PLACE_IN_COMMIT,
+    PLACE_IN_TIME,
+)
 
 
 class Processors(Appended[Processed]):
@@ -47,5 +53,5 @@ class Processors(Appended[Processed]):
         return (GROUP_HASH, DUE, *POSITION, NUMBER)
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.processors`."""
-        return processors.Processors.of(self.node, of.inputs, of.fields)
+        """See `operators.processors.fold`."""
+        return fold.Processors.of(self.node, of.inputs, of.fields)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from headrace.description import StreamJoin
 from headrace.description.feeds import LEFT, RIGHT
 from headrace.description.join import INNER
-from headrace.fold import stream_joins
 from headrace.fold.kernel import Kernel
-from headrace.fold.stream_joins.both_sides import SIDE
-from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.operators.claims import OF_PAIRS, UNMATCHED
 from headrace.operators.contract import POSITION, Appended, Bindings, Unmatched
+from headrace.operators.stream_joins import fold
+from headrace.operators.stream_joins.fold.both_sides import SIDE
+from headrace.operators.stream_joins.fold.join_records import PARTNER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,5 +69,5 @@ class StreamJoins(Appended[StreamJoin]):
         )
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.stream_joins`."""
-        return stream_joins.StreamJoins.of(self.node, of.inputs[LEFT], of.inputs[RIGHT])
+        """See `operators.stream_joins.fold`."""
+        return fold.StreamJoins.of(self.node, of.inputs[LEFT], of.inputs[RIGHT])

@@ -6,9 +6,9 @@ from headrace.description import Suppressed
 from headrace.description.clocks import WALL
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION
 from headrace.fold.kernel import Kernel
-from headrace.fold.time_limits import TimeLimit
 from headrace.operators.contract import Appended, Bindings, RowClock
 from headrace.operators.registry import operator_for
+from headrace.operators.time_limits.fold import TimeLimit
 
 
 class TimeLimits(Appended[Suppressed]):
@@ -52,5 +52,5 @@ class TimeLimits(Appended[Suppressed]):
         return closed_ms
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.time_limits`."""
+        """See `operators.time_limits.fold`."""
         return TimeLimit.of(self.node, of.input)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import RunningAggregate
-from headrace.fold import totals
 from headrace.fold.kernel import Kernel
 from headrace.operators.contract import Bindings, OfNode
+from headrace.operators.totals import fold
 
 
 class Totals(OfNode[RunningAggregate]):
@@ -24,5 +24,5 @@ class Totals(OfNode[RunningAggregate]):
         return True
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.totals`."""
-        return totals.Totals.of(self.node, of.input, changes=of.changes)
+        """See `operators.totals.fold`."""
+        return fold.Totals.of(self.node, of.input, changes=of.changes)

@@ -1,0 +1,69 @@
+"""The operator: which rows a join of streams takes, and its step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.description import StreamJoin, feeds
+from headrace.fold.columns import int64
+from headrace.fold.contract import EVENT, ROW_COLUMNS, Clock, Scope, Step
+from headrace.fold.fates import LATE, has_fate
+from headrace.fold.kernel import Feeds, Kernel, OpenState
+from headrace.fold.late_view import late_view
+from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.operators.stream_joins.fold.both_sides import LEFT, SIDE, BothSides
+from headrace.operators.stream_joins.fold.join_records import RECORDS, JoinRecords, open_records
+
+
+@dataclass(frozen=True)
+class StreamJoins(Kernel):
+    """Pairs of records of two streams, and records without a partner (L33)."""
+
+    sides: BothSides
+
+    @classmethod
+    def of(cls, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> StreamJoins:
+        """The operator of a node. In: the schemas of the rows of both feeds."""
+        return cls(BothSides.of(node, left, right))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """It joins; before it counts fates, if a topic is on both sides."""
+        joins = JoinRecords(self.sides)
+        return (CountFates(), joins) if self.sides.shared else (joins,)
+
+    def rows(self, of: Feeds) -> pa.Table:
+        """Both sides in one table, decided row by row (see `BothSides.decide`)."""
+        return self.sides.decide(of[feeds.LEFT], of[feeds.RIGHT])
+
+    def decided(self, of: Feeds) -> pa.Table:
+        """The rows of both sides; a row that both have once."""
+        rows = self.rows(of)
+        return (once(rows) if self.sides.shared else rows).select(ROW_COLUMNS.names)
+
+    @property
+    def open_state(self) -> OpenState:
+        """The records that may still find a partner."""
+        return OpenState(RECORDS, self.open_records)
+
+    @property
+    def late_scope(self) -> Scope:
+        """Each row by itself."""
+        return Scope.ANYWHERE
+
+    def late(self, decided: pa.Table) -> pa.Table:
+        """Late records with the event times of the partners that each might have had (see `late_view`)."""
+        late = decided.filter(pa.array(has_fate(decided, LATE)))
+        event_ms, sides = int64(late[EVENT]), self.sides
+        is_left = int64(late[SIDE]) == LEFT
+        earliest_ms = event_ms - np.where(is_left, sides.before_ms, sides.after_ms)
+        latest_ms = event_ms + np.where(is_left, sides.after_ms, sides.before_ms)
+        grace_ms = sides.open_ms[LEFT] - sides.after_ms
+        return late_view(late, sides.on, earliest_ms, latest_ms, final_ms=grace_ms)
+
+    def open_records(self, records: pa.Table, clock: Clock) -> pa.Table:
+        """The records that may still find a partner. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
+        return open_records(records, self.sides, clock)

@@ -1,0 +1,131 @@
+"""Waits by the wall clock, in one step: by group and partition which waits there are, and what leaves.
+
+Law (L35): an update has the commit time of its record. A wait that is opened at t, under the limit d in force there, is over
+at t + d: an update before joins it, one at or after opens another. Its row leaves at t + d, which is its `__sequence`, once
+the log is read as far. So nothing but the updates of its own entry, and limits that people set, have a say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    HASH,
+    INGESTED,
+    KEY,
+    OFFSET,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import is_kept, tally_of
+from headrace.fold.keys import distinct_hashes
+from headrace.fold.segments import NO_TIME, order_within
+from headrace.operators.time_limits.fold.assign_waits import HELD, assign_waits
+from headrace.operators.time_limits.fold.entries import entry_table
+from headrace.operators.time_limits.fold.fold_waits import at_places, numbered_entries
+from headrace.operators.time_limits.fold.names import DUE, OPENED, OPENED_OFFSET
+from headrace.operators.time_limits.fold.settle_waits import ENTRIES, Ends, Waits, settle_waits
+from headrace.operators.time_limits.fold.shape import Shape
+
+
+class FoldWallWaits(Step):
+    """By group and partition (see the module). State: `entries`, as `FoldWaits` has it, and when each open wait is over.
+
+    Out: see `settle_waits`
+    """
+
+    scope = Scope.GROUP_AND_PARTITION
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape = shape
+        self.keys = tuple(shape.updates.by.names)
+        self.state: Mapping[str, StateTable] = {ENTRIES: entry_table(shape)}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The entries of the groups that have rows, and those whose wait is over."""
+        touched = Needs(distinct_hashes(rows)) if rows.num_rows else None
+        return {ENTRIES: Needs(times=(_read_ms(times.before) + 1, _read_ms(times.after)), either=touched)}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the module."""
+        known = state[ENTRIES] if ENTRIES in state else self.state[ENTRIES].empty()
+        if not rows.num_rows and not known.num_rows:
+            return Folded()
+        decided = self.shape.updates.decide(rows)
+        kept = self.shape.updates.slim(decided.filter(pa.array(is_kept(decided))), KEY, HASH)
+        waits = self._waits(self.shape.updates.exploded(kept), known, times)
+        return replace(settle_waits(waits, self.shape), tally=tally_of(decided))
+
+    def _waits(self, updates: pa.Table, known: pa.Table, times: Times) -> Waits:
+        known = _concerned(updates, known, times)
+        entries = numbered_entries(updates, known)
+        entry, of_known = entries[: updates.num_rows], entries[updates.num_rows :]
+        order = order_within(entry, int64(updates[OFFSET]))
+        updates, entry = updates.take(pa.array(order)), entry[order]
+        held_due_ms = np.full(int(entries.max(initial=-1)) + 1, NO_TIME)
+        held_due_ms[of_known] = int64(known[DUE], NO_TIME)
+        known_of = np.full(len(held_due_ms), -1)
+        known_of[of_known] = np.arange(known.num_rows)
+        at_ms = int64(updates[INGESTED])
+        number, policies = self.shape.in_force(times).at(at_ms)
+        limits_ms = np.array([policy.limit_ms for policy in policies], np.int64)
+        due_ms = at_ms + limits_ms[number]
+        found = assign_waits(entry, due_ms, at_ms, held_due_ms)
+        held, before = found.opener == HELD, known_of[found.entry]
+        opened_ms = np.where(held, at_places(int64(known[OPENED]), before), at_places(at_ms, found.opener))
+        offset = int64(updates[OFFSET])
+        return Waits(
+            rows=updates,
+            wait=found.wait,
+            known=known,
+            first_waits=np.searchsorted(found.entry, of_known),
+            was_open=known[DUE].is_valid().to_numpy(),
+            entry=found.entry,
+            opened_ms=opened_ms,
+            opened_offset=np.where(
+                held, at_places(int64(known[OPENED_OFFSET]), before), at_places(offset, found.opener)
+            ),
+            ends=_ends(
+                over_ms := np.where(held, held_due_ms[found.entry], at_places(due_ms, found.opener)), times
+            ),
+            due_ms=over_ms,
+        )
+
+
+def _ends(due_ms: np.ndarray, times: Times) -> Ends:
+    """Where each wait ends: at a time that is no row's."""
+    nowhere = np.full(len(due_ms), NO_TIME)
+    return Ends(
+        over=due_ms <= _read_ms(times.after),
+        early=np.zeros(len(due_ms), bool),
+        ingested_ms=due_ms,
+        offset=nowhere,
+        sub=np.zeros(len(due_ms), np.int64),
+        stream_ms=due_ms,
+        clock_ms=nowhere,
+    )
+
+
+def _concerned(updates: pa.Table, known: pa.Table, times: Times) -> pa.Table:
+    """The known entries that have updates or whose wait is over. The rows of the others may be older ones."""
+    due_ms = int64(known[DUE], NO_TIME)
+    due = (due_ms > _read_ms(times.before)) & (due_ms <= _read_ms(times.after))
+    entries = numbered_entries(updates, known)
+    touched = np.isin(entries[updates.num_rows :], entries[: updates.num_rows])
+    return known.filter(pa.array(touched | due))
+
+
+def _read_ms(clock: Clock) -> int:
+    """How far the log is read."""
+    return max(clock.upto_ms.values(), default=0)
