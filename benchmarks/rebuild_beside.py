@@ -36,6 +36,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
+from headrace.log.site import Site
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import pipeline_session
 from headrace.streams.stream_runtime import StreamRuntime
@@ -85,7 +86,7 @@ def main(
 
 def _apply(spark: SparkSession, lake: Lake) -> None:
     """Apply the change, and print each stage when it begins."""
-    applied = ApplyChanges(spark, lake, [readings.counts(grace=CHANGED_GRACE)]).run(
+    applied = ApplyChanges(Site(spark, lake), [readings.counts(grace=CHANGED_GRACE)]).run(
         on_stage=lambda stage: print(f"{time.time()} {stage}", flush=True)
     )
     print(applied, file=sys.stderr)

@@ -16,6 +16,7 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from headrace.log.raw_records import keeping_raw
+from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT, REFUSED
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
@@ -99,9 +100,9 @@ def test_another_key_and_event_time_are_read_from_kafka(
             raise DiedError
 
     with pytest.raises(DiedError):
-        ApplyChanges(spark, lake, [after], kafka=settings, on_step=dies).run()
+        ApplyChanges(Site(spark, lake, on_step=dies), [after], kafka=settings).run()
     assert run.decided() == old
-    said = str(ApplyChanges(spark, lake, [after], kafka=settings).run())
+    said = str(ApplyChanges(Site(spark, lake), [after], kafka=settings).run())
     assert said.startswith(f"topic {name}: its log was written again\nnode counts: ")
 
     found = run.log().where("offset IS NOT NULL").select("ingested_at", *DECIDED).toArrow().to_pylist()

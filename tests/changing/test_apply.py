@@ -20,6 +20,7 @@ from headrace.lake import small_files
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.rebuild import rebuild_due
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.streams.pausing import pause, wishes
 from headrace.writing.lease import LeaseLostError, take_lease
@@ -86,8 +87,8 @@ def dying(*steps: str) -> Callable[[str], None]:
 def apply(living: Living, nodes: list[Node], dies_at: tuple[str, ...] = ()) -> str:
     if dies_at:
         with pytest.raises(DiedError):
-            ApplyChanges(living.spark, living.lake, nodes, on_step=dying(*dies_at)).run()
-    return str(ApplyChanges(living.spark, living.lake, nodes, patience_seconds=0).run())
+            ApplyChanges(Site(living.spark, living.lake, on_step=dying(*dies_at)), nodes).run()
+    return str(ApplyChanges(Site(living.spark, living.lake), nodes, patience_seconds=0).run())
 
 
 @pytest.fixture
@@ -111,9 +112,9 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     living.commit((6, "b", 2), (9, "a", 3))
 
     with pytest.raises(hr.TerminalError, match="sink 'seen' cannot be corrected"):
-        ApplyChanges(living.spark, living.lake, after, emit="differences")
+        ApplyChanges(Site(living.spark, living.lake), after, emit="differences")
     assert not seen.rows
-    told = str(ApplyChanges(living.spark, living.lake, after, emit="all").run())
+    told = str(ApplyChanges(Site(living.spark, living.lake), after, emit="all").run())
     assert "node finals: 3 rows became" in told
     assert "new columns: total" in told
     living.fold(after)
@@ -127,7 +128,7 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     rate = small_files.read_json(living.lake.rebuild_rate("finals"))
     assert rate is not None
     assert rate["rows"]
-    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+    assert str(ApplyChanges(Site(living.spark, living.lake), after).run()) == "Nothing was to be applied."
 
     living.commit((12, "a", 1), (12.5, "b", 1))
     living.fold(after)
@@ -160,7 +161,7 @@ def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: L
     living.commit((5, "a", 1), (7, "b", 2))
     living.fold(after)
     assert living.tables(after) == living.tables_anew(after)
-    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+    assert str(ApplyChanges(Site(living.spark, living.lake), after).run()) == "Nothing was to be applied."
 
 
 def test_streams_rebuild_a_chain_by_themselves_where_the_description_says_so(living: Living) -> None:
@@ -219,12 +220,12 @@ def test_an_act_that_was_broken_off_goes_on_with_what_it_gives_to_sinks(living: 
     living.commit((0, "a", 1), (3, "b", 3))
     living.fold(before)
     with pytest.raises(DiedError):
-        ApplyChanges(living.spark, living.lake, after, emit="all", on_step=dying("after results")).run()
+        ApplyChanges(Site(living.spark, living.lake, on_step=dying("after results")), after, emit="all").run()
     with pytest.raises(hr.TerminalError, match="was begun with emit='all'") as refused:
-        ApplyChanges(living.spark, living.lake, after)
+        ApplyChanges(Site(living.spark, living.lake), after)
     assert refused.value.hint is not None
     assert "--emit all" in refused.value.hint
-    ApplyChanges(living.spark, living.lake, after, emit="all").run()
+    ApplyChanges(Site(living.spark, living.lake), after, emit="all").run()
     act = last_act(living.lake)
     assert act is not None
     assert (act.emit, [each.node for each in act.nodes]) == ("all", ["finals", "quiet"])
@@ -255,7 +256,7 @@ def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile
 
     def refused(step: str, meanwhile: Callable[[], object], error: type[Exception], why: str) -> None:
         with pytest.raises(error, match=why):
-            ApplyChanges(living.spark, living.lake, after, on_step=paused_at(step, meanwhile)).run()
+            ApplyChanges(Site(living.spark, living.lake, on_step=paused_at(step, meanwhile)), after).run()
 
     living.commit((0, "a", 1), (4, "b", 2))
     living.fold(before)
@@ -267,7 +268,7 @@ def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile
         LeaseLostError,
         "taken over",
     )
-    ApplyChanges(living.spark, living.lake, after).run()
+    ApplyChanges(Site(living.spark, living.lake), after).run()
     living.commit((9, "a", 2))
     living.fold(after)
     assert living.tables(after) == living.tables_anew(after)
@@ -303,9 +304,9 @@ def test_after_any_changes_through_any_crash_the_tables_are_those_of_the_last_de
             dies_at = tuple([chance.choice(STEPS)] * chance.randint(1, 2))
             other = chance.choice(variants)()
             try:
-                ApplyChanges(living.spark, living.lake, now, on_step=dying(*dies_at)).run()
+                ApplyChanges(Site(living.spark, living.lake, on_step=dying(*dies_at)), now).run()
             except DiedError:
                 now = chance.choice([now, other])
-        ApplyChanges(living.spark, living.lake, now).run()
+        ApplyChanges(Site(living.spark, living.lake), now).run()
     living.fold(now)
     assert living.tables(now) == living.tables_anew(now)

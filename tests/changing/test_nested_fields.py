@@ -13,6 +13,7 @@ import headrace as hr
 from headrace.lifecycle.retention import Retention
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import read
 from tests.changing.living import Living
@@ -57,7 +58,7 @@ def test_a_log_that_is_written_again_keeps_latitudes_and_longitudes(
     living = Living(spark, tmp_path / "lake", VISITS)
     commit(living, (0, "a"))
     now = replace(VISITS, value=f"n BIGINT, place {TURNED}")
-    rewrite_log(spark, living.lake, now, {}, [], SystemClock())
+    rewrite_log(Site(spark, living.lake, SystemClock()), now, {}, [])
     rows = read(spark, living.lake.log("visits")).where("kind = 'record'").collect()
     assert [row["value"]["place"].asDict() for row in rows] == [LONDON]
 

@@ -18,6 +18,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.meeting_point import standing
 from headrace.lifecycle.retention import Retention
+from headrace.log.site import Site
 from headrace.nodes.node_tables import frontier_ms
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import supervised, swappable_loop
@@ -138,7 +139,7 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
     with running(living, before) as run:
         run.read_all(*changed, "totals")
         # More records follow each stage of the act, and the stream folds them.
-        ApplyChanges(living.spark, living.lake, after, clock=living.clock).run(on_stage=feed)
+        ApplyChanges(Site(living.spark, living.lake, living.clock), after).run(on_stage=feed)
         swapped = {node.required_name: standing(living.lake, node) for node in after}
         feed()
         run.until(waits)
@@ -168,7 +169,7 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
         feed()
         living.fold(before[:2])  # as a run with the code before does
         assert living.tables(before[:2]) == living.tables_anew(before[:2])
-        ApplyChanges(living.spark, living.lake, after, clock=living.clock).run(on_stage=feed)
+        ApplyChanges(Site(living.spark, living.lake, living.clock), after).run(on_stage=feed)
         run.read_all(*changed, "totals")  # its code is the right one again
         assert {status.state for status in run.status.values()} == {"running"}
     assert living.tables(after) == living.tables_anew(after)
@@ -191,7 +192,7 @@ def test_a_node_of_a_running_stream_is_renamed_and_its_sink_gets_each_window_onc
         with running(living, after) as new:
             new.until(lambda status: "once headrace apply has copied them" in str(status["closed"].error))
             feed()
-            ApplyChanges(living.spark, living.lake, after, clock=living.clock).run()
+            ApplyChanges(Site(living.spark, living.lake, living.clock), after).run()
             feed()
             new.read_all("closed")
             old.until(lambda status: "has renamed it to 'closed'" in str(status["finals"].error))

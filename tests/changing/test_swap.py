@@ -17,6 +17,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle import rebuild as rebuilds
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.log.clock import ManualClock
+from headrace.log.site import Site
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
@@ -108,7 +109,7 @@ class Paused:
     def swap(self) -> None:
         """Swap it in."""
         node = AFTER.to(cast("Any", STORE))
-        rebuild = Rebuild(NO_SPARK, node, self.lake, ManualClock(0), on_step=self._step, kept_until_ms=9)
+        rebuild = Rebuild(Site(NO_SPARK, self.lake, ManualClock(0), self._step), node, kept_until_ms=9)
         rebuild.swap(cast("Lease", self.leases["node"]))
 
     def _step(self, step: str) -> None:

@@ -27,6 +27,7 @@ from headrace.lifecycle.retention import Retention
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.log.filled_columns import added_of
+from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT
 from headrace.quality.books import open_books
 from headrace.sequence.sequence_records import RECORDS
@@ -98,15 +99,15 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
             lakes.TableWriter(lakes.open_table(living.lake.log("readings")), lakes.MAINTAINER)
 
     with pytest.raises(FencedError, match="a newer maintainer"):
-        ApplyChanges(living.spark, living.lake, after, on_step=erased).run()
+        ApplyChanges(Site(living.spark, living.lake, on_step=erased), after).run()
     with pytest.raises(FencedError, match="a newer appender"):
-        ApplyChanges(living.spark, living.lake, after, on_step=appended).run()
+        ApplyChanges(Site(living.spark, living.lake, on_step=appended), after).run()
     living.fold(before)
     old = living.tables(before)
     told = apply(living, after, ("after rows",))
     assert told.startswith("topic readings: its log was written again\nnode totals: ")
     # As another apply does that had planned the same.
-    rewrite_log(living.spark, living.lake, now, {"celsius": "value"}, after, SystemClock())
+    rewrite_log(Site(living.spark, living.lake, SystemClock()), now, {"celsius": "value"}, after)
     assert living.tables(after) == living.tables_anew(after) == old
     living = Living(living.spark, living.folder, now)
     living.commit((5, "a", 7), name="celsius")
@@ -118,7 +119,7 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
         "Row(place='hall', at=datetime.datetime(2024, 5, 1, 12, 0), n=4)",
         "Row(place=None, at=None, n=1)",
     ], "later records hold what they bring: this one has no place, and null is a group"
-    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+    assert str(ApplyChanges(Site(living.spark, living.lake), after).run()) == "Nothing was to be applied."
 
 
 def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: Living) -> None:
@@ -194,11 +195,9 @@ def test_a_log_that_was_replaced_before_a_crash_tells_which_columns_have_values(
         nodes = described("value INT, place STRING", keep_raw="kafka")
         with pytest.raises(DiedError):
             remake_log(
-                living.spark,
-                living.lake,
+                Site(living.spark, living.lake, SystemClock()),
                 nodes[0].topics[0],
                 nodes,
-                SystemClock(),
                 kafka=KafkaSettings(bootstrap_servers="kafka:9092"),
             )
     else:
@@ -270,7 +269,7 @@ def test_aggregates_of_a_log_that_was_cut_are_removed_and_renamed(living: Living
     told = str(plan_changes(living.lake, after))
     assert told.count("rebuilt from the log's rest and its opening balance") == 2
     with pytest.raises(DiedError):
-        ApplyChanges(living.spark, living.lake, after, on_step=dying("after rules")).run()
+        ApplyChanges(Site(living.spark, living.lake, on_step=dying("after rules")), after).run()
     apply(living, after, ("after results", "after results"))
     assert living.tables(after) == wanted
     assert "last=4.0" in str(wanted["counts"]), "a window that was closed before the cut"

@@ -22,6 +22,7 @@ from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.control import control_rows
+from headrace.log.site import Site
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
@@ -313,16 +314,14 @@ def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gai
         remove_strays(log)
     wider = replace(READINGS, value="sensor_id STRING, value DOUBLE, place STRING, floor INT")
     now = replace(wider, added={"place": "hall", "floor": 1})
-    rewrite_log(spark, lake, now, {}, [], SystemClock())
+    rewrite_log(Site(spark, lake, SystemClock()), now, {}, [])
     rewrite_log(
-        spark,
-        lake,
+        Site(spark, lake, SystemClock()),
         replace(
             wider, value="sensor_id STRING, value DOUBLE, spot STRING, floor INT", renamed={"spot": "place"}
         ),
         {"spot": "place"},
         [],
-        SystemClock(),
     )
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))

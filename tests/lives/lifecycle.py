@@ -20,6 +20,7 @@ from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.retention import Retention
+from headrace.log.site import Site
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.topic_limits import TopicLimits
 from headrace.testing.driver import SimulatedCrashError
@@ -228,9 +229,7 @@ class LifecycleDriver(LivesDriver):
         def work() -> None:
             while True:
                 nodes = self._with_sinks(number)
-                act = ApplyChanges(
-                    self.spark, self._lake, nodes, clock=self._clock, kafka=NOWHERE, on_step=crash
-                )
+                act = ApplyChanges(Site(self.spark, self._lake, self._clock, crash), nodes, kafka=NOWHERE)
                 try:
                     act.run()
                 except SimulatedCrashError:

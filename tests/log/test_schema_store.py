@@ -17,7 +17,7 @@ from headrace.description.formats import registry as registries
 from headrace.description.formats.registry import RegisteredSchema, RegistryAwayError, SchemaRefusedError
 from headrace.log import schema_store
 from headrace.log.schema_store import SchemaStore
-from headrace.sinks.encoding.subjects import SubjectSchema, subject_schema
+from headrace.sinks.encoding.subjects import SchemaText, SubjectSchema, subject_schema
 from tests.broker.certificates import certificates
 from tests.log.registry_server import RegistryServer
 
@@ -271,7 +271,7 @@ def test_a_schema_keeps_its_id_where_the_registry_cannot_compare_its_text_with_i
 
     def registered(former: str | None) -> SubjectSchema:
         at = "http://compares-no-descriptors:8081"
-        return subject_schema(at, "s-value", "PROTOBUF", "text", (), former=former, register=True)
+        return subject_schema(at, "s-value", SchemaText("PROTOBUF", "text", former=former), register=True)
 
     assert registered("descriptor") == SubjectSchema(7, is_former=True)
     for former in (None, "another"):

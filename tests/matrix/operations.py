@@ -15,6 +15,7 @@ from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.lifecycle.redrive import Redrive
 from headrace.lifecycle.repair import Repair
+from headrace.log.site import Site
 from headrace.nodes.operator_frames import operator_of
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
@@ -66,7 +67,7 @@ def rename(life: Life) -> None:
 
 
 def apply(life: Life, made: Mapping[str, Node]) -> None:
-    ApplyChanges(life.spark, life._lake, life.described(made), clock=life._clock, kafka=NOWHERE).run()
+    ApplyChanges(Site(life.spark, life._lake, life._clock), life.described(made), kafka=NOWHERE).run()
     life.become(made)
 
 

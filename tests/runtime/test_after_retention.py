@@ -15,6 +15,7 @@ from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
 from headrace.log.sequencer import Sequencer
+from headrace.log.site import Site
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
 from headrace.writing.lease import take_lease
@@ -163,7 +164,7 @@ def test_windows_are_rebuilt_from_another_day_on_while_others_read_them(
             cut_ms = line.clock.now_ms() + 1
     assert Retention(spark, lake, [line.node], READINGS).run(cut_ms).rows
     changed = windows("2024-05-02", total=hr.sum("value"))
-    rebuild = Rebuild(spark, changed, lake, SystemClock(), is_read=True)
+    rebuild = Rebuild(Site(spark, lake, SystemClock()), changed, is_read=True)
     try:
         while rebuild.advance():
             pass

@@ -93,7 +93,7 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     log_before = lakes.open_table(lake.log("readings")).version
     with pytest.raises(LeaseTakenError, match="Backfill of 'counts' is already being written"):
-        list(Erasure(spark, lake, [COUNTS], READINGS, "s1", patience_seconds=0).run())
+        list(Erasure(spark, lake, [COUNTS], READINGS, "s1").run(patience_seconds=0))
     assert lakes.open_table(lake.log("readings")).version == log_before, "nothing was changed"
     lease.release()
 

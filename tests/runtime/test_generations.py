@@ -13,6 +13,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan_changes import plan_changes
 from headrace.description import Node, output_of
 from headrace.lifecycle.backfill import verify
+from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
@@ -101,7 +102,7 @@ def test_a_reader_is_rebuilt_behind_the_node_when_it_starts_again(
             (plan,) = plan_changes(lake, [copies]).nodes
             assert (plan.outcome, plan.changes.follows, plan.at_start) == (REBUILT, ("calm",), True)
             if limit == "3 minutes":
-                ApplyChanges(spark, lake, [copies]).run()
+                ApplyChanges(Site(spark, lake), [copies]).run()
                 assert rows(copies) == rows(calm(limit))
             reader = started(spark, lake, copies)
         caught_up(reader)

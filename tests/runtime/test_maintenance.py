@@ -20,12 +20,13 @@ from headrace.lake.vacuum import UNUSED
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.observe.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
-from headrace.streams.node_stream import NodeStream
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.writing.lease import take_lease
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
@@ -235,7 +236,7 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
         days_pass(spark, lake.log("readings"))
         kept.maintain(new, compact=False)
     assert data_files(lake.log("readings")) == set(files)
-    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100, turns=Turns(1), upkeep=Turns(1))
+    stream = NodeStream(Site(spark, lake, SystemClock()), new, Shared(Turns(1), Turns(1)), trigger_ms=100)
     deadline = time.monotonic() + 180
     try:
         while stream.records < 4:

@@ -13,8 +13,9 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
+from headrace.log.site import Site
 from headrace.streams.log_watch import LogWatch
-from headrace.streams.node_stream import NodeStream
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.scheduling import Turns
 
@@ -59,9 +60,11 @@ class Looked:
     def __init__(self, own: Callable[[str], bool]) -> None:
         self.versions = {"left": 3, "right": 5}
         self.stream = NodeStream(
-            cast("Any", None), JOINED, Lake("file:/nowhere"), ManualClock(0),
-            trigger_ms=100, turns=Turns(1), upkeep=Turns(1),
-        )  # fmt: skip
+            Site(cast("Any", None), Lake("file:/nowhere"), ManualClock(0)),
+            JOINED,
+            Shared(Turns(1), Turns(1)),
+            trigger_ms=100,
+        )
         self.runner = Runner()
         self.stream.runner = cast("Any", self.runner)
         self.stream._watch = LogWatch(lambda topic: self.versions[topic.name])

@@ -13,9 +13,10 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams.node_stream import NodeStream
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.scheduling import Turns
@@ -46,7 +47,7 @@ def line(spark: SparkSession, lake: Lake) -> Line:
 @pytest.fixture
 def stream(line: Line) -> Iterator[NodeStream]:
     made = NodeStream(
-        line.spark, TOTALS, line.lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1)
+        Site(line.spark, line.lake, SystemClock()), TOTALS, Shared(Turns(1), Turns(1)), trigger_ms=20
     )
     yield made
     made.drain()
@@ -95,7 +96,7 @@ def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: Node
     assert left_over is not None
     stream.drain()
     again = NodeStream(
-        line.spark, TOTALS, line.lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1)
+        Site(line.spark, line.lake, SystemClock()), TOTALS, Shared(Turns(1), Turns(1)), trigger_ms=20
     )
     try:
         feed(line)
@@ -131,7 +132,7 @@ def test_a_node_whose_micro_batch_is_still_under_way_is_not_opened_beside_it(
     sink = Slow()
     node = TOTALS.to(sink)
     line = Line(spark, lake, node)
-    stream = NodeStream(spark, node, lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1))
+    stream = NodeStream(Site(spark, lake, SystemClock()), node, Shared(Turns(1), Turns(1)), trigger_ms=20)
     upkeep_begun, upkeep_may_end = threading.Event(), threading.Event()
     try:
         feed(line)
@@ -176,7 +177,7 @@ def test_what_a_throttled_node_may_not_fold_yet_is_folded_when_its_interval_begi
 ) -> None:
     node = TOTALS.throttle("1 minute")
     line = Line(spark, lake, node)
-    stream = NodeStream(spark, node, lake, line.clock, trigger_ms=20, turns=Turns(1), upkeep=Turns(1))
+    stream = NodeStream(Site(spark, lake, line.clock), node, Shared(Turns(1), Turns(1)), trigger_ms=20)
     if own:
         monkeypatch.setattr(stream, "_watched", lambda: ())  # no look at versions: only its log wakes it
     try:

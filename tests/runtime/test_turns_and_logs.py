@@ -12,7 +12,8 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
-from headrace.streams.node_stream import NodeStream
+from headrace.log.site import Site
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.writing import scheduling
 from headrace.writing.scheduling import Coming, CommitSchedule, Turns
 from tests.runtime.test_scheduling import LONG, never, thread, until
@@ -52,9 +53,8 @@ class Runner:
 
 def node_of(turns: Turns, *logs: Log) -> NodeStream:
     spark: Any = None
-    stream = NodeStream(
-        spark, NODE, Lake("file:/nowhere"), ManualClock(0), trigger_ms=1, turns=turns, upkeep=Turns(1)
-    )
+    site = Site(spark, Lake("file:/nowhere"), ManualClock(0))
+    stream = NodeStream(site, NODE, Shared(turns, Turns(1)), trigger_ms=1)
     stream.logs = cast(Any, [*logs])
     return stream
 

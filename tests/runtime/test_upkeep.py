@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.lake.merge import upsert
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.nodes.node_tables import base_of
 from headrace.spark.lake_rows import read
-from headrace.streams.node_stream import NodeStream
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 
@@ -40,9 +41,8 @@ class Streamed:
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.line, self.lake, self.fed, self.upkeep = Line(spark, lake, TOTALS), lake, 0, Turns(1)
-        self.stream = NodeStream(
-            spark, TOTALS, lake, SystemClock(), trigger_ms=100, turns=Turns(1), upkeep=self.upkeep
-        )
+        site = Site(spark, lake, SystemClock())
+        self.stream = NodeStream(site, TOTALS, Shared(Turns(1), self.upkeep), trigger_ms=100)
 
     def feed(self) -> None:
         self.line.pipe("2024-05-01 12:00:00")

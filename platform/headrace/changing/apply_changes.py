@@ -36,7 +36,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.repair_mark import require_repaired
-from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.log.writings import written_again
 from headrace.nodes.references import require_logs, resolve_all_references
 from headrace.nodes.state_commits import last_state_commit
@@ -50,12 +50,8 @@ from headrace.writing.redeliver import redeliver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
     from headrace.changing.plan import ChangePlan
     from headrace.description import Node
-    from headrace.lake.paths import Lake
-    from headrace.log.clock import Clock
     from headrace.settings.kafka import KafkaSettings
     from headrace.writing.lease import Lease
 
@@ -71,16 +67,13 @@ class ApplyChanges:
 
     def __init__(
         self,
-        spark: SparkSession,
-        lake: Lake,
+        site: Site,
         nodes: Sequence[Node],
         *,
         emit: str = NOTHING,
         kept_hours: float = KEPT_HOURS,
-        clock: Clock | None = None,
         kafka: KafkaSettings | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
-        on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Plan it; nothing is changed.
 
@@ -88,12 +81,11 @@ class ApplyChanges:
                 kafka    for logs that are made anew from Kafka; None: those of the environment
                 emit     what sinks get: "none"; "differences": those that can be corrected are put right; "all": every row
                 patience_seconds  how long a stream may take to hand a node over
-                on_step  called with the name of each step; it may raise to stop there
         Raises: TerminalError when the plan refuses a node, a sink cannot take what is asked for, or the act was begun with
                 another `emit`; NodeAwaitedError while a node that a changed one reads by name has no log
         """
-        self._spark, self._lake, self._clock = pipeline_session(spark), lake, clock or SystemClock()
-        self._emit, self._on_step, self._kafka = emit, on_step, kafka
+        lake, self._spark, self._clock = site.lake, pipeline_session(site.spark), site.clock
+        self._lake, self._emit, self._on_step, self._kafka = lake, emit, site.on_step, kafka
         self._kept_until_ms = self._clock.now_ms() + round(kept_hours * HOUR_MS)
         self._patience_seconds = patience_seconds
         self.plan: ChangePlan = plan_changes(lake, nodes, kafka)
@@ -170,11 +162,8 @@ class ApplyChanges:
 
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(
-            self._spark,
+            Site(self._spark, self._lake, self._clock, self._on_step),
             node,
-            self._lake,
-            self._clock,
-            on_step=self._on_step,
             is_read=is_read(node, self._nodes),
             correct=self._emit == DIFFERENCES,
             kept_until_ms=None if self._written_again else self._kept_until_ms,

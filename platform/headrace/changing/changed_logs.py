@@ -12,6 +12,7 @@ from headrace.changing.lease_conflicts import unless_others_write
 from headrace.errors import TerminalError
 from headrace.lifecycle.remake_log import remake_log
 from headrace.lifecycle.rewrite_log import rewrite_log
+from headrace.log.site import Site
 from headrace.settings.kafka import KafkaSettings
 from headrace.writing.topic_descriptions import others_reading
 
@@ -60,9 +61,9 @@ class ChangedLogs:
             )
 
     def _write(self, topic: Topic, plan: TopicPlan) -> None:
-        spark, lake, nodes, clock, on_step = self.spark, self.lake, self.nodes, self.clock, self.on_step
+        site = Site(self.spark, self.lake, self.clock, self.on_step)
         if plan.from_bytes or plan.from_kafka:
             kafka = (self.kafka or KafkaSettings()) if plan.from_kafka else None
-            remake_log(spark, lake, topic, nodes, clock, kafka=kafka, on_step=on_step)
+            remake_log(site, topic, self.nodes, kafka=kafka)
         else:
-            rewrite_log(spark, lake, topic, plan.renamed, nodes, clock, on_step=on_step)
+            rewrite_log(site, topic, plan.renamed, self.nodes)

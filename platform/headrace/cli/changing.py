@@ -9,6 +9,7 @@ import typer
 from headrace.cli.long_work import long_work
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report
+from headrace.log.site import Site
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def apply_pipeline(
     from headrace.changing.apply_changes import ApplyChanges
     from headrace.lake.paths import Lake
 
-    act = ApplyChanges(_session(lake), Lake(lake), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours)
+    act = ApplyChanges(
+        Site(_session(lake), Lake(lake)), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours
+    )
     with long_work("Applies the plan.") as work:
         if not build_only:
             applied = act.run(on_stage=work.begin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -86,7 +86,7 @@ def from_table(
     key, by timestamp.
     Raises: DescriptionError
     """
-    return _seed(uri, TABLE, _version(as_of, uri), raw, position, timestamp, then)
+    return _checked(Seed(uri, TABLE, _version(as_of, uri), raw, position, timestamp, None), then)
 
 
 def from_files(
@@ -102,18 +102,11 @@ def from_files(
     Its parameters are those of `from_table`. Rows that are added to the folder once the log has begun are not read.
     Raises: DescriptionError
     """
-    return _seed(uri, FILES, None, raw, position, timestamp, then)
+    return _checked(Seed(uri, FILES, None, raw, position, timestamp, None), then)
 
 
-def _seed(
-    uri: str,
-    kind: str,
-    as_of: int | str | None,
-    raw: bool,
-    position: tuple[str, str] | None,
-    timestamp: str | None,
-    then: str | datetime | Mapping[int, int] | None,
-) -> Seed:
+def _checked(seed: Seed, then: str | datetime | Mapping[int, int] | None) -> Seed:
+    uri, raw, position, timestamp = seed.uri, seed.raw, seed.position, seed.timestamp
     what = f"start {a_value(uri)}"
     if not isinstance(uri, str) or not uri:
         raise DescriptionError(f"{what} is no place of a table.", hint="Give its URI.")
@@ -132,7 +125,7 @@ def _seed(
             f"{what}: position {a_value(position)} is no pair of columns.",
             hint="Name two: ('partition', 'offset').",
         )
-    return Seed(uri, kind, as_of, raw, pair, timestamp, _then(then, what))
+    return replace(seed, position=pair, timestamp=timestamp, then=_then(then, what))
 
 
 def _version(as_of: int | str | datetime | None, uri: str) -> int | str | None:

@@ -120,11 +120,8 @@ class Erasure:
         key: str,
         *,
         clock: Clock | None = None,
-        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """In: nodes  all that there are; key: the text of a one-column STRING key, else a JSON object.
-
-            patience_seconds  for a stream's fold of current results to end
 
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
@@ -132,16 +129,17 @@ class Erasure:
         self._nodes = nodes_below(topic, resolve_all_references(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
-        self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
+        self._clock = clock or SystemClock()
 
-    def run(self) -> Iterator[Erased]:
+    def run(self, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
 
+        In:     patience_seconds  for a stream's fold of current results to end
         Raises: LeaseTakenError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
                 somebody does not hand a node over.
         """
         spark, lake, clock = self._spark, self._lake, self._clock
-        with nothing_rebuilds(spark, lake, names_of(self._nodes), clock, self._patience_seconds) as backfills:
+        with nothing_rebuilds(spark, lake, names_of(self._nodes), clock, patience_seconds) as backfills:
             self._require_whole_log()
             for node in self._present():
                 self._require_no_older_rows(node)

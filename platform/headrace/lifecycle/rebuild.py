@@ -39,6 +39,7 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
+from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
     log_is_as_described,
@@ -83,12 +84,9 @@ class Rebuild:
 
     def __init__(
         self,
-        spark: SparkSession,
+        site: Site,
         node: Node,
-        lake: Lake,
-        clock: Clock,
         *,
-        on_step: Callable[[str], None] = lambda step: None,
         is_read: bool = False,
         correct: bool = True,
         kept_until_ms: int | None = None,
@@ -100,7 +98,14 @@ class Rebuild:
                 kept_until_ms  how long the tables that it replaces are kept; None: they are not
         Raises: TransientError while another process rebuilds the node.
         """
-        self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
+        spark, lake, clock = site.spark, site.lake, site.clock
+        self._spark, self._node, self._lake, self._clock, self._on_step = (
+            spark,
+            node,
+            lake,
+            clock,
+            site.on_step,
+        )
         self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
         self._target = rebuild_place(lake, node)
@@ -311,7 +316,7 @@ def rebuild_due(
             raise
         _require_described_logs(node, lake)
         _require_whole_logs(node, lake)
-        return Rebuild(spark, node, lake, clock, on_step=on_step)
+        return Rebuild(Site(spark, lake, clock, on_step), node)
     return None
 
 

@@ -33,6 +33,7 @@ from headrace.log.raw_records import kept_by
 from headrace.log.record_task import ENCODING
 from headrace.log.resequence import Resequencer
 from headrace.log.schema_store import SchemaStore
+from headrace.log.site import Site
 from headrace.nodes.topics import names_of, nodes_below
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
@@ -42,14 +43,12 @@ from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.description import Node, Topic
     from headrace.lake import LakeTable
-    from headrace.lake.paths import Lake
-    from headrace.log.clock import Clock
     from headrace.settings.kafka import KafkaSettings
 
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
@@ -60,25 +59,22 @@ GROUP_BYTES = (
 
 
 def remake_log(
-    spark: SparkSession,
-    lake: Lake,
+    site: Site,
     topic: Topic,
     nodes: Sequence[Node],
-    clock: Clock,
     *,
     kafka: KafkaSettings | None = None,
     rows_max: int = ROWS_MAX,
-    on_step: Callable[[str], None] = lambda step: None,
 ) -> None:
     """Put the log of the topic as described in the place of the one that the lake has.
 
     In:     nodes    all of the pipeline
             kafka    reads the records from Kafka; None: the log has their bytes
-            on_step  called with the name of each step; it may raise to stop there
     Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs;
             TerminalError, before anything is changed, when rows were erased, or have no bytes, or Kafka lacks their records
     """
-    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
+    spark, lake, clock, on_step = pipeline_session(site.spark), site.lake, site.clock, site.on_step
+    uri, beside = lake.log(topic.name), lake.log_scratch(topic.name)
     with nothing_writes(spark, lake, topic, names_of(nodes_below(topic, nodes)), clock) as leases:
         _require_readable(lakes.open_table(uri), topic, from_kafka=kafka is not None)
         small_files.delete(beside)

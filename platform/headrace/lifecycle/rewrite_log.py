@@ -22,6 +22,7 @@ from headrace.lake import kinds, small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.swap import replace_table
 from headrace.log.filled_columns import added_with, noting
+from headrace.log.site import Site
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.topics import names_of, nodes_below
 from headrace.sequence.log_columns import SKIPPING, log_schema
@@ -33,37 +34,26 @@ from headrace.writing.lease import require_leases
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.description import Node, Topic
-    from headrace.lake.paths import Lake
-    from headrace.log.clock import Clock
 
 FILE_BYTES = 128 << 20
 
 
-def rewrite_log(
-    spark: SparkSession,
-    lake: Lake,
-    topic: Topic,
-    renamed: Mapping[str, str],
-    nodes: Sequence[Node],
-    clock: Clock,
-    *,
-    on_step: Callable[[str], None] = lambda step: None,
-) -> int:
+def rewrite_log(site: Site, topic: Topic, renamed: Mapping[str, str], nodes: Sequence[Node]) -> int:
     """Write a topic's log again with the columns that its description has.
 
     In:     renamed  the former name of each column that has another one
             nodes    all of the pipeline
-            on_step  called with the name of each step; it may raise to stop there
     Out:    how many rows the log has
     Raises: LeaseTakenError while a stream, backfill, rebuild or maintenance of these tables runs
     """
-    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_scratch(topic.name)
+    spark, lake, clock, on_step = pipeline_session(site.spark), site.lake, site.clock, site.on_step
+    uri, beside = lake.log(topic.name), lake.log_scratch(topic.name)
     with nothing_writes(spark, lake, topic, names_of(nodes_below(topic, nodes)), clock) as leases:
         small_files.delete(beside)
         lakes.forget(beside)

@@ -20,6 +20,7 @@ from headrace.lake.paths import Lake
 from headrace.local.demo_progress import ShownProgress, standing
 from headrace.local.dev_errors import run_part
 from headrace.local.dev_traffic import has_own_traffic, make_topics, without_samples
+from headrace.log.site import Site
 from headrace.settings import Settings, load_pipeline
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, configured
@@ -54,7 +55,7 @@ def _apply(nodes: Sequence[Node], console: Console) -> None:
     if plan.rebuilt or plan.renamed or plan.rewritten:
         spark = build_session(configured(spark_jars(), lake.root))
         began = time.monotonic()
-        applied = ApplyChanges(spark, lake, nodes).run()
+        applied = ApplyChanges(Site(spark, lake), nodes).run()
         words = [line for line in str(applied).splitlines() if "restart it" not in line]
         console.print("\n".join(words), markup=False)
         console.print(f"applied in {time.monotonic() - began:.0f} s; the stream goes on")

@@ -225,7 +225,7 @@ def fold_logs(
     }
     while through_ms is not None:
         slices = slices_of(lake, node, progress.upto_ms, through_ms)
-        increment = operator.fold(spark, slices, through_ms, progress, source, uri, known)
+        increment = operator.fold(spark, slices, progress, source, uri, known)
         source, progress = source.plus(increment.state), increment.progress
         results += increment.results
         unusable += increment.apart.unusable

@@ -115,7 +115,6 @@ class OperatorFrames:
         self,
         spark: SparkSession,
         slices: Mapping[str, LogSlice],
-        upto_ms: Mapping[str, int],
         progress: Progress,
         source: StateSource,
         results: str,
@@ -123,15 +122,15 @@ class OperatorFrames:
     ) -> FoldedIncrement:
         """Fold rows of the logs into what is held.
 
-        In:     slices   of each topic the log commits after `progress.upto_ms` and through `upto_ms`
+        In:     slices   the log commits of each topic after `progress.upto_ms`
                 source   the state as of the progress; what it gains goes into its folder
                 results  URI of the folder for appended results, or for changes of current ones
                 known    asked if a step raises
-        Out:    its progress may end before `upto_ms` (see `engine.apart`)
+        Out:    its progress may end before the slices do (see `engine.apart`)
         Raises: UnusableRecordsError when steps raise for too many records
         Law:    folding a log in pieces leads to the same results as folding it whole.
         """
-        of = bound(spark, self.node)
+        of, upto_ms = bound(spark, self.node), {name: each.through_ms for name, each in slices.items()}
         limits = progress.standing_limits(self.node.name or "")
         outputs = {RESULTS: results} if self.appended else {CHANGES: results}
         driving = operator_for(self.node).driving

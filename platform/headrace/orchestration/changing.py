@@ -11,6 +11,7 @@ from headrace.changing.plan import HEADS, ChangePlan
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.requirements import EMITS, NOTHING
 from headrace.changing.roll_back import RESTORED, roll_back
+from headrace.log.site import Site
 from headrace.orchestration.keys import ENDS, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
@@ -47,8 +48,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         lake: LakeResource,
     ) -> None:
         act = ApplyChanges(
-            session(spark, context.log),
-            lake.lake,
+            Site(session(spark, context.log), lake.lake),
             pipeline.nodes,
             emit=config.emit,
             kept_hours=config.keep_hours,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
@@ -143,35 +143,35 @@ class Pipeline:
         return {key: [AssetCheckKey(key, name) for name in names] for key, names in checks.items()}
 
 
-def pipeline_of(
-    nodes: Sequence[Node],
-    *,
-    partitions_start: str,
-    group: str = "streams",
-    name: str = "streams",
-    kafka: KafkaSettings | None = None,
-    thresholds: Mapping[str, Thresholds] | None = None,
-    owners: Mapping[str, Sequence[str]] | None = None,
-    standby: bool = False,
-    logs_elsewhere: Sequence[str] = (),
-    lake_root: str | None = None,
-    stale_after: Duration = 0,
-    finals: Mapping[str, Literal["day", "hour"]] | None = None,
-) -> Pipeline:
+class Options(TypedDict, total=False):
+    """The options of a pipeline: parameters of `build_definitions`, but for `name`, which is `stream_name` there."""
+
+    group: str
+    name: str
+    kafka: KafkaSettings | None
+    thresholds: Mapping[str, Thresholds] | None
+    owners: Mapping[str, Sequence[str]] | None
+    standby: bool
+    logs_elsewhere: Sequence[str]
+    lake_root: str | None
+    stale_after: Duration
+    finals: Mapping[str, Literal["day", "hour"]] | None
+
+
+def pipeline_of(nodes: Sequence[Node], *, partitions_start: str, **options: Unpack[Options]) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
-    days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
-    owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
+    kafka, owners = options.get("kafka"), options.get("owners") or {}
     return Pipeline(
-        op_name(name),
+        op_name(options.get("name", "streams")),
         tuple(nodes if kafka is None else reached_by(nodes, kafka)),
-        group,
-        days,
+        options.get("group", "streams"),
+        DailyPartitionsDefinition(partitions_start, end_offset=1),  # today can be verified as far as it is
         kafka,
-        dict(thresholds or {}),
-        owned,
-        standby=standby,
-        logs_elsewhere=tuple(logs_elsewhere),
-        lake_root=lake_root,
-        stale_after_ms=duration_ms(stale_after, "stale_after"),
-        finals=dict(finals or {}),
+        dict(options.get("thresholds") or {}),
+        {asset: checked_owners(names) for asset, names in owners.items()},
+        standby=options.get("standby", False),
+        logs_elsewhere=tuple(options.get("logs_elsewhere", ())),
+        lake_root=options.get("lake_root"),
+        stale_after_ms=duration_ms(options.get("stale_after", 0), "stale_after"),
+        finals=dict(options.get("finals") or {}),
     )

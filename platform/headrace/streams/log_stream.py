@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from headrace.lake import UnknownOutcomeError
 from headrace.lake.notices import recent_names
 from headrace.log.raw_records import require_same_reading
 from headrace.log.sequencer import Sequencer
+from headrace.log.site import Site
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
@@ -36,14 +38,9 @@ from headrace.writing.scheduling import Coming, CommitSchedule
 from headrace.writing.topic_descriptions import note_description, require_one_description
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
 
     from headrace.description import Topic
-    from headrace.description.clocks import WallWait
-    from headrace.lake.paths import Lake
-    from headrace.log.clock import Clock
     from headrace.spark.kafka import KafkaSettings
     from headrace.streams.node_stream import NodeStream
 
@@ -63,41 +60,36 @@ class LogStream(SharedLog):
 
     def __init__(
         self,
-        spark: SparkSession,
+        site: Site,
         topic: Topic,
-        lake: Lake,
         kafka: KafkaSettings,
-        clock: Clock,
+        asked: Asked,
         *,
-        longest_wait_ms: int,
-        wall_waits: Collection[WallWait | int] = (),
         trigger_ms: int,
         tick_every_ms: int,
-        promises: bool = False,
-        own: Collection[str] = (),
-        on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
 
         The log looks for deadlines of wall-clock time (see `Sequencer`) four times per trigger, and commits at most once
-        per trigger for them. `promises`: while no record comes, the log records once per trigger how far it is settled,
-        for nodes that read several logs in one order. `own`: the nodes of this pipeline that read the topic.
+        per trigger for them. `asked` are the requests of the nodes of this pipeline. If they are ordered, the log records
+        once per trigger how far it is settled, while no record comes.
         """
-        super().__init__(Asked(longest_wait_ms, tuple(dict.fromkeys(wall_waits)), promises))
+        waits = tuple(dict.fromkeys(asked.wall_waits))
+        super().__init__(replace(asked, wall_waits=waits, readers=()))
         self.name, self.topic = topic.name, topic
         self.records = self.dead_letters = self.replays = 0
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
-        self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
+        self._spark, self._lake, self._clock, self._on_step = site.spark, site.lake, site.clock, site.on_step
         self._kafka = KafkaTopic.of(topic, kafka)
         self.trigger_ms, self._tick_every_ms = trigger_ms, tick_every_ms
-        self._names = frozenset(own)
+        self._names = frozenset(asked.readers)
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._arrivals: deque[tuple[float, int]] = deque()
         self._many = self._worked = False
         self._group = ConsumerGroup(self._kafka)
-        self.reader = TopicReader(spark, topic, self._kafka, most=RECORDS_PER_TRIGGER)
+        self.reader = TopicReader(site.spark, topic, self._kafka, most=RECORDS_PER_TRIGGER)
 
     def open(self) -> None:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""

@@ -7,6 +7,7 @@ newest version, once per trigger interval.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
+from headrace.log.site import Site
 from headrace.nodes.node_tables import frontier_ms, require_log_as_described, require_log_reaches
 from headrace.nodes.references import Generations
 from headrace.nodes.topics import reached_by
@@ -33,11 +35,7 @@ from headrace.writing.topic_descriptions import require_one_description
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
     from headrace.description import Node, Topic
-    from headrace.lake.paths import Lake
-    from headrace.log.clock import Clock
     from headrace.streams.log_stream import LogStream
     from headrace.writing.scheduling import Turns
 
@@ -48,6 +46,22 @@ LOOK_AT_ALL_EVERY_SECONDS = 30.0  # at logs of this process too: another process
 WORK_SECONDS = 5.0  # after this time a trigger ends although there is more: rows are counted at its end
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Shared by the nodes of a session.
+
+    turns        at folding
+    upkeep       turns at background work
+    generations  of nodes that are read by name; None: those of the lake
+    names        the nodes of this pipeline
+    """
+
+    turns: Turns
+    upkeep: Turns
+    generations: Generations | None = None
+    names: Collection[str] = ()
+
+
 class NodeStream(SwappableLoop):
     """Advances one node for as long as it runs."""
 
@@ -55,30 +69,22 @@ class NodeStream(SwappableLoop):
 
     def __init__(
         self,
-        spark: SparkSession,
+        site: Site,
         node: Node,
-        lake: Lake,
-        clock: Clock,
+        shared: Shared,
         *,
         trigger_ms: int,
-        turns: Turns,
-        upkeep: Turns,
         is_read: bool = False,
-        generations: Generations | None = None,
-        own: Collection[str] = (),
-        on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Nothing runs yet.
 
         In: trigger_ms  between looks at the logs; micro-batches keep step with the logs (see `SupervisedLoop`)
-            turns       at folding, shared by all nodes of a session
-            upkeep      at background work, likewise
             is_read     whether other nodes read this one
-            generations of nodes that are read by name, shared by all nodes of a session
-            own         the nodes of this pipeline
         """
-        super().__init__(spark, lake, node, clock, generations or Generations(lake))
-        self._own = frozenset(own) or {node.required_name}
+        spark, lake, clock, on_step = site.spark, site.lake, site.clock, site.on_step
+        turns, upkeep = shared.turns, shared.upkeep
+        super().__init__(spark, lake, node, clock, shared.generations or Generations(lake))
+        self._own = frozenset(shared.names) or {node.required_name}
         self.runner: NodeRunner | None = None
         self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None

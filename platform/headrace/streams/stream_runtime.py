@@ -10,6 +10,7 @@ from headrace.description import is_unnamed
 from headrace.errors import DescriptionError, TransientError
 from headrace.lake.notices import recent_names
 from headrace.log.clock import SystemClock
+from headrace.log.site import Site
 from headrace.nodes.asset_names import stream_name
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.operator_frames import operator_of
@@ -35,11 +36,12 @@ from headrace.streams.last_errors import LastErrors
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.mirroring import Mirroring
-from headrace.streams.node_stream import NodeStream
+from headrace.streams.node_stream import NodeStream, Shared
 from headrace.streams.pausing import wishes
 from headrace.streams.reader_meeting import ReaderMeeting
 from headrace.streams.statuses import log_status, node_status
 from headrace.streams.stream_status import measured
+from headrace.writing.readers import Asked
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -81,45 +83,33 @@ class StreamRuntime:
             on_step     called with the asset and the step's name at each numbered commit step
         """
         session = pipeline_session(spark)
-        generations = Generations(lake)
         clock = clock or SystemClock()
         nodes = reached_by(upstream_first(nodes), kafka)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
-        ordered, own = ordered_topics(nodes), {node.required_name for node in nodes}
+        ordered, own = ordered_topics(nodes), tuple(node.required_name for node in nodes)
 
         logs = [
             LogStream(
-                session,
+                Site(session, lake, clock, partial(on_step, f"log/{name}")),
                 topic,
-                lake,
                 kafka,
-                clock,
-                longest_wait_ms=longest_wait_ms(topic, nodes),
-                wall_waits=wall_waits(topic, nodes),
+                Asked(longest_wait_ms(topic, nodes), wall_waits(topic, nodes), name in ordered, own),
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
-                promises=name in ordered,
-                own=own,
-                on_step=partial(on_step, f"log/{name}"),
             )
             for name, topic in self._topics.items()
         ]
         hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
-        turns, upkeep = Turns(cores_of(session)), Turns(1)
+        upkeep = Turns(1)
+        shared = Shared(Turns(cores_of(session)), upkeep, Generations(lake), own)
         streams = [
             NodeStream(
-                session,
+                Site(session, lake, clock, partial(on_step, stream_name(node.required_name))),
                 node,
-                lake,
-                clock,
+                shared,
                 trigger_ms=trigger_ms,
-                turns=turns,
-                upkeep=upkeep,
                 is_read=is_read(node, nodes),
-                generations=generations,
-                own=own,
-                on_step=partial(on_step, stream_name(node.required_name)),
             )
             for node in nodes
         ]

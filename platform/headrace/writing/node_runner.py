@@ -133,9 +133,7 @@ class NodeRunner:
         source = StateSource.committed(self._state, recent=True)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         try:
-            found = self.operator.fold(
-                self._spark, slices, upto_ms, progress, source, self._outputs, self._known
-            )
+            found = self.operator.fold(self._spark, slices, progress, source, self._outputs, self._known)
         except Exception as error:
             who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
             error.add_note(f"{who} folded its logs: {self.node.in_words}")

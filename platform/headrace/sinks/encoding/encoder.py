@@ -21,7 +21,7 @@ from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema, avro_trip
 from headrace.sinks.encoding.plain_rows import PlainRows, plain_trip
 from headrace.sinks.encoding.protobuf_rows import ProtobufRows, protobuf_trip, registered_message
 from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
-from headrace.sinks.encoding.subjects import subject_schema
+from headrace.sinks.encoding.subjects import SchemaText, subject_schema
 
 PROBLEM_MAX = 200  # letters
 Change = Callable[[Any], Any]
@@ -128,7 +128,8 @@ def _prefix(of: Avro | JsonSchema, topic: str, part: str, kind: str, schema: str
     if of.registry is None:
         return b""
     url, subject = address_of(of.registry, kind), of.subject or f"{topic}-{part}"
-    return b"\0" + subject_schema(url, subject, kind, schema, (), register=register).id.to_bytes(4, "big")
+    known = subject_schema(url, subject, SchemaText(kind, schema), register=register)
+    return b"\0" + known.id.to_bytes(4, "big")
 
 
 def plain_values(structs: pa.StructArray, read: pa.Schema | None = None) -> Iterator[Any]:

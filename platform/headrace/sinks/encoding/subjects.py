@@ -30,32 +30,32 @@ class SubjectSchema:
     is_former: bool = False
 
 
+@dataclass(frozen=True)
+class SchemaText:
+    """A schema as it is registered. In: former  the same in another form, which may be there in place of the text."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    former: str | None = None
+
+
 @lru_cache(maxsize=256)
-def subject_schema(
-    url: str,
-    subject: str,
-    kind: str,
-    text: str,
-    references: tuple[Reference, ...],
-    *,
-    former: str | None = None,
-    register: bool,
-) -> SubjectSchema:
+def subject_schema(url: str, subject: str, schema: SchemaText, *, register: bool) -> SubjectSchema:
     """A schema in a subject, with its id.
 
-    In:     former    the same schema in another form, which may be there in place of the text
-            register  False: it must be there already
+    In:     register  False: it must be there already
     Raises: TerminalError when it is not there, or the registry refuses it: the error says which field is incompatible;
             RegistryAwayError
     """
-    registry = Registry(url)
+    registry, kind, text, former = Registry(url), schema.kind, schema.text, schema.former
     used = [
         (
             each.name,
             each.subject,
             registry.newest_version(each.subject) if each.version is None else each.version,
         )
-        for each in references
+        for each in schema.references
     ]
     if register:
         try:
