@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace import lake as lakes
-from headrace.changing.compare_topics import columns_of
+from headrace.changing.comparing.compare_topics import columns_of
 from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
 from headrace.lake.storage import local_path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.changing.acts import Act, ChangedNode, last_act, write_act
-from headrace.changing.compare_generations import Differences
+from headrace.changing.comparing.compare_generations import Differences
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.changing.compare_rules import Changes, compare_rules
+from headrace.changing.comparing.compare_rules import Changes, compare_rules
 from headrace.description import spark_steps
 from headrace.description.topology import steps_by_spark
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.changing.compare_topics import TopicChanges, compare_types, is_wider
+from headrace.changing.comparing.compare_topics import TopicChanges, compare_types, is_wider
 
 pytestmark = pytest.mark.fast
 

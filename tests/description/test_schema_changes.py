@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
-from headrace.description.formats.json_schema_changes import changed_property
-from headrace.description.formats.protobuf_changes import changed_field, messages_of
+from headrace.description.formats.evolution.json_schema_changes import changed_property
+from headrace.description.formats.evolution.protobuf_changes import changed_field, messages_of
 from tests.laws.kernel.protobuf_values import Field, compiled, field, message
 
 pytestmark = pytest.mark.fast

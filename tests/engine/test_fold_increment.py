@@ -24,9 +24,9 @@ from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_reads import read_state
-from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.values.columns import int64
 from headrace.lake.byte_cache import ByteCache
 from headrace.operators.time_limits.fold import TimeLimit
 from headrace.operators.totals.fold import Totals

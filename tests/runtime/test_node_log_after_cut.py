@@ -16,7 +16,7 @@ from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.clocks import WALL
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.fold.columns import moments
+from headrace.fold.values.columns import moments
 from headrace.lake import kinds
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.paths import Lake

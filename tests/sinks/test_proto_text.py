@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
-from headrace.description.formats.protobuf_changes import messages_of
+from headrace.description.formats.evolution.protobuf_changes import messages_of
 from headrace.sinks.encoding.proto_text import proto_text
 from tests.laws.kernel.protobuf_values import Field, field, message, some_message
 

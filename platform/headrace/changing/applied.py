@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.changing.compare_generations import Differences
+    from headrace.changing.comparing.compare_generations import Differences
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from headrace import lake as lakes
 from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, write_act
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
-from headrace.changing.compare_generations import Differences, compare_generations
+from headrace.changing.comparing.compare_generations import Differences, compare_generations
 from headrace.changing.lease_conflicts import unless_others_write
 from headrace.changing.plan_changes import plan_changes, stored_node
 from headrace.changing.rename_node import rename_node, require_renamable

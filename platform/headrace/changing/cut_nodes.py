@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.changing.compare_rules import COLUMNS_READ, ORDER
+from headrace.changing.comparing.compare_rules import COLUMNS_READ, ORDER
 from headrace.changing.plan_topics import RESTORE
 from headrace.description.since import records_since
 from headrace.errors import DescriptionError
@@ -18,7 +18,7 @@ from headrace.nodes.cuts import first_whole_day
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.changing.compare_rules import Changes
+    from headrace.changing.comparing.compare_rules import Changes
     from headrace.description import Node
     from headrace.lake.paths import Lake
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.changing.compare_rules import Changes
+from headrace.changing.comparing.compare_rules import Changes
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 
 NEW, UNCHANGED, RENAMED = "new", "unchanged", "renamed"

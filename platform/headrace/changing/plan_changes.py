@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
+from headrace.changing.comparing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.compare_topics import compare_topic
+from headrace.changing.comparing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, UNCHANGED, LogRead, TopicPlan
 from headrace.lake import open_table
 from headrace.lifecycle.kafka_holds import WAY_OUT, why_kafka_lacks

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.aggregates.kind import highest_by
-from headrace.fold.columns import int64
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, REASON, STREAM, TOPIC, Clock, Times
 from headrace.fold.fates import BUSY, COMPLETE, DRAIN, IDLE, SET_LIMITS, TICK, has_fate, with_column
 from headrace.fold.keys import combined, group
 from headrace.fold.reader_time import TopicTime, lowest_after
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64
 
 READ = [INGESTED, TOPIC, PARTITION, OFFSET, STREAM, FATE, REASON]
 

@@ -24,10 +24,10 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.fold.changes.station import Computing
-from headrace.fold.columns import int64
 from headrace.fold.contract import INGESTED, StateTable, Step, Times
 from headrace.fold.fates import TALLY, sum_tallies
 from headrace.fold.relations.station_step import StationStep
+from headrace.fold.values.columns import int64
 from headrace.lake import NewFile
 
 PIECE_BYTES = 256 << 20

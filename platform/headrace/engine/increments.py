@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.engine.log_slices import INGESTED_AT, LogSlice, Origin, files_between
-from headrace.fold.columns import int64
+from headrace.fold.values.columns import int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
-from headrace.fold.columns import int64
+from headrace.fold.values.columns import int64
 from headrace.lake import open_table
 from headrace.lake.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows

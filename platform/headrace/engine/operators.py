@@ -16,12 +16,12 @@ from headrace.description import Node
 from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, CAUSE, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.kernel import Kernel
 from headrace.fold.keys import group
 from headrace.fold.records import CHAIN
 from headrace.fold.tables.decide_records import PASSES
+from headrace.fold.values.columns import int64
 from headrace.operators.contract import Bindings
 from headrace.operators.registry import operator_for
 from headrace.sequence.parse.types import fields_of

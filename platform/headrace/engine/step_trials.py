@@ -18,7 +18,7 @@ from headrace.engine.faulty_step import fate_and_reason
 from headrace.engine.feeds import NodeRows
 from headrace.engine.halving import Tries
 from headrace.engine.unusable import PLACE, POSITION, Place, Unusable, has_open_fate
-from headrace.fold.columns import int64
+from headrace.fold.values.columns import int64
 from headrace.spark.step_errors import raised_for_a_row
 from headrace.spark.varying import varying
 

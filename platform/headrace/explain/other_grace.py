@@ -21,11 +21,11 @@ from headrace.description.durations import duration_ms
 from headrace.description.windows import END, START
 from headrace.explain.compared_rows import ComparedRows, compare_rows
 from headrace.explain.scope_size import require_small
-from headrace.fold.columns import int64
 from headrace.fold.contract import PARTITION, TOPIC
 from headrace.fold.fates import KEPT, LATE
 from headrace.fold.keys import key_of_row
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 from headrace.lake import small_files
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.columns import int64
 from headrace.fold.contract import FATE, PARTITION, REASON, TOPIC
 from headrace.fold.keys import combined, group
+from headrace.fold.values.columns import int64
 
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
 DUPLICATE, DEAD_LETTER, ERASED = "duplicate", "dead_letter", "erased"

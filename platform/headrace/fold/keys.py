@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import HASH, KEY
-from headrace.fold.encode import encode
 from headrace.fold.hashing import xxh64
+from headrace.fold.values.encode import encode
 
 
 @dataclass(frozen=True)

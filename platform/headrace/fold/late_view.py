@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import EVENT, OFFSET, PARTITION, STREAM, TOPIC
+from headrace.fold.values.columns import int64, moments
 
 POSITION_NAMES = {"topic", "partition", "offset", "timestamp", "stream_time"}
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import HASH, KEY, PARTITION, TOPIC
-from headrace.fold.json_size import json_size
 from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.values.json_size import json_size
 
 if TYPE_CHECKING:
     from headrace.fold.contract import Clock, Times

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import to_ddl
 from headrace.errors import TerminalError
-from headrace.fold.encode import encode
+from headrace.fold.values.encode import encode
 from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.sequence.decode import Decoder
 from headrace.sequence.encodings import KnownSchemas

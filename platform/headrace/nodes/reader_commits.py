@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.fold.columns import int64
 from headrace.fold.reader_time import lowest_after
+from headrace.fold.values.columns import int64
 from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.sequence.log_columns import BEHIND, BUSY, COMPLETE, IDLE, RECORD, SET_LIMITS, TICK
 

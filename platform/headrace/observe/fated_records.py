@@ -16,8 +16,8 @@ from headrace.description import is_of_kafka, with_unnamed
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
 from headrace.fold.fates import KEPT, LATE, OPEN, USED
-from headrace.fold.json_text import json_values
 from headrace.fold.keys import combined, group
+from headrace.fold.values.json_text import json_values
 from headrace.lake import open_table
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.feed_tables import read_feeds, read_slices

@@ -26,7 +26,7 @@ from headrace.description import to_ddl
 from headrace.description.durations import format_duration
 from headrace.description.formats.plain_values import TEXT
 from headrace.description.schema import Column
-from headrace.fold.encode import encode
+from headrace.fold.values.encode import encode
 from headrace.sequence.bare_keys import with_bare_keys
 from headrace.sequence.encodings import (
     AvroBytes,

@@ -1,7 +1,7 @@
 """Rows of any types as rows that Spark can compare, group and sort. It refuses to do so with MAPs, wherever they stand.
 
-Law: two MAPs are equal if they hold the same entries, in any order, as in the kernel (`headrace.fold.encode`). A MAP becomes
-the array of its entries, sorted by key; everything else stays.
+Law: two MAPs are equal if they hold the same entries, in any order, as in the kernel (`headrace.fold.values.encode`). A MAP
+becomes the array of its entries, sorted by key; everything else stays.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64
 from headrace.fold.contract import CAUSE, OFFSET, PARTITION, TOPIC
 from headrace.fold.keys import key_of_row
+from headrace.fold.values.columns import int64
 from headrace.operators.contract import POSITION, RowClock
 from headrace.operators.stream_joins.fold.join_records import PARTNER, PARTNER_CAUSE
 

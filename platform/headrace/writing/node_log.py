@@ -42,10 +42,10 @@ from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import CAUSE
-from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
+from headrace.fold.values.columns import int64, moments
+from headrace.fold.values.json_size import json_size
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.description import NodeOutput
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.fold.columns import MOMENT, int64
+from headrace.fold.values.columns import MOMENT, int64
 from headrace.nodes.opening import read_opening
 from headrace.nodes.reader_commits import ReaderTime, along, commits_of_topics, limits_of
 from headrace.sequence.log_columns import BEHIND, BUSY, IDLE, TICK

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.description.formats.avro_resolution import unresolvable
 from headrace.description.formats.avro_types import parse_schema
+from headrace.description.formats.evolution.avro_resolution import unresolvable
 from headrace.sequence.avro.plans import Plan, plan_of
 from tests.laws.kernel.avro_values import encoded
 from tests.laws.kernel.test_sequence_avro import decoded, field, found, framed, known, record

@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Node, NodeOutput
-from headrace.operators.processors.fold import table_in_log
+from headrace.operators.processors.fold.global_tables import table_in_log
 from tests.laws.kernel.chained import ChainedReading, logs_of
 from tests.laws.kernel.global_table_subjects import Finds
 from tests.laws.kernel.harness import run

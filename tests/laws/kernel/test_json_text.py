@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.fold.json_text import json_objects, json_values
+from headrace.fold.values.json_text import json_objects, json_values
 
 pytestmark = pytest.mark.fast
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.description import Aggregate
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.exact import as_decimals, exactly, limbs_of, to_doubles, to_integers
+from headrace.fold.values.exact import as_decimals, exactly, limbs_of, to_doubles, to_integers
 from headrace.oracle.aggregates import aggregated, exact, usable
 from tests.laws.kernel.partials import DOUBLES, ORDERED, TYPES, folded, rows_of
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.fold.json_size import json_size
-from headrace.fold.json_text import json_values
+from headrace.fold.values.json_size import json_size
+from headrace.fold.values.json_text import json_values
 
 pytestmark = pytest.mark.fast
 

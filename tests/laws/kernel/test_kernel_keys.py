@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.fold.contract import HASH, KEY
-from headrace.fold.encode import encode
 from headrace.fold.hashing import xxh64
 from headrace.fold.keys import bucket_of, bucket_range, canonical, groups_of, with_keys
+from headrace.fold.values.encode import encode
 from headrace.oracle.hashing import canonical_bytes
 from headrace.oracle.hashing import xxh64 as plain_xxh64
 

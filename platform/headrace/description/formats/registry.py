@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.formats.avro_resolution import unresolvable
 from headrace.description.formats.avro_types import parse_schema
-from headrace.description.formats.json_schema_changes import changed_property
-from headrace.description.formats.protobuf_changes import changed_field
+from headrace.description.formats.evolution.avro_resolution import unresolvable
+from headrace.description.formats.evolution.json_schema_changes import changed_property
+from headrace.description.formats.evolution.protobuf_changes import changed_field
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:

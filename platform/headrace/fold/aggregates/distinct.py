@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from headrace.fold.aggregates.extremes import comparable
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts
 from headrace.fold.aggregates.nested import items_of, lists_of
-from headrace.fold.encode import encode, is_sortable, sortable
 from headrace.fold.segments import begins
+from headrace.fold.values.encode import encode, is_sortable, sortable
 
 VALUES = "values"
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts, highest_by, lowest_by, row_with
-from headrace.fold.encode import encode, from_sortable, is_sortable, sortable
 from headrace.fold.keys import canonical
+from headrace.fold.values.encode import encode, from_sortable, is_sortable, sortable
 
 VALUE = "value"
 

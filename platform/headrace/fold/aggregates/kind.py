@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.exact import Exact, exactly
 from headrace.fold.positions import order_of, position_columns
+from headrace.fold.values.exact import Exact, exactly
 
 T = TypeVar("T")
 Parts = Mapping[str, pa.Array]  # the partial columns of one aggregate by suffix; one row per group

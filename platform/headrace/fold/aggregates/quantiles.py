@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts
 from headrace.fold.aggregates.nested import fields_of, items_of, lists_of, structs_of
-from headrace.fold.exact import to_doubles
 from headrace.fold.segments import begins
+from headrace.fold.values.exact import to_doubles
 
 SIZES, SIZE, N = "sizes", "size", "n"
 MANTISSA_BITS = 52

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts, add_by, count_by
-from headrace.fold.exact import (
+from headrace.fold.values.exact import (
     INPUT_DIGITS,
     SUM_DIGITS,
     Exact,

@@ -16,11 +16,11 @@ from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.deltas import AFTER, SIGN, commits
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
-from headrace.fold.columns import moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
-from headrace.fold.encode import encode
 from headrace.fold.keys import combined, group
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import moments
+from headrace.fold.values.encode import encode
 
 RESULTS, CHANGES = "results", "changes"
 BEFORE_PREFIX = (

@@ -14,12 +14,12 @@ from headrace.fold.aggregates.running import running_partials
 from headrace.fold.changes.deltas import AFTER, BEFORE, INTERNAL, KEYS, SIGN, commits, delta_schema, signed
 from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.changes.station import NewestOf, Ports, Route, Station, StationResult, of_deleted
-from headrace.fold.columns import MOMENT, moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.fates import with_column
 from headrace.fold.grouped.contributions import ROWS, merged
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
+from headrace.fold.values.columns import MOMENT, moments
 from headrace.fold.window_shape import END, START
 from headrace.fold.windows.panes import AnyPanes
 

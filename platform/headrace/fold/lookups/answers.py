@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import CAUSE, CLOCK, EVENT, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.lookups.sides import ABSENT
+from headrace.fold.values.columns import int64, moments
 
 TIMESTAMP, SEQUENCE, INGESTED_AT = "__timestamp", "__sequence", "__ingested_at"
 NOTHING = -1

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     CAUSE,
     DELETED,
@@ -42,6 +41,7 @@ from headrace.fold.lookups.latest import (
 from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION, order_of, position_columns
+from headrace.fold.values.columns import int64, moments
 
 
 @dataclass(frozen=True)

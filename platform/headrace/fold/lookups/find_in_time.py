@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     CLOCK,
     EVENT,
@@ -34,6 +33,7 @@ from headrace.fold.lookups.release_records import DUE, RELEASED, RELEASED_AT, Fr
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, causes_of
 from headrace.fold.positions import POSITION, order_of_causes
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64, moments
 
 VISIBLE = "__visible_ms"
 NONE = -1

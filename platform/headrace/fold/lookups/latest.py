@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, EVENT, HASH, KEY
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import group
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.segments import begins
+from headrace.fold.values.columns import int64
 
 
 def in_table_order(

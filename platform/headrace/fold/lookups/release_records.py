@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
     HASH,
@@ -31,6 +30,7 @@ from headrace.fold.fates import tally_of
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, causes_of, kept_of
 from headrace.fold.positions import POSITION
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64
 
 RELEASED, RELEASED_AT = "__released_ms", "__released_at"
 DUE = "__due_ms"  # the stream time beyond which a record is released (see `due_times`)

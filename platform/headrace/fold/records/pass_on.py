@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.description import NamedStream
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     CAUSE,
     CLOCK,
@@ -28,6 +27,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import dead_letters, is_kept, tally_of
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
+from headrace.fold.values.columns import int64, moments
 
 CHAIN = "__chain"  # the source chain of a record with its own position, open (see `sequence.replays.hops`)
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.changes.deltas import SHARED
-from headrace.fold.columns import MOMENT, moments
 from headrace.fold.fates import decide_inputs
 from headrace.fold.grouped.contributions import partials_of
 from headrace.fold.keys import with_keys
 from headrace.fold.relations.leaf import Leaf
+from headrace.fold.values.columns import MOMENT, moments
 from headrace.fold.window_shape import START
 from headrace.fold.windows.assign_windows import Entered, assign_windows, panes_from
 from headrace.fold.windows.shape import Shape

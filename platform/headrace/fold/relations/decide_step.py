@@ -20,11 +20,11 @@ from headrace.fold.contract import (
     StatelessStep,
     Times,
 )
-from headrace.fold.encode import encode
 from headrace.fold.fates import KEPT, tally_of
 from headrace.fold.keys import group
 from headrace.fold.relations.leaf import Leaf
 from headrace.fold.tables.decide_records import kept
+from headrace.fold.values.encode import encode
 
 
 class DecideStep(StatelessStep):

@@ -11,7 +11,6 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import highest_by, whole
 from headrace.fold.changes.deltas import AFTER, KEYS, SIGN, delta_schema
 from headrace.fold.changes.station import ByOwnKey, Ports, Route, Station, StationResult
-from headrace.fold.columns import MOMENT, int64
 from headrace.fold.contract import (
     BATCH,
     EVENT,
@@ -28,6 +27,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.grouped.group_rows import group_schema, shown_groups
 from headrace.fold.keys import group
+from headrace.fold.values.columns import MOMENT, int64
 from headrace.fold.window_shape import START
 from headrace.fold.windows.fold_windows import closing_commits
 from headrace.fold.windows.shape import Shape

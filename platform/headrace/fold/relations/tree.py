@@ -35,7 +35,6 @@ from headrace.fold.changes.station import (
     Station,
     StationResult,
 )
-from headrace.fold.columns import MOMENT
 from headrace.fold.contract import Times
 from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
@@ -49,6 +48,7 @@ from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.tables.table_step import latest_rows_of
+from headrace.fold.values.columns import MOMENT
 from headrace.fold.window_shape import START
 from headrace.fold.windows.shape import Shape
 

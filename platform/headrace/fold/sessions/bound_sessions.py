@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, KEY, PARTITION, TOPIC, Times
 from headrace.fold.keys import combined, group
 from headrace.fold.open_sizes import BEFORE, Versions, size_changes
@@ -14,6 +13,7 @@ from headrace.fold.sessions.close_sessions import closing_commits
 from headrace.fold.sessions.each_commit import each_commit
 from headrace.fold.sessions.open_sessions import open_at, places_of, results
 from headrace.fold.sessions.shape import END, Shape
+from headrace.fold.values.columns import int64
 
 
 def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> pa.Table:

@@ -14,7 +14,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import INGESTED, KEY, PARTITION, TOPIC, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import group
@@ -23,6 +22,7 @@ from headrace.fold.sessions.close_sessions import stream_times_along
 from headrace.fold.sessions.merge_sessions import merge_sessions
 from headrace.fold.sessions.open_sessions import is_gone, not_deleted, open_at, places_of, tombstones
 from headrace.fold.sessions.shape import END, Shape
+from headrace.fold.values.columns import int64
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, KEY, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import group
@@ -14,6 +13,7 @@ from headrace.fold.sessions.join_runs import NO_SESSION
 from headrace.fold.sessions.mark_raises import stream_before
 from headrace.fold.sessions.merge_sessions import assign
 from headrace.fold.sessions.shape import BEFORE, Shape
+from headrace.fold.values.columns import int64
 
 
 def late_records(decided: pa.Table, shape: Shape, times: Times) -> pa.Table:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     INGESTED,
     OFFSET,
@@ -28,6 +27,7 @@ from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
 from headrace.fold.sessions.close_sessions import stream_times
 from headrace.fold.sessions.open_sessions import places_of
 from headrace.fold.sessions.shape import BEFORE, Shape
+from headrace.fold.values.columns import int64
 
 
 class MarkRaises(StatelessStep):

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
 from headrace.fold.keys import Groups, combined, group, groups_of
 from headrace.fold.sessions.close_sessions import Place, stream_times
 from headrace.fold.sessions.shape import END, RECORDS, START, Shape
+from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import TIMESTAMP
 
 OPEN = "open_sessions"

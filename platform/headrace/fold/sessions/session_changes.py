@@ -17,7 +17,6 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import highest_by
 from headrace.fold.changes.collect import RESULTS, appended_changes
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
     EVENT,
@@ -41,6 +40,7 @@ from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions
 from headrace.fold.sessions.mark_raises import MarkRaises
 from headrace.fold.sessions.open_sessions import OPEN, results
 from headrace.fold.sessions.shape import END, RECORDS, START, Shape
+from headrace.fold.values.columns import int64
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import KEY, PARTITION, TOPIC, Times
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import Versions, size_changes
 from headrace.fold.sliding.after_commits import windows_after_commits
 from headrace.fold.sliding.shape import Shape
+from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, first_commits, lowest
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, KEY
 from headrace.fold.fates import KEPT, LATE, has_fate, is_kept
 from headrace.fold.keys import group
@@ -13,6 +12,7 @@ from headrace.fold.late_view import late_view
 from headrace.fold.segments import HIGHEST, order_within, places, ranges
 from headrace.fold.sliding.make_windows import Points, Windows, entered, make_windows
 from headrace.fold.sliding.shape import Shape
+from headrace.fold.values.columns import int64
 
 
 def late_records(decided: pa.Table, shape: Shape) -> pa.Table:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, STREAM, Clock
 from headrace.fold.fates import LATE, decide_inputs, is_kept, with_fate
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, GROUPS, PLACES, WindowShape
 
 POINT, FROM, RECORDS = "__point", "__from", "__records"

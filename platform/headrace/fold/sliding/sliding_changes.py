@@ -19,7 +19,6 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.collect import RESULTS, appended_changes
 from headrace.fold.changes.deltas import AFTER, SIGN
 from headrace.fold.changes.ordering import PLACE, last_of_each, places
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
     INGESTED,
@@ -31,7 +30,6 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.encode import encode
 from headrace.fold.fates import is_kept
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
@@ -40,6 +38,8 @@ from headrace.fold.sliding.after_commits import touching, windows_after_commits
 from headrace.fold.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
 from headrace.fold.sliding.merge_points import points_of
 from headrace.fold.sliding.shape import Shape
+from headrace.fold.values.columns import int64
+from headrace.fold.values.encode import encode
 from headrace.fold.window_shape import TIMESTAMP
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, EVENT, FATE, REASON, STREAM
 from headrace.fold.fates import (
     BARE_TOMBSTONE,
@@ -23,6 +22,7 @@ from headrace.fold.fates import (
 )
 from headrace.fold.keys import canonical
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 
 PASSES = "__passes"  # whether a row makes all conditions of its table true; the caller adds it where there are conditions
 

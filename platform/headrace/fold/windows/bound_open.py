@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.aggregates.running import running_partials
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import HASH, INGESTED, KEY, PARTITION, TOPIC, Needs, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.open_sizes import BEFORE, Versions, size_changes
 from headrace.fold.segments import begins
+from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import END, START, first_commits
 from headrace.fold.windows.assign_windows import Entered
 from headrace.fold.windows.merge_panes import explode, partials_of

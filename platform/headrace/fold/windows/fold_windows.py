@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     PARTITION,
@@ -26,6 +25,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.kernel import OpenState
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
+from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, SEQUENCE, first_commits
 from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded

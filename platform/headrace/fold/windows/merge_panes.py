@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from headrace.fold.aggregates.kind import add_by, highest_by, whole
 from headrace.fold.aggregates.running import running_partials
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, PARTITION, TOPIC, Clock
 from headrace.fold.keys import Groups, combined, group, group_columns
 from headrace.fold.segments import begins, numbered, ranges, running_max
+from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import END, START, TIMESTAMP
 from headrace.fold.windows.assign_windows import Entered
 from headrace.fold.windows.panes import Panes

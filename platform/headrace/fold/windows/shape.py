@@ -11,9 +11,9 @@ import pyarrow as pa
 from headrace.description import CalendarWindows, TimeWindows
 from headrace.description.clocks import WALL
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, INGESTED, STREAM, Clock
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import GROUPS, PLACES, WindowShape
 from headrace.fold.windows.panes import AnyPanes, panes_of
 

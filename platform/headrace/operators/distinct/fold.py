@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description.distinct import Distinct
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
     HASH,
@@ -39,6 +38,7 @@ from headrace.fold.late_view import late_by_age
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.records.pass_on import decide_records, rows_of_records
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 
 PASSED = "passed"
 PASSED_ROWS = pa.schema([(KEY, pa.binary()), (HASH, pa.int64()), (EVENT, pa.int64())])

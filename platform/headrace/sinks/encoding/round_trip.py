@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import TerminalError
-from headrace.fold.encode import encode
+from headrace.fold.values.encode import encode
 from headrace.sequence.decode import plain_reader
 from headrace.sequence.encodings import PlainEncoding
 from headrace.sequence.reasons import Reasons

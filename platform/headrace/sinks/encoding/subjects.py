@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headrace.description.formats.protobuf_changes import is_descriptor
+from headrace.description.formats.evolution.protobuf_changes import is_descriptor
 from headrace.description.formats.registry import Registry, RegistryAwayError, SchemaRefusedError
 from headrace.errors import TerminalError
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     INGESTED,
@@ -25,6 +24,7 @@ from headrace.fold.fates import decide_inputs, is_kept, tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import order_of, position_columns
+from headrace.fold.values.columns import int64
 from headrace.operators.batches.fold.cut_batches import BY_WAIT, Begun, CutBatches, cut
 from headrace.operators.batches.fold.limits import Limits
 from headrace.operators.batches.fold.line import Line

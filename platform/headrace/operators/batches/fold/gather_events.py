@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from headrace.description.batches import BEAT, COUNT, DRAIN, WAIT
 from headrace.description.batches import BYTES as BY_SIZE
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
@@ -29,10 +28,11 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.group_order import order_by_group
-from headrace.fold.json_text import json_objects
 from headrace.fold.keys import distinct_hashes, group_columns, groups_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64, moments
+from headrace.fold.values.json_text import json_objects
 from headrace.operators.batches.fold.cut_batches import BY_WAIT, OPEN
 from headrace.operators.batches.fold.cut_increment import CLOSED_BY, CLOSED_MS, CONTINUED, NUMBER
 from headrace.operators.batches.fold.limits import Limits

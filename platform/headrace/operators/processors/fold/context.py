@@ -26,8 +26,8 @@ from headrace.fold.segments import LOWEST
 from headrace.operators.processors.fold.forwarded import Cause, Forwarded
 from headrace.operators.processors.fold.shape import Shape
 from headrace.operators.processors.fold.state_tables import BEGIN
-from headrace.operators.processors.fold.stores import Entries, GroupStore, StoreOfGroup
-from headrace.operators.processors.fold.time_stores import GroupSessionStore, GroupWindowStore
+from headrace.operators.processors.fold.stores.stores import Entries, GroupStore, StoreOfGroup
+from headrace.operators.processors.fold.stores.time_stores import GroupSessionStore, GroupWindowStore
 
 S = TypeVar("S", bound=StoreOfGroup)
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 from headrace.description import ProcessorError
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.wording import a_value, listed
-from headrace.fold.columns import moments
 from headrace.fold.contract import CAUSE, CLOCK, OFFSET, PARTITION, TOPIC
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import moments
 from headrace.operators.processors.fold.shape import Shape
-from headrace.operators.processors.fold.values import converter, copier
+from headrace.operators.processors.fold.stores.values import converter, copier
 
 Take = tuple[str, Callable[[Any], Any], Callable[[Any], Any], list[Any]]
 """Of a column its name, how a value is copied and converted, and the values so far."""

@@ -27,7 +27,7 @@ from headrace.operators.processors.fold.state_tables import (
     named,
     store_table,
 )
-from headrace.operators.processors.fold.stores import Entries
+from headrace.operators.processors.fold.stores.stores import Entries
 
 POSITION = (TOPIC, PARTITION, OFFSET)
 TIMES = (INGESTED, EVENT, STREAM)

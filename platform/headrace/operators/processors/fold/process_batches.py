@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description.batch_processor import GROUP, RECORD
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     CAUSE,
     CLOCK,
@@ -31,6 +30,7 @@ from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import canonical, group
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64, moments
 from headrace.operators.processors.fold.forwarded import (
     DUE,
     GROUP_HASH,

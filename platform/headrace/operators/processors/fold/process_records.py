@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     CAUSE,
     HASH,
@@ -41,9 +40,11 @@ from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.sides import RECORD, SIDE
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.changed_state import ChangedState
 from headrace.operators.processors.fold.context import Group
-from headrace.operators.processors.fold.global_tables import Packing
+from headrace.operators.processors.fold.global_tables.global_tables import Packing
+from headrace.operators.processors.fold.global_tables.tables_as_of import TablesAsOf
 from headrace.operators.processors.fold.load_groups import POSITION, TIMES, listed_records, load_groups
 from headrace.operators.processors.fold.release import (
     WAITING,
@@ -64,7 +65,6 @@ from headrace.operators.processors.fold.state_tables import (
     lowest_ms,
     tables_of,
 )
-from headrace.operators.processors.fold.tables_as_of import TablesAsOf
 
 REFUSED = "refused"  # the output with records that were set apart
 

@@ -12,8 +12,8 @@ from headrace.description.feeds import RESULT
 from headrace.fold.contract import ROW_COLUMNS, Step
 from headrace.fold.kernel import Feeds, Kernel
 from headrace.fold.lookups.count_fates import CountFates, once
-from headrace.operators.processors.fold.global_tables import Packing
-from headrace.operators.processors.fold.keep_tables import KeepTables
+from headrace.operators.processors.fold.global_tables.global_tables import Packing
+from headrace.operators.processors.fold.global_tables.keep_tables import KeepTables
 from headrace.operators.processors.fold.process_batches import ProcessBatches
 from headrace.operators.processors.fold.process_records import ProcessRecords
 from headrace.operators.processors.fold.shape import AsFields, Shape

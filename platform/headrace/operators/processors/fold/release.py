@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times, as_they_are
 from headrace.fold.positions import order_of_causes
 from headrace.fold.segments import HIGHEST, LOWEST
+from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.shape import Shape
 from headrace.operators.processors.fold.state_tables import lowest_ms
 

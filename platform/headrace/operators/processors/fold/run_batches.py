@@ -12,9 +12,9 @@ from headrace.description.outputs import OUTPUT
 from headrace.description.processor import freeze
 from headrace.description.processor_function import RunDependentError
 from headrace.description.wording import a_value, listed
-from headrace.operators.processors.fold.batch_stores import BatchRunContext
 from headrace.operators.processors.fold.load_groups import POSITION
 from headrace.operators.processors.fold.shape import Shape
+from headrace.operators.processors.fold.stores.batch_stores import BatchRunContext
 
 
 class BatchRunner:

@@ -23,9 +23,9 @@ from headrace.operators.processors.fold.forwarded import (
     Cause,
     Forwarded,
 )
+from headrace.operators.processors.fold.global_tables.tables_as_of import TablesAsOf
 from headrace.operators.processors.fold.shape import Shape
 from headrace.operators.processors.fold.state_tables import BEGIN
-from headrace.operators.processors.fold.tables_as_of import TablesAsOf
 
 CALLS_MAX = 1_000_000  # of a group's timers without a record between them, within one log commit
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, StateTable
 from headrace.fold.keys import combined, group, key_of_row
 from headrace.fold.segments import HIGHEST, LOWEST
+from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.shape import Shape, StoreShape
 
 TIMERS, STREAM_DUE, WALL_DUE = "timers", "stream_due", "wall_due"

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     CAUSE,
     CLOCK,
@@ -35,6 +34,7 @@ from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
+from headrace.fold.values.columns import int64, moments
 from headrace.operators.stream_joins.fold.both_sides import LEFT, RIGHT, SIDE, BothSides, taken, values
 from headrace.operators.stream_joins.fold.find_pairs import Candidates, Pairs, find_pairs
 

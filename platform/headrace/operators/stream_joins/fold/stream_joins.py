@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.description import StreamJoin, feeds
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, ROW_COLUMNS, Clock, Scope, Step
 from headrace.fold.fates import LATE, has_fate
 from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_view
 from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.fold.values.columns import int64
 from headrace.operators.stream_joins.fold.both_sides import LEFT, SIDE, BothSides
 from headrace.operators.stream_joins.fold.join_records import RECORDS, JoinRecords, open_records
 

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit
 from headrace.fold.bounds import SIZE_CHANGES, FullError, judge
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     INGESTED,
@@ -26,6 +25,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import begins, distinct
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.shape import GROUP, Newest
 
 BUFFER, WAITING = "buffer", "waiting"

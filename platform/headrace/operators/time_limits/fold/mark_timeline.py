@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.bounds import limits_of_node
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     EVENT,
     HASH,
@@ -29,6 +28,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.names import AFTER, BEFORE, EXPIRY, FROM, LIMIT, OWN, OWN_BEFORE, SUB
 from headrace.operators.time_limits.fold.shape import CLOCKS, GROUP, Shape, clocks
 from headrace.operators.time_limits.fold.timeline import timeline

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import CLOCK, EVENT, HASH, INGESTED, KEY, OFFSET, PARTITION, SIZE, TOPIC, Folded
 from headrace.fold.keys import group_columns
 from headrace.fold.segments import NO_TIME, begins, running_max
+from headrace.fold.values.columns import int64, moments
 from headrace.operators.time_limits.fold.names import (
     DUE,
     EARLY,

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from headrace.description.clocks import WALL
 from headrace.description.suppression import EMIT_EARLY, UntilTimeLimit
-from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, EVENT, HASH, KEY, OFFSET, PARTITION, SIZE, TOPIC, StateTable, Times
 from headrace.fold.keys import combined, group
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.limits_in_force import InForce, in_force
 from headrace.operators.time_limits.fold.names import DUE, EXPIRY, OPENED, OPENED_OFFSET, OWN, RECORDS, START
 from headrace.operators.time_limits.fold.updates import Updates

@@ -18,16 +18,16 @@ from headrace.fold.kernel import OfOneFeed, OpenState
 from headrace.fold.keys import with_keys
 from headrace.fold.windows.shape import Shape as WindowShape
 from headrace.operators.time_limits.fold.count_waiting import WAITING, CountWaiting, refusal
+from headrace.operators.time_limits.fold.early.pass_early import PassEarly
+from headrace.operators.time_limits.fold.early.stamp_updates import StampUpdates
+from headrace.operators.time_limits.fold.early.value_waits import ValueWaits
 from headrace.operators.time_limits.fold.entries import entry_table
 from headrace.operators.time_limits.fold.fold_waits import FoldWaits
 from headrace.operators.time_limits.fold.mark_timeline import MarkTimeline
 from headrace.operators.time_limits.fold.names import OPENED, RECORDS
-from headrace.operators.time_limits.fold.pass_early import PassEarly
 from headrace.operators.time_limits.fold.settle_waits import ENTRIES, RESULTS, Ends, Waits, settle_waits
 from headrace.operators.time_limits.fold.shape import Shape
-from headrace.operators.time_limits.fold.stamp_updates import StampUpdates
 from headrace.operators.time_limits.fold.updates import LatestRow, Totals, Updates, Windows
-from headrace.operators.time_limits.fold.value_waits import ValueWaits
 from headrace.operators.time_limits.fold.wall_waits import FoldWallWaits
 
 if TYPE_CHECKING:

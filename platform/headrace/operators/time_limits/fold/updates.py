@@ -14,7 +14,6 @@ import pyarrow as pa
 from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
@@ -29,6 +28,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import TOMBSTONE, decide_inputs, is_kept, with_column, with_fate
 from headrace.fold.merge_along import merge_along
 from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.values.columns import int64, moments
 from headrace.fold.windows.assign_windows import assign_windows, panes_from
 from headrace.fold.windows.shape import Shape
 from headrace.operators.time_limits.fold.names import FROM, START, SUB

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     INGESTED,
@@ -30,6 +29,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.segments import NO_TIME, order_within
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import HELD, assign_waits
 from headrace.operators.time_limits.fold.entries import entry_table
 from headrace.operators.time_limits.fold.fold_waits import at_places, numbered_entries

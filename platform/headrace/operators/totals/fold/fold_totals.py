@@ -14,7 +14,6 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.running import running_values
 from headrace.fold.changes.collect import BEFORE_PREFIX, CHANGES, RESULTS, SEQUENCE, TIMESTAMP, WAS_THERE
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
     DELETED,
@@ -34,6 +33,7 @@ from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import POSITION
 from headrace.fold.segments import LOWEST, begins, running_max
+from headrace.fold.values.columns import int64
 from headrace.operators.totals.fold.merge_totals import RECORDS, MergeTotals
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import add_by, highest_by, row_with, whole
-from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, ROW_COLUMNS
 from headrace.fold.keys import group, group_columns, groups_of
 from headrace.fold.positions import POSITION, order_of, position_columns
+from headrace.fold.values.columns import int64
 
 RECORDS = "__records"
 

@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import group, key_of_row
 from headrace.fold.lookups.latest import highest_so_far, in_table_order
 from headrace.fold.lookups.sides import ABSENT
 from headrace.fold.positions import order_of, position_columns
-from headrace.operators.processors.fold.global_tables import TableShape
-from headrace.operators.processors.fold.stores import Key, Value
+from headrace.fold.values.columns import int64
+from headrace.operators.processors.fold.global_tables.global_tables import TableShape
+from headrace.operators.processors.fold.stores.stores import Key, Value
 
 BEFORE = -1  # the number of a version that stands before the increment
 Entries = tuple[list[Key], list[Value]]

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 
 from headrace.description import ProcessorError
 from headrace.description.stores import KEY_VALUE
-from headrace.fold.columns import int64
 from headrace.fold.contract import INGESTED, TOPIC
 from headrace.fold.lookups.sides import SIDE
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import HIGHEST
-from headrace.operators.processors.fold.global_tables import Packing, TableShape
+from headrace.fold.values.columns import int64
+from headrace.operators.processors.fold.global_tables.global_tables import Packing, TableShape
+from headrace.operators.processors.fold.global_tables.table_in_log import TableInLog
 from headrace.operators.processors.fold.shape import StoreShape
-from headrace.operators.processors.fold.stores import GroupStore, Key
-from headrace.operators.processors.fold.table_in_log import TableInLog
+from headrace.operators.processors.fold.stores.stores import GroupStore, Key
 
 
 class TablesAsOf:

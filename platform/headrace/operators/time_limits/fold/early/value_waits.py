@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import KEY, OFFSET, Folded, Needs, Scope, StateTable, Step, Times
 from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import NO_TIME, distinct_pairs, order_within, places
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.entries import entry_table
 from headrace.operators.time_limits.fold.names import (
     EARLY,

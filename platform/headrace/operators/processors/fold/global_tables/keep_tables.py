@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
     KEY,
@@ -25,7 +24,8 @@ from headrace.fold.contract import (
 from headrace.fold.fates import tally_of
 from headrace.fold.lookups.latest import deletes_to_forget, latest_rows, newest_of
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, kept_of
-from headrace.operators.processors.fold.global_tables import OWN, Packing, TableShape
+from headrace.fold.values.columns import int64
+from headrace.operators.processors.fold.global_tables.global_tables import OWN, Packing, TableShape
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.description import ProcessorError, SessionStore, WindowStore
-from headrace.fold.columns import MOMENT
-from headrace.operators.processors.fold.stores import Key, StoreOfGroup
-from headrace.operators.processors.fold.values import converter
+from headrace.fold.values.columns import MOMENT
+from headrace.operators.processors.fold.stores.stores import Key, StoreOfGroup
+from headrace.operators.processors.fold.stores.values import converter
 
 
 class _OfTime(StoreOfGroup):

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
     DELETED,
@@ -34,6 +33,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import combined, distinct_hashes, group, key_of_row
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.mark_timeline import CLOCK_TABLE, mark_times
 from headrace.operators.time_limits.fold.names import (
     AFTER,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
     EVENT,
@@ -25,6 +24,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of
 from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import NO_TIME, begins, order_within
+from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import timestamps
 from headrace.operators.time_limits.fold.names import STAMP, START, SUB
 from headrace.operators.time_limits.fold.shape import GROUP, Shape

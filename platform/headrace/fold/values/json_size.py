@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.json_text import json_values
+from headrace.fold.values.json_text import json_values
 
 MOMENT_BYTES = len('"2020-01-01T00:00:00.000"')  # the zone, if there is one, is one letter more
 PLAIN_FROM, PLAIN_BELOW = -3, 7  # decimal exponents of numbers that Java writes without one

@@ -10,7 +10,7 @@ from headrace.description import KeyValueStore, ProcessorError
 from headrace.description.wording import a_value, listed
 from headrace.fold.segments import HIGHEST, LOWEST
 from headrace.operators.processors.fold.shape import StoreShape
-from headrace.operators.processors.fold.values import converter, copier
+from headrace.operators.processors.fold.stores.values import converter, copier
 
 Key = tuple[Any, ...]
 Value = tuple[Any, ...]

@@ -1,0 +1,1 @@
+"""Values of Arrow columns: their bytes, exact numbers, JSON texts."""

@@ -1,0 +1,1 @@
+"""Global tables: what each call of user code reads of them."""

@@ -1,0 +1,1 @@
+"""The stores of groups, while user code is called."""
