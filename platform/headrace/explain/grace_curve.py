@@ -21,10 +21,10 @@ from headrace.description.durations import format_duration
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.increments import reach
 from headrace.engine.log_slices import first_commit_ms
-from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, OFFSET, STREAM, Clock
 from headrace.fold.fates import KEPT, LATE, has_fate
 from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 from headrace.lake import small_files
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.feed_tables import feed_tables
