@@ -77,11 +77,9 @@ def global_table(name: str, table: Relation) -> GlobalTable:
                    micro-batch reads it whole, and each bucket holds it in memory: it is for tables of some megabytes
     Raises: DescriptionError for what is no name or no table, and for a key without an order
     """
-    from headrace.description.table_changes import table_of_changes  # its table may read a processor's rows
+    from headrace.description.table_changes import as_table  # its table may read a processor's rows
 
-    if isinstance(table, Relation) and not isinstance(table, Table):
-        table = table_of_changes(table)
-    return GlobalTable(name, table)
+    return GlobalTable(name, as_table(table))
 
 
 def check_tables_of(node: Processed) -> None:

@@ -22,7 +22,6 @@ from headrace.description.windowed import (
     check_window,
     check_window_clock,
 )
-from headrace.description.windows import SessionWindows
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class GroupedStream(WaysOn, kind="grouped stream"):
                 "window: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
             )
         grouped = self
-        if isinstance(window, SessionWindows):
+        if getattr(window, "by_partition", False):  # others are no windows, or lie in several partitions
             grouped = replace(self, stream=in_one_partition(self.stream, self.by))
         return WindowedStream(grouped, window, duration_ms(grace, "grace"), clock)
 

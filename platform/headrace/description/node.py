@@ -143,6 +143,11 @@ class Node(WaysOn, ABC):
         return None
 
     @property
+    def is_appended(self) -> bool:
+        """Whether its rows are never revised, of whatever kind its parts are; suppressed windows are final, too."""
+        return self.suppressed_by is not None
+
+    @property
     def has_windows(self) -> bool:
         """Whether a row is one of a window."""
         return False

@@ -165,9 +165,7 @@ def node(
 
 def output_of(node: Node) -> dict[str, Any]:
     """The columns that a node gives to readers that know its name, as JSON; or why it gives none."""
-    from headrace.description.emitting import Emitting
-
-    if not isinstance(node, Emitting) and node.suppressed_by is None:
+    if not node.is_appended:
         return {
             "refusal": "Its rows are revised, and it has no log of its own. Name its changes, and read that node: "
             ".changes().named('…') of a table, .suppress(hr.until_window_closes()).named('…') of windows."

@@ -179,10 +179,9 @@ class RowOperators(OneGroup, ABC, kind="stream"):
         Raises: DescriptionError naming what does not fit.
         """
         from headrace.description.lookup import Lookup, is_complete_first  # a lookup holds a stream
-        from headrace.description.table_changes import table_of_changes
+        from headrace.description.table_changes import as_table
 
-        if isinstance(table, Relation) and not isinstance(table, Table):
-            table = table_of_changes(table)
+        table = as_table(table)
         columns = columns_for_key(on, getattr(table, "key", ()), "lookup")
         history_ms = None if history is None else duration_ms(history, "history")
         first = is_complete_first(self._flow, table) if complete_first is None else complete_first

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from headrace.description.clocks import STREAM
 from headrace.description.epoch_time import milliseconds
-from headrace.description.windows import TimeWindows
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -43,12 +42,7 @@ def records_since(node: Node, since: str) -> Stream:
     Raises: DescriptionError when windows from before reach into that day
     """
     window = getattr(node, "window", None)
-    if (
-        not isinstance(window, TimeWindows)
-        or window.advance_ms != window.size_ms
-        or node.clock != STREAM
-        or since_ms(since) % window.size_ms
-    ):
+    if window is None or not window.tumbles or node.clock != STREAM or since_ms(since) % window.size_ms:
         raise DescriptionError(
             f"named: since {since!r} needs tumbling windows of event time, one of which begins with that day.",
             hint="Leave since= out; or choose a size by which a day can be divided, such as '1 hour'.",

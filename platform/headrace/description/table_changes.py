@@ -11,7 +11,6 @@ from headrace.description.relation import Relation, apart, require_side
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows, SlidingWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -125,16 +124,12 @@ def refuse_mark(table: Relation, what: str) -> None:
 
 def grows(table: object) -> TypeGuard[WindowedAggregate]:
     """Whether a table is one of windows that records make, and that are revised as they grow: sessions, sliding windows."""
-    return (
-        isinstance(table, WindowedAggregate)
-        and isinstance(table.window, SessionWindows | SlidingWindows)
-        and table.suppression is None
-    )
+    return isinstance(table, WindowedAggregate) and table.window.by_records and table.suppression is None
 
 
 def is_sessions(table: object) -> TypeGuard[WindowedAggregate]:
     """Whether these windows are sessions."""
-    return grows(table) and isinstance(table.window, SessionWindows)
+    return grows(table) and table.window.by_partition
 
 
 def table_of_changes(table: Relation) -> Table:
@@ -144,6 +139,12 @@ def table_of_changes(table: Relation) -> Table:
     Raises: DescriptionError when the type of a column is known to Spark alone
     """
     return Table(_changes_of(table), table.key, throttle_ms=table.throttle_ms)
+
+
+def as_table(table: Relation) -> Table:
+    """A table by its key, as lookups read it: itself, or that of its changes. Lookups refuse anything else."""
+    is_other = isinstance(table, Relation) and not isinstance(table, Table)
+    return table_of_changes(table) if is_other else table  # type: ignore[return-value]
 
 
 def transformed(table: Relation, function: Callable[[Any], Any], columns: str) -> Table:

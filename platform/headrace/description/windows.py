@@ -1,7 +1,8 @@
 """Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; calendar windows; others by records.
 
-Each kind says whether records make its windows (`by_records`), whether a window's bounds change as it grows (`moves`), how
-long after its end a window takes records without grace (`open_after_end_ms`), and the calendar's `unit`, if it has one.
+Each kind says whether records make its windows (`by_records`), whether a window's bounds change as it grows (`moves`),
+whether those of each partition stand alone (`by_partition`), whether each time is in one window (`tumbles`), how long after
+its end a window takes records without grace (`open_after_end_ms`), and the calendar's `unit`, if it has one.
 
 Law: a tumbling, hopping or calendar window holds its start and not its end, and which windows a timestamp is in depends on
 the timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
@@ -45,8 +46,13 @@ class TimeWindows:
 
     key = (START,)
     bounds = ("First moment of the window.", "End of the window, itself outside.")
-    by_records = moves = False
+    by_records = moves = by_partition = False
     open_after_end_ms, unit = 0, ""
+
+    @property
+    def tumbles(self) -> bool:
+        """Whether each time is in one window."""
+        return self.size_ms == self.advance_ms
 
     @property
     def wait_ms(self) -> int:
@@ -57,7 +63,7 @@ class TimeWindows:
     def in_words(self) -> str:
         """The kind of window and its lengths."""
         advance = f"hopping (every {format_duration(self.advance_ms)})"
-        kind = "tumbling" if self.size_ms == self.advance_ms else advance
+        kind = "tumbling" if self.tumbles else advance
         return f"{kind} window of {format_duration(self.size_ms)}"
 
 
@@ -78,7 +84,7 @@ class CalendarWindows:
 
     key = (START,)
     bounds = TimeWindows.bounds
-    by_records = moves = False
+    by_records = moves = by_partition = tumbles = False
     open_after_end_ms = 0
 
     @property
@@ -110,7 +116,8 @@ class SessionWindows:
 
     key = (START, END)
     bounds = ("First event of the session.", "Last event of the session, itself inside.")
-    by_records = moves = True
+    by_records = moves = by_partition = True
+    tumbles = False
     unit = ""
 
     @property
@@ -148,7 +155,7 @@ class SlidingWindows:
 
     key = (START,)
     bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
-    by_records, moves = True, False
+    by_records, moves, by_partition, tumbles = True, False, False, False
     open_after_end_ms, unit = 0, ""
 
     @property

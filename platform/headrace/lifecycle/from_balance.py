@@ -20,15 +20,14 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
+from headrace.description.feeds import RESULT
 from headrace.engine.state_files import StatePlace, StateSource, write_merged
 from headrace.engine.state_layout import SHARED, TABLE
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
+from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.projection import columns_from, project
 from headrace.fold.contract import BATCH
-from headrace.fold.sessions import Sessions
-from headrace.fold.sliding import SlidingWindows
-from headrace.fold.windows import Windows
 from headrace.lake import kinds, small_files
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.opening import (
@@ -44,7 +43,6 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import rebuild_from_balance
 from headrace.nodes.state_commits import state_record, state_written_by, writings_read
-from headrace.operators.totals.fold import Totals
 from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.engine.state_layout import StateLayout
-    from headrace.fold.aggregates import Aggregates
     from headrace.lake import NewFile
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
@@ -84,7 +81,9 @@ def begin_from_balance(spark: SparkSession, lake: Lake, scratch: Lake, node: Nod
     lakes.forget(scratch.nodes)
     entry: Mapping[str, Any] = balance_by(lake, name, state_written_by(lake, name)) or {}
     progress, of = Progress.from_json({**entry["progress"], "sizes": {}}), bound(spark, node)
-    columns = columns_from(_aggregates(of), rebuild.sources)
+    described: Any = node  # has_balance: it has aggregates
+    aggregates = Aggregates.of(described.aggregates, of.rows.packed.feeds[RESULT].schema)
+    columns = columns_from(aggregates, rebuild.sources)
     source = StateSource.committed(lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}"))
     folder = uuid.uuid4().hex
     uri = f"{scratch.openings(name)}/{folder}/{STATE}"
@@ -132,14 +131,6 @@ def settle_balance(lake: Lake, scratch: Lake, name: str) -> None:
     if mine is not None:
         small_files.write_json(lake.opening(name), mine)
         forget_openings_but(lake, name, mine["folder"])
-
-
-def _aggregates(of: BoundOperator) -> Aggregates:
-    kernel = of.operator.kernel
-    if isinstance(kernel, Totals):
-        return kernel.merge.aggregates
-    assert isinstance(kernel, Windows | SlidingWindows | Sessions)
-    return kernel.shape.aggregates
 
 
 def _state_table(of: BoundOperator, uri: str) -> lakes.TableWriter:
