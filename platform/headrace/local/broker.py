@@ -58,11 +58,18 @@ class Broker(LocalServer):
             `quorum` and `node`: the cluster to which it belongs, and its number there; None: it is alone
     """
 
+    failed = BrokerFailed
+
     def __init__(
         self, data_dir: Path, port: int | None = None, *, quorum: Quorum | None = None, node: int = 1
     ) -> None:
         super().__init__(data_dir.absolute(), port, "broker.log")
         self._quorum, self._node = quorum, node
+
+    @property
+    def title(self) -> str:
+        """With its address."""
+        return f"The broker on {self.bootstrap_servers}"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -91,29 +98,6 @@ class Broker(LocalServer):
             os.close(held)
         atexit.register(self.stop)
         return self
-
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
-        """Return when the broker answers.
-
-        Raises: BrokerFailed when it has ended or does not answer in time.
-        """
-        deadline = time.monotonic() + timeout_s
-        while not self._answers():
-            if self.pid is None:
-                ended = f"The broker on {self.bootstrap_servers} ended."
-                raise BrokerFailed(ended, detail=self._last_words())
-            if time.monotonic() > deadline:
-                silent = f"The broker on {self.bootstrap_servers} did not answer in {timeout_s:g} s."
-                raise BrokerFailed(silent, detail=self._last_words())
-            time.sleep(0.1)
-        return self
-
-    def stop(self) -> None:
-        """Shut the broker down in order; nothing happens when it does not run."""
-        if self._process is not None:
-            lifeline.stop(self._process)
-            self._process = None
-        atexit.unregister(self.stop)
 
     def _hold_data_dir(self) -> int:
         """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""

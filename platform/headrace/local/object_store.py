@@ -22,7 +22,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -77,6 +76,8 @@ class ObjectStore(LocalServer):
             `iceberg_port`, where it serves Iceberg's REST catalog; None: nowhere.
     """
 
+    failed = ObjectStoreFailed
+
     def __init__(
         self,
         data_dir: Path,
@@ -90,6 +91,11 @@ class ObjectStore(LocalServer):
         self._credentials, self._metrics_port = credentials, metrics_port
         self._iceberg_port = iceberg_port
         self._ports: dict[str, int] = {}
+
+    @property
+    def title(self) -> str:
+        """With its address."""
+        return f"The S3 server on {self.endpoint}"
 
     @property
     def endpoint(self) -> str:
@@ -163,28 +169,6 @@ class ObjectStore(LocalServer):
         self._process = lifeline.spawn(command, log=self.log_file, cwd=self.data_dir, env=env)
         atexit.register(self.stop)
         return self
-
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
-        """Return when the bucket is there and S3 answers.
-
-        Raises: ObjectStoreFailed when the server has ended or does not answer in time.
-        """
-        deadline = time.monotonic() + timeout_s
-        while not self._answers():
-            if self.pid is None:
-                raise ObjectStoreFailed(f"The S3 server on {self.endpoint} ended.", detail=self._last_words())
-            if time.monotonic() > deadline:
-                silent = f"The S3 server on {self.endpoint} did not answer in {timeout_s:g} s."
-                raise ObjectStoreFailed(silent, detail=self._last_words())
-            time.sleep(0.1)
-        return self
-
-    def stop(self) -> None:
-        """Shut the server down in order; nothing happens when it does not run."""
-        if self._process is not None:
-            lifeline.stop(self._process)
-            self._process = None
-        atexit.unregister(self.stop)
 
     @property
     def _identities(self) -> Path:

@@ -108,20 +108,29 @@ class Postgres(LocalServer):
         atexit.register(self.stop)
         return self
 
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
+    @property
+    def title(self) -> str:
+        """As errors name it."""
+        return f"The PostgreSQL server on port {self.port}"
+
+    def _answers(self) -> bool:
+        return self._failure() is None
+
+    def wait_ready(self, timeout_s: float | None = None) -> Self:
         """Return when the server answers.
 
         Raises: PostgresFailed when it has ended or does not answer in time.
         """
-        deadline = time.monotonic() + timeout_s
+        limit_s = timeout_s or self.ready_s
+        deadline = time.monotonic() + limit_s
         while (failure := self._failure()) is not None:
             if self.pid is None:
                 if STILL_ENDING not in self._last_words() or time.monotonic() > deadline:
-                    raise PostgresFailed("The PostgreSQL server ended.", detail=self._last_words())
+                    raise PostgresFailed(f"{self.title} ended.", detail=self._last_words())
                 self.log_file.unlink()
                 self.start()
             if time.monotonic() > deadline:
-                silent = f"The PostgreSQL server on port {self.port} did not answer in {timeout_s:g} s."
+                silent = f"{self.title} did not answer in {limit_s:g} s."
                 raise PostgresFailed(silent, detail=f"{failure}\n{self._last_words()}")
             time.sleep(0.1)
         return self

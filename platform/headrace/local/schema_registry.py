@@ -17,7 +17,6 @@ import atexit
 import os
 import signal
 import threading
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -44,8 +43,16 @@ class SchemaRegistry(LocalServer):
     In:     `port` None takes a free one, and keeps it over restarts of this object.
     """
 
+    failed = RegistryFailed
+    ready_s = 120.0
+
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         super().__init__(data_dir.absolute(), port, "schema-registry.log")
+
+    @property
+    def title(self) -> str:
+        """With its address."""
+        return f"The registry on {self.url}"
 
     @property
     def url(self) -> str:
@@ -74,28 +81,10 @@ class SchemaRegistry(LocalServer):
         atexit.register(self.stop)
         return self
 
-    def wait_ready(self, timeout_s: float = 120.0) -> Self:
-        """Return when the registry answers.
-
-        Raises: RegistryFailed when it has ended or does not answer in time.
-        """
-        deadline = time.monotonic() + timeout_s
-        while not self._answers():
-            if self.pid is None:
-                raise RegistryFailed(f"The registry on {self.url} ended.", detail=self._last_words())
-            if time.monotonic() > deadline:
-                silent = f"The registry on {self.url} did not answer in {timeout_s:g} s."
-                raise RegistryFailed(silent, detail=self._last_words())
-            time.sleep(0.1)
-        return self
-
     def stop(self) -> None:
         """Shut the registry down in order; nothing happens when it does not run."""
-        if self._process is not None:
-            self.resume()
-            lifeline.stop(self._process)
-            self._process = None
-        atexit.unregister(self.stop)
+        self.resume()
+        super().stop()
 
     def pause(self) -> None:
         """Make it answer nothing: connections are accepted, and wait."""

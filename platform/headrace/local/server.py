@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from headrace.errors import TerminalError
+from headrace.local import lifeline
 
 LAST_LINES = 15  # of its log, for errors
 
@@ -16,6 +21,9 @@ class LocalServer(ABC):
 
     In:     `port` None takes a free one, and keeps it over restarts of this object.
     """
+
+    failed: type[TerminalError] = TerminalError
+    ready_s = 60.0  # within which it answers
 
     def __init__(self, data_dir: Path, port: int | None, log_name: str) -> None:
         self.data_dir = data_dir
@@ -27,13 +35,37 @@ class LocalServer(ABC):
     def start(self) -> Self:
         """Launch the server; does not wait until it is ready."""
 
+    @property
     @abstractmethod
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
-        """Return when the server answers."""
+    def title(self) -> str:
+        """The server and its address, as an error begins with them."""
 
     @abstractmethod
+    def _answers(self) -> bool:
+        """Whether clients can use it."""
+
+    def wait_ready(self, timeout_s: float | None = None) -> Self:
+        """Return when the server answers.
+
+        Raises: `failed`, when it has ended or does not answer in time.
+        """
+        limit_s = timeout_s or self.ready_s
+        deadline = time.monotonic() + limit_s
+        while not self._answers():
+            if self.pid is None:
+                raise self.failed(f"{self.title} ended.", detail=self._last_words())
+            if time.monotonic() > deadline:
+                silent = f"{self.title} did not answer in {limit_s:g} s."
+                raise self.failed(silent, detail=self._last_words())
+            time.sleep(0.1)
+        return self
+
     def stop(self) -> None:
         """Shut the server down in order; nothing happens when it does not run."""
+        if self._process is not None:
+            lifeline.stop(self._process)
+            self._process = None
+        atexit.unregister(self.stop)
 
     @property
     def pid(self) -> int | None:

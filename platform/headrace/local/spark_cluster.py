@@ -16,7 +16,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -48,6 +47,8 @@ class SparkCluster(LocalServer):
     In:     `workers` how many; `cores` and `memory` of each, as `1g`
             `port` of the master; None takes a free one
     """
+
+    failed = SparkClusterFailed
 
     def __init__(
         self, data_dir: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", port: int | None = None
@@ -111,22 +112,13 @@ class SparkCluster(LocalServer):
         process.kill()
         process.wait()
 
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
-        """Return when all workers have registered with the master.
+    @property
+    def title(self) -> str:
+        """With the workers that have registered."""
+        return f"Spark's master, with {len(self.alive())} of {len(self._workers)} workers,"
 
-        Raises: SparkClusterFailed when the master has ended, or workers are missing at the end of the time
-        """
-        deadline = time.monotonic() + timeout_s
-        while len(self.alive()) < len(self._workers):
-            if self.pid is None:
-                raise SparkClusterFailed("Spark's master ended.", detail=self._last_words())
-            if time.monotonic() > deadline:
-                raise SparkClusterFailed(
-                    f"Of {len(self._workers)} workers {len(self.alive())} came within {timeout_s:g} s.",
-                    detail=self._last_words(),
-                )
-            time.sleep(0.1)
-        return self
+    def _answers(self) -> bool:
+        return len(self.alive()) >= len(self._workers)
 
     def alive(self) -> list[str]:
         """The workers that the master counts as alive, by their ids."""
