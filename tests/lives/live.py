@@ -255,7 +255,8 @@ class LivesDriver(TestDriver):
         for name, node in self._nodes.items():
             if isinstance(node.suppressed_by, UntilTimeLimit):
                 try:
-                    self.set_limits(name, time_limit=step.ms, max_records=step.records)
+                    with self.undisturbed():
+                        self.set_limits(name, time_limit=step.ms, max_records=step.records)
                 except DescriptionError:
                     continue  # this node cannot have such limits
 

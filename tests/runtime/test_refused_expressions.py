@@ -57,8 +57,9 @@ def test_what_is_refused_spark_refuses(expression: str, spark: SparkSession) -> 
         frame.withColumn("refused", ~F.coalesce(F.expr(expression), F.lit(False)))
 
 
+@pytest.mark.long
 def test_functions_take_as_many_arguments_as_with_spark(spark: SparkSession) -> None:
-    """The fewest and the most, one fewer and one more."""
+    """The fewest and the most, one fewer and one more. `description/test_function_arguments.py` says when to run it again."""
     differences = []
     for name, (fewest, most) in ARGUMENTS.items():
         numbers = {fewest - 1, fewest} | ({most, most + 1} if most != MANY else {fewest + 3})

@@ -1,6 +1,7 @@
 """Rows of every kind of node in a real PostgreSQL and in a real Kafka topic are the rows of its table.
 
-That holds after they were appended, after all were delivered again, and after a backfill that has corrected the table.
+That holds after they were appended. Of each form of identity one kind shows that it holds after all rows were delivered
+again, and after a backfill that has corrected the table; the matrix of operations tries these with every kind.
 After an erasure neither the lake nor the database holds the key.
 """
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.postgres]
 ROUNDS = 3
+# By a key and a window, with a partition, by the place, by a key, by what a window gave before.
+EACH_IDENTITY = ("TimeWindows", "SessionWindows", "StreamJoin", "Join", "ChangesOfSessions")
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,7 @@ def test_both_stores_hold_the_rows_of_every_kind_of_node(
     driver: TestDriver, kafka: Broker, database: psycopg.Connection, topics: Callable[[str], str]
 ) -> None:
     wrong: dict[str, Any] = {}
+    again = {*map(every_kind.name_of, EACH_IDENTITY)}
 
     def compare(node: Node, when: str) -> None:
         name = node.required_name
@@ -140,6 +144,8 @@ def test_both_stores_hold_the_rows_of_every_kind_of_node(
         lake, name = driver._lake, node.required_name
         to_postgres, to_kafka = f"postgres-{name}", f"kafka-{topics(name)}"
         compare(node, "appended")
+        if name not in again:
+            continue
         redeliver(driver.spark, lake, node, sinks=[to_postgres])
         if node.day_column is not None:
             redeliver(driver.spark, lake, node, sinks=[to_kafka])
