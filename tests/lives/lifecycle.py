@@ -213,11 +213,12 @@ class LifecycleDriver(LivesDriver):
     def _change(self, step: Change) -> None:
         if step.node >= len(self._names):
             return
-        made = [*self.description.made]
-        before = made[step.node].number
+        made, number = [*self.description.made], len(self._names)
+        before, rules = made[step.node].number, [node.fingerprint() for node in self.whole[:number]]
         made[step.node] = replace(made[step.node], number=step.number)
-        if self._apply(step, replace(self.description, made=made)):
-            self.before_change = (step.node, before)
+        is_applied = self._apply(step, replace(self.description, made=made))
+        if is_applied and rules != [node.fingerprint() for node in self.whole[:number]]:
+            self.before_change = (step.node, before)  # else nothing was rebuilt
 
     def _apply(self, step: Change | Rename, after: Description) -> bool:
         before, number = self.description, len(self._names)
