@@ -19,6 +19,7 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
 from headrace.log.filled_columns import noting
 from headrace.log.writings import written_again
+from headrace.nodes.cuts import note_cut
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import state_record, writings_read
@@ -81,6 +82,27 @@ def test_they_do_not_come_back_over_a_log_that_was_written_again_since(tmp_path:
     with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
         _required(lake, act)
     assert refused.value.detail == "totals: the log of readings was written again since."
+
+
+@pytest.mark.parametrize("when", ["never", "before", "after"])
+def test_they_do_not_come_back_over_a_log_that_was_cut_since(tmp_path: Path, when: str) -> None:
+    """The new node reads another topic, so `retain` needs nothing of it: rows that the former one had not read were lost."""
+    lake = Lake(f"file:{tmp_path}")
+    hold_log(lake, READINGS, 1_000)
+    if when == "before":
+        note_cut(lake, READINGS, 5, None)
+    hold(lake, BEFORE, progress=Progress(batch=7, upto_ms={"readings": 7}))
+    keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    hold(lake, AFTER, progress=Progress(batch=9, upto_ms={"readings": 9}))
+    if when == "after":
+        note_cut(lake, READINGS, 8, None)
+    act = Act(1, "none", 10, (ChangedNode("totals", BEFORE.fingerprint(), AFTER.fingerprint(), {}),))
+    if when != "after":
+        assert _required(lake, act) == ["totals"]
+        return
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        _required(lake, act)
+    assert refused.value.detail == "totals: rows of the log of readings were cut off since."
 
 
 def test_a_node_names_the_writings_of_logs_that_it_reads_through_others(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from headrace.lake import small_files
 from headrace.lifecycle.former import bring_back, former_of, former_record
 from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
+from headrace.nodes.cuts import cut_through
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
 from headrace.writing.lease import require_leases
@@ -75,8 +76,13 @@ def _required(lake: Lake, act: Act) -> list[str]:
         if small_files.read_json(lake.opening(each.node)) is not None:
             gone.append(f"{each.node}: rows of its log were cut off since.")
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
-            if others := written_again(lake, former_record(lake, each.node)):
+            record = former_record(lake, each.node)
+            cuts = cut_through(lake, record.get("progress", {}).get("upto_ms", {}))
+            if others := written_again(lake, record):
                 gone.append(f"{each.node}: the log of {', '.join(others)} was written again since.")
+            elif cut := sorted(topic for topic, ms in cuts.items() if former.cuts.get(topic) != ms):
+                # The new node need not read that topic, and then it has no balance of it either.
+                gone.append(f"{each.node}: rows of the log of {', '.join(cut)} were cut off since.")
             else:
                 found.append(each.node)
         elif held is None or held.written_by != each.before or held.is_interrupted(each.after):

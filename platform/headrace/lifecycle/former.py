@@ -10,13 +10,14 @@ They are copies, noted when they are whole; a swap that was broken off does not 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.nodes.cuts import cut_through
 from headrace.writing.lease import LeaseTakenError
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ class Former:
     fingerprint    of the description by which they were written; replaced_by: of the one that came
     kept_until_ms  they are deleted by the next maintenance after this moment
     batch          the last micro-batch that they hold
+    cuts           the commit time through which each log that they have read was cut when they were kept
     """
 
     fingerprint: str
     replaced_by: str
     kept_until_ms: int
     batch: int
+    cuts: Mapping[str, int] = field(default_factory=dict)
 
 
 def former_of(lake: Lake, name: str) -> Former | None:
@@ -68,8 +71,9 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
     if commit is None:
         return
     written_by, known = commit.record["fingerprint"], former_of(lake, name)
-    batch = commit.record.get("progress", {}).get("batch", 0)
-    former = Former(written_by, replaced_by, kept_until_ms, batch)
+    progress = commit.record.get("progress", {})
+    batch, cuts = progress.get("batch", 0), cut_through(lake, progress.get("upto_ms", {}))
+    former = Former(written_by, replaced_by, kept_until_ms, batch, cuts)
     stored = small_files.read_json(lake.description(name))
     half_swapped = stored is not None and stored["fingerprint"] != written_by
     if not half_swapped:
@@ -78,6 +82,8 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
         # Nobody has kept what was replaced already, or it has gone on since.
         drop_former(lake, name)
         return
+    else:
+        former = replace(former, cuts=known.cuts)
     small_files.write_json(_note(lake, name), asdict(former))
 
 

@@ -23,6 +23,12 @@ def note_cut(lake: Lake, topic: Topic, through_ms: int, highest_event_ms: int | 
     return highest_ms
 
 
+def cut_through(lake: Lake, topics: Iterable[str]) -> dict[str, int]:
+    """The commit time through which each log was cut; a log that was not is left out."""
+    cuts = {topic: small_files.read_json(lake.cut(topic)) for topic in topics}
+    return {topic: cut["through_ms"] for topic, cut in cuts.items() if cut is not None}
+
+
 def first_whole_day(lake: Lake, topics: Iterable[str]) -> dt.date | None:
     """The first UTC day of which no record was cut off these logs; None: that is not known, or no record was."""
     cuts = [small_files.read_json(lake.cut(topic)) for topic in topics]
