@@ -62,6 +62,7 @@ REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
     "cannot go on from the tables of",
     "it is the key of the sinks' rows",
     "have read less than the old tables",
+    "they cannot be delivered again by day",
 )
 
 
