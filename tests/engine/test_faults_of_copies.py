@@ -10,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 from shutil import disk_usage
+from typing import Any
 
 import pytest
 
-from headrace.engine import state_copies
+from headrace.engine import state_copies, state_groups
 from headrace.engine.state_copies import LOCK, TEMPORARY, StateCopies
 from headrace.engine.state_files import StateSource
 from tests.engine.test_state_copies import ANY_BYTES, HASHES, copies, files_of, read, use, written
@@ -55,7 +56,7 @@ def test_copies_have_so_many_bytes_at_most_and_those_in_use_stay(
     read(sources[0], HASHES)
     copies.wait()
     (first,) = files_of(copies)
-    bound = 2 * copies.bytes + 100
+    bound = copies.bytes + next(iter(sources[1].files.values())).size + 100
     use(monkeypatch, copies := StateCopies(first.parent, bound, free_bytes_min=0))
     monkeypatch.setattr(state_copies, "TRY_AGAIN_SECONDS", 0.0)
 
@@ -72,6 +73,29 @@ def test_copies_have_so_many_bytes_at_most_and_those_in_use_stay(
     assert copied(2), "that used longest ago makes room"
     assert not first.exists()
     assert copied(1)
+
+
+def test_where_one_copy_does_not_fit_no_file_is_read_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, copies := StateCopies(tmp_path / "copies", 100, free_bytes_min=0))
+    source = StateSource(f"{tmp_path}/state")
+    for n in range(3):
+        part = written(tmp_path, [*range(50 * n, 50 * n + 50)])
+        source = StateSource(source.uri, {**source.files, **part.files})
+    whole: list[str] = []
+    really = state_groups.StateFile.whole
+
+    def counted(file: state_groups.StateFile, size: int, footer: Any) -> Any:
+        whole.append(file.uri)
+        return really(file, size, footer)
+
+    monkeypatch.setattr(state_groups.StateFile, "whole", counted)
+    for _ in range(3):
+        assert read(source, [*range(150)]) == ([*range(150)], False)
+        copies.wait()
+    assert not whole, "by its size the first one does not fit"
+    assert copies._rests_until > time.monotonic()
 
 
 def test_copies_of_files_that_the_table_no_longer_names_are_deleted(

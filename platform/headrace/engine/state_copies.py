@@ -43,7 +43,7 @@ FREE_BYTES_MIN = 1 << 30  # of the disk; a copy never takes them
 OPEN_MAX = 512  # copies that one process has mapped
 IN_USE_SECONDS, NOTED_SECONDS = 600.0, 60.0  # a copy makes room only if no process has used it for so long
 UNUSED_SECONDS = 3_600.0  # then a copy leaves: the file that it copies may have been replaced, or erased
-TRY_AGAIN_SECONDS = 60.0  # after a copy did not fit, or failed
+TRY_AGAIN_SECONDS = 60.0  # after a copy did not fit, or failed: then no other one is tried, either
 CHECKED_BYTES = 1 << 20  # at a time
 
 
@@ -118,7 +118,7 @@ class StateCopies:
         self._folder, self._bytes_max, self._free_bytes_min = folder, bytes_max, free_bytes_min
         self._open: OrderedDict[CopiedFile, Copy] = OrderedDict()
         self._wanted: OrderedDict[CopiedFile, Callable[[], pa.Table]] = OrderedDict()
-        self._failed: dict[CopiedFile, float] = {}
+        self._rests_until = 0.0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -155,7 +155,7 @@ class StateCopies:
         if not self._bytes_max:
             return
         with self._lock:
-            if file in self._open or time.monotonic() < self._failed.get(file, 0.0):
+            if file in self._open or time.monotonic() < self._rests_until:
                 return
             self._wanted.setdefault(file, rows)
             if self._thread is None or not self._thread.is_alive():
@@ -183,7 +183,7 @@ class StateCopies:
         self.wait()
         with self._lock:
             self._open.clear()
-            self._failed.clear()
+            self._rests_until = 0.0
 
     def _work(self) -> None:
         while True:
@@ -201,7 +201,8 @@ class StateCopies:
                 copy = None
             with self._lock:
                 if copy is None:
-                    self._failed[file] = time.monotonic() + TRY_AGAIN_SECONDS
+                    self._rests_until = time.monotonic() + TRY_AGAIN_SECONDS
+                    self._wanted.clear()
                 else:
                     self._open[file] = copy
                     while len(self._open) > OPEN_MAX:
@@ -227,6 +228,8 @@ class StateCopies:
             if copy is not None:
                 return copy
             self._sweep()
+            if not self._has_room(file.size):  # a copy has more bytes: only where it may fit, rows are read
+                return None
             rows = read()
             if not self._has_room(rows.nbytes):
                 return None
@@ -311,9 +314,6 @@ class _Summed:
         self.checksum = zlib.crc32(data, self.checksum)
         self._file.write(data)
         return len(data)
-
-    def writable(self) -> bool:
-        return True
 
     def flush(self) -> None:
         self._file.flush()
