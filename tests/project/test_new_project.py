@@ -63,7 +63,7 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "refused": (["refused", "alerts"], 0, "alerts"),
     "failing": (["failing", "alerts"], 0, "alerts"),
     "erasures": (["erasures"], 0, "No erasure is pending."),
-    "plan": (["plan"], 0, "Nothing is to be applied."),
+    "plan": (["plan", "--rows"], 0, "No row of any node changes."),
     "apply": (["apply"], 0, "Nothing was to be applied."),
     "rollback": (["rollback"], 2, "There is nothing to go back to"),
     "pause": (["pause", "alerts"], 0, "alerts"),

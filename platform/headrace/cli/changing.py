@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 
 def plan_pipeline(
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Say which rows change: fold the logs in a temporary folder.")
+    ] = False,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="With --rows: compare the rows of so many days, the last ones.")
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="With --rows: print Markdown, for a pull request.")
+    ] = False,
+    large: Annotated[bool, typer.Option("--large", help="With --rows: read logs of any size.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -25,10 +36,22 @@ def plan_pipeline(
     Exits 1 if something is refused.
     """
     from headrace.changing.plan_changes import plan_changes
+    from headrace.explain.planned_rows import planned_rows
+    from headrace.explain.planned_rows_in_words import lines_of, markdown_of
     from headrace.lake.paths import Lake
+    from headrace.spark.on_demand import SparkOnDemand
 
-    plan = plan_changes(Lake(lake), load_pipeline(pipeline))
-    report(plan, plan.to_json())
+    if (days is not None or markdown or large) and not rows:
+        raise typer.BadParameter("--days, --markdown and --large go with --rows")
+    if not rows:
+        plan = plan_changes(Lake(lake), load_pipeline(pipeline))
+        report(plan, plan.to_json())
+    else:
+        spark = SparkOnDemand.session(lambda: _session(lake))
+        planned = planned_rows(spark, Lake(lake), load_pipeline(pipeline), days=days, large=large)
+        plan = planned.plan
+        words = markdown_of(planned) if markdown else "\n".join([str(plan), "", *lines_of(planned)])
+        report(words, {**plan.to_json(), "rows": [asdict(each) for each in planned.nodes]})
     if plan.refused:
         raise typer.Exit(1)
 

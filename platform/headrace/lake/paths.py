@@ -116,7 +116,8 @@ class Lake:
 
     def columns(self, node: str, fingerprint: str) -> str:
         """The file that holds the columns which Spark has found for a description of the node."""
-        return f"{self.root}/state/{node}/columns/{fingerprint[:12]}.json"
+        root = self._nodes if node in self.aside else self.root
+        return f"{root}/state/{node}/columns/{fingerprint[:12]}.json"
 
     def refused(self, node: str, sink: str) -> str:
         """The Delta table of rows that a sink's store refused."""

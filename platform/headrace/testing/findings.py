@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import DescriptionError
 from headrace.explain.grace_curve import grace_curve
 from headrace.explain.other_grace import what_if
+from headrace.explain.planned_rows import planned_rows
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import causes_of
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
@@ -27,12 +28,15 @@ from headrace.observe.views import Views
 from headrace.oracle.values import identity
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Duration, Node, Topic
     from headrace.explain.grace_curve import GraceCurve
     from headrace.explain.other_grace import WhatIf
+    from headrace.explain.planned_rows import PlannedRows
     from headrace.explain.record_fate import RecordFate
     from headrace.explain.row_cause import Cause
     from headrace.lake.paths import Lake
@@ -111,6 +115,10 @@ class Findings(ABC):
     def what_if(self, node: str, *, grace: Duration) -> WhatIf:
         """Fold the log with another grace, too: which records count, how much later results come, which windows differ."""
         return what_if(self._session, self._lake, self._known(node), grace)
+
+    def plan_rows(self, nodes: Sequence[Node]) -> PlannedRows:
+        """The rows that a changed description adds, removes and changes. In: nodes  all of the changed pipeline."""
+        return planned_rows(self._session, self._lake, nodes)
 
     def grace_curve(self, node: str) -> GraceCurve:
         """How complete the node's windows are with each grace, and how long results wait for it."""
