@@ -21,6 +21,7 @@ from headrace.changing.applied import Applied
 from headrace.changing.plan import ChangePlan
 from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
+from headrace.explain.audited_table import Audit
 from headrace.explain.compared_rows import ComparedRows, DifferingRow
 from headrace.explain.logged_record import LoggedRecord
 from headrace.explain.other_grace import WhatIf
@@ -99,6 +100,7 @@ FOUND = DeadLetters("value: no JSON", None, 2, AT, AT, ())
 FATE = RecordFate(LoggedRecord(TOPIC, 0, 7, "record", at_ms=5), [NodeFate(NODE, NODE, "late")])
 COMPARED = ComparedRows(4, 4, 0, 0, 1, [DifferingRow({"n": 1}, {"n": 2})])
 WHAT_IF = WhatIf(NODE, 60_000, 300_000, 9, 2, 1, 4, 1, 0, 240_000, 250_000, AT, COMPARED)
+AUDIT = Audit(NODE, "file:/copy", 3, 3, 0, 0, 0, 1, ["n"], [])
 LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 
 # For each command what it is given, and what stands for the parts that need Spark, Kafka or minutes.
@@ -162,6 +164,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             "headrace.lake.exists": gives(True),
             "headrace.mirror.mirrors.Mirrors": gives(MagicMock()),
             "headrace.mirror.equality.iceberg_equals_delta": gives(Comparison(True, "equal", 7)),
+        },
+    ),
+    "audit": (
+        [NODE, "--against", "file:/copy"],
+        {
+            "headrace.lake.format.is_known": gives(True),
+            "headrace.explain.audited_table.audit_table": gives(AUDIT),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
             ["why", "reading_counts", "sensor_id=a"],
             ["why-not", "readings", "0", "7"],
             ["what-if", "reading_counts", "grace=1 minute"],
+            ["audit", "reading_counts", "--against", "file:/copy"],
             ["tail", "reading_counts", "--no-follow"],
         ),
         *(

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.fast
         ["get", "loud", "a"],
         ["why", "loud", "key=a"],
         ["what-if", "loud", "grace=1 minute"],
+        ["audit", "loud", "--against", "file:/copy"],
         ["verify", "loud"],
         ["pause", "loud"],
         ["failing", "loud"],

@@ -56,6 +56,7 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "why": (["why", "alerts", "shop=north"], 0, "1 record made it:"),
     "why-not": (["why-not", "payments", "0", "0"], 0, "event 20"),
     "what-if": (["what-if", "declined_per_minute", "grace=5 minutes"], 0, "windows that would differ"),
+    "audit": (["audit", "alerts", "--against", ".headrace/lake/tables/alerts"], 0, "rows that the log says"),
     "verify": (["verify", "alerts", "--oracle"], 0, "no row differs"),
     "limits": (["limits", "alerts"], 2, "alerts"),
     "dead-letters": (["dead-letters", "payments"], 0, "no dead letters"),

@@ -7,7 +7,7 @@ from headrace.cli.configuring import config
 from headrace.cli.dead_letters import redrive, show_dead_letters, show_failing, show_records, show_refused
 from headrace.cli.describing import describe_nodes, preview_node
 from headrace.cli.developing import demo, demo_once, develop
-from headrace.cli.explaining import ask_what_if, explain_record, explain_row
+from headrace.cli.explaining import ask_what_if, audit_against, explain_record, explain_row
 from headrace.cli.groups import in_groups
 from headrace.cli.mirroring import mirror_tables
 from headrace.cli.new_project import new_project
@@ -45,6 +45,7 @@ app.command("get")(get_row)
 app.command("why")(explain_row)
 app.command("why-not")(explain_record)
 app.command("what-if")(ask_what_if)
+app.command("audit")(audit_against)
 app.command("status")(show_status)
 app.command("tail")(tail_node)
 app.command("new")(new_project)

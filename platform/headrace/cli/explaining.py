@@ -1,4 +1,4 @@
-"""`headrace why`, `why-not` and `what-if`: the records behind a row, the fate of a record, and another grace."""
+"""`headrace why`, `why-not`, `what-if` and `audit`: rows, records, another grace, and a table of another system."""
 
 from __future__ import annotations
 
@@ -97,6 +97,37 @@ def ask_what_if(
         return
     answer = what_if(spark, Lake(lake), of, settings["grace"], large=large)
     report("\n".join(lines_of(answer)), asdict(answer))
+
+
+def audit_against(
+    node: Annotated[str, typer.Argument(help="A node of the pipeline.")],
+    against: Annotated[
+        str, typer.Option(help="URI of a Delta table or of a folder of Parquet files, or kafka:TOPIC.")
+    ],
+    column: Annotated[
+        list[str] | None, typer.Option(help="column=name: the name that the table has; dots go into structs.")
+    ] = None,
+    large: Annotated[bool, typer.Option("--large", help="Read logs and tables of any size.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Hold a table that another system made against what the log says. Exits 1 if a row is wrong, missing or surplus.
+
+    It reads the lake and the table, and changes nothing. Streams may run meanwhile.
+    """
+    from headrace.cli.commands import _session
+    from headrace.explain.audit_in_words import lines_of
+    from headrace.explain.audited_table import audit_table
+    from headrace.lake.paths import Lake
+    from headrace.spark.on_demand import SparkOnDemand
+
+    of = node_named(node, pipeline)
+    require_lake(lake)
+    spark = SparkOnDemand.session(lambda: _session(lake))
+    audit = audit_table(spark, Lake(lake), of, against, columns=_pairs(column or []), large=large)
+    report("\n".join(lines_of(audit)), asdict(audit), equal=audit.is_equal)
+    if not audit.is_equal:
+        raise typer.Exit(1)
 
 
 def _pairs(values: list[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "dev", "demo", "demo-once"),
     "Look": (
-        *("describe", "preview", "status", "tail", "sql", "get", "why", "why-not", "what-if"),
+        *("describe", "preview", "status", "tail", "sql", "get", "why", "why-not", "what-if", "audit"),
         *("verify", "limits", "dead-letters", "records", "refused", "failing", "erasures"),
     ),
     "Change": (

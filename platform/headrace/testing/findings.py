@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
+from headrace.explain.audited_table import audit_table
 from headrace.explain.grace_curve import grace_curve
 from headrace.explain.other_grace import what_if
 from headrace.explain.planned_rows import planned_rows
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Duration, Node, Topic
+    from headrace.explain.audited_table import Audit
     from headrace.explain.grace_curve import GraceCurve
     from headrace.explain.other_grace import WhatIf
     from headrace.explain.planned_rows import PlannedRows
@@ -115,6 +117,14 @@ class Findings(ABC):
     def what_if(self, node: str, *, grace: Duration) -> WhatIf:
         """Fold the log with another grace, too: which records count, how much later results come, which windows differ."""
         return what_if(self._session, self._lake, self._known(node), grace)
+
+    def audit(self, node: str, against: str, **columns: str) -> Audit:
+        """Hold a table that another system made against what the log says.
+
+        In: against  URI of a Delta table or of a folder of Parquet files, or kafka:TOPIC
+            columns  for a column of the node the name that the table has for it
+        """
+        return audit_table(self._session, self._lake, self._known(node), against, columns=columns)
 
     def plan_rows(self, nodes: Sequence[Node]) -> PlannedRows:
         """The rows that a changed description adds, removes and changes. In: nodes  all of the changed pipeline."""
