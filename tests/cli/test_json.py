@@ -21,12 +21,12 @@ from headrace.changing.applied import Applied
 from headrace.changing.plan import ChangePlan
 from headrace.cli import app, commands
 from headrace.errors import TerminalError, TransientError
-from headrace.explain.audited_table import Audit
-from headrace.explain.compared_rows import ComparedRows, DifferingRow
+from headrace.explain.graces.other_grace import WhatIf
 from headrace.explain.logged_record import LoggedRecord
-from headrace.explain.other_grace import WhatIf
 from headrace.explain.record_fate import NodeFate, RecordFate
 from headrace.explain.row_cause import Cause
+from headrace.explain.tables.audited_table import Audit
+from headrace.explain.tables.compared_rows import ComparedRows, DifferingRow
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.lifecycle.backup import Backup
 from headrace.lifecycle.erasure import Erased
@@ -154,7 +154,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE, "grace=5 minutes"],
         {
             "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.other_grace.what_if": gives(WHAT_IF),
+            "headrace.explain.graces.other_grace.what_if": gives(WHAT_IF),
         },
     ),
     "mirror": (
@@ -170,7 +170,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE, "--against", "file:/copy"],
         {
             "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.audited_table.audit_table": gives(AUDIT),
+            "headrace.explain.tables.audited_table.audit_table": gives(AUDIT),
         },
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),

@@ -12,9 +12,9 @@ import pytest
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.explain import planned_rows as planned
-from headrace.explain.planned_rows import PlannedRows, planned_rows
-from headrace.explain.planned_rows_in_words import lines_of, markdown_of
+from headrace.explain.tables import planned_rows as planned
+from headrace.explain.tables.planned_rows import PlannedRows, planned_rows
+from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.observe.local_views import LocalViews
 from headrace.oracle.values import identity

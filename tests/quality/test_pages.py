@@ -14,7 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.explain.grace_curve import GraceCurve, GracePoint
+from headrace.explain.graces.grace_curve import GraceCurve, GracePoint
 from headrace.fold.fates import FATES, USED
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.local.report import served_report

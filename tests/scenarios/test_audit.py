@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 import headrace as hr
 from headrace.errors import DescriptionError, TerminalError
-from headrace.explain.audit_in_words import lines_of
+from headrace.explain.tables.audit_in_words import lines_of
 from headrace.testing import TestDriver
 from tests.runtime.odd_headers import cluster
 

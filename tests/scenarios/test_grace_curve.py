@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.explain.grace_curve import grace_curve
+from headrace.explain.graces.grace_curve import grace_curve
 from headrace.nodes.feed_tables import feed_tables
 from headrace.testing import TestDriver
 from tests.scenarios.test_what_if import BEGIN_MS, EVENTS, SECOND_MS, WINDOWS, driver_of, node
@@ -53,7 +53,7 @@ def test_a_whole_day_of_the_log_is_read_once(tmp_path: object, monkeypatch: pyte
         read.append(sum(table.num_rows for table in tables.values()))
         return tables
 
-    monkeypatch.setattr("headrace.explain.grace_curve.feed_tables", counting)
+    monkeypatch.setattr("headrace.explain.graces.grace_curve.feed_tables", counting)
     folder = f"file:{tmp_path}/curves"
     for day in range(4):
         for number in range(10):

@@ -36,8 +36,8 @@ def plan_pipeline(
     Exits 1 if something is refused.
     """
     from headrace.changing.plan_changes import plan_changes
-    from headrace.explain.planned_rows import planned_rows
-    from headrace.explain.planned_rows_in_words import lines_of, markdown_of
+    from headrace.explain.tables.planned_rows import planned_rows
+    from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
     from headrace.lake.paths import Lake
     from headrace.spark.on_demand import SparkOnDemand
 

@@ -80,9 +80,9 @@ def ask_what_if(
     Without a grace it shows how complete windows are with each grace, and how long results wait.
     """
     from headrace.cli.commands import _session
-    from headrace.explain.grace_curve import grace_curve
-    from headrace.explain.other_grace import what_if
-    from headrace.explain.other_grace_in_words import lines_of, lines_of_curve
+    from headrace.explain.graces.grace_curve import grace_curve
+    from headrace.explain.graces.other_grace import what_if
+    from headrace.explain.graces.other_grace_in_words import lines_of, lines_of_curve
     from headrace.lake.paths import Lake
     from headrace.spark.on_demand import SparkOnDemand
 
@@ -116,8 +116,8 @@ def audit_against(
     It reads the lake and the table, and changes nothing. Streams may run meanwhile.
     """
     from headrace.cli.commands import _session
-    from headrace.explain.audit_in_words import lines_of
-    from headrace.explain.audited_table import audit_table
+    from headrace.explain.tables.audit_in_words import lines_of
+    from headrace.explain.tables.audited_table import audit_table
     from headrace.lake.paths import Lake
     from headrace.spark.on_demand import SparkOnDemand
 

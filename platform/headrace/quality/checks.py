@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlparse
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.explain.grace_curve import grace_curve
+from headrace.explain.graces.grace_curve import grace_curve
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.asset_names import stream_name
 from headrace.nodes.emptiness import why_empty

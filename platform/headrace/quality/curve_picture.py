@@ -12,7 +12,7 @@ from headrace.description.durations import format_duration
 from headrace.quality.words import percent
 
 if TYPE_CHECKING:
-    from headrace.explain.grace_curve import GraceCurve, GracePoint
+    from headrace.explain.graces.grace_curve import GraceCurve, GracePoint
 
 WIDTH, HEIGHT = 640, 200  # of the plot, in the units of its picture
 TICKS_S = (0, 1, 10, 60, 600, 3_600, 36_000, 86_400, 864_000)

@@ -11,12 +11,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
-from headrace.explain.audited_table import audit_table
-from headrace.explain.grace_curve import grace_curve
-from headrace.explain.other_grace import what_if
-from headrace.explain.planned_rows import planned_rows
+from headrace.explain.graces.grace_curve import grace_curve
+from headrace.explain.graces.other_grace import what_if
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import causes_of
+from headrace.explain.tables.audited_table import audit_table
+from headrace.explain.tables.planned_rows import planned_rows
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Duration, Node, Topic
-    from headrace.explain.audited_table import Audit
-    from headrace.explain.grace_curve import GraceCurve
-    from headrace.explain.other_grace import WhatIf
-    from headrace.explain.planned_rows import PlannedRows
+    from headrace.explain.graces.grace_curve import GraceCurve
+    from headrace.explain.graces.other_grace import WhatIf
     from headrace.explain.record_fate import RecordFate
     from headrace.explain.row_cause import Cause
+    from headrace.explain.tables.audited_table import Audit
+    from headrace.explain.tables.planned_rows import PlannedRows
     from headrace.lake.paths import Lake
     from headrace.nodes.waits import Wait
 

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from headrace.description.windows import END, START
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError, TerminalError
-from headrace.explain.compared_rows import compare_rows
-from headrace.explain.foreign_table import read_foreign
 from headrace.explain.row_cause import Cause, ExplainedNode
 from headrace.explain.scope_size import require_small
-from headrace.fold.columns import int64
+from headrace.explain.tables.compared_rows import compare_rows
+from headrace.explain.tables.foreign_table import read_foreign
 from headrace.fold.keys import key_of_row
+from headrace.fold.values.columns import int64
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references

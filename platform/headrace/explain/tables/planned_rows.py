@@ -23,7 +23,7 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError
-from headrace.explain.compared_rows import ComparedRows, compare_rows
+from headrace.explain.tables.compared_rows import ComparedRows, compare_rows
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.lake.sorted_rows import fitted

@@ -9,7 +9,7 @@ from headrace.explain.cause_in_words import lines_of as lines_of_cause
 from headrace.explain.cause_in_words import values_in_words
 
 if TYPE_CHECKING:
-    from headrace.explain.audited_table import Audit, AuditedRow
+    from headrace.explain.tables.audited_table import Audit, AuditedRow
 
 
 def lines_of(audit: Audit) -> Iterator[str]:

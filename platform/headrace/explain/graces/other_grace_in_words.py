@@ -9,9 +9,9 @@ from headrace.description.durations import format_duration
 from headrace.explain.cause_in_words import time_in_words, values_in_words
 
 if TYPE_CHECKING:
-    from headrace.explain.compared_rows import DifferingRow
-    from headrace.explain.grace_curve import GraceCurve
-    from headrace.explain.other_grace import WhatIf
+    from headrace.explain.graces.grace_curve import GraceCurve
+    from headrace.explain.graces.other_grace import WhatIf
+    from headrace.explain.tables.compared_rows import DifferingRow
 
 
 def lines_of(answer: WhatIf) -> Iterator[str]:

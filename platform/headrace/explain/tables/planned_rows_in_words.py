@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.explain.cause_in_words import values_in_words
-from headrace.explain.other_grace_in_words import lines_of_row
+from headrace.explain.graces.other_grace_in_words import lines_of_row
 
 if TYPE_CHECKING:
-    from headrace.explain.compared_rows import DifferingRow
-    from headrace.explain.planned_rows import NodeRows, PlannedRows
+    from headrace.explain.tables.compared_rows import DifferingRow
+    from headrace.explain.tables.planned_rows import NodeRows, PlannedRows
 
 
 def lines_of(planned: PlannedRows) -> Iterator[str]:

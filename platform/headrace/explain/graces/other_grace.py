@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
 from headrace.description.windows import END, START
-from headrace.explain.compared_rows import ComparedRows, compare_rows
 from headrace.explain.scope_size import require_small
+from headrace.explain.tables.compared_rows import ComparedRows, compare_rows
 from headrace.fold.contract import PARTITION, TOPIC
 from headrace.fold.fates import KEPT, LATE
 from headrace.fold.keys import key_of_row

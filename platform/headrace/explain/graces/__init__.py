@@ -1,0 +1,1 @@
+"""Other graces of a windowed node, on its log as it is."""

@@ -1,0 +1,1 @@
+"""Tables compared by their rows: a changed description, and a table of another system."""
