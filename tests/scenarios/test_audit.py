@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,14 @@ def write(folder: Path, rows: list[dict[str, Any]]) -> str:
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "part-0.parquet")
     return f"file:{folder}"
+
+
+def file(folder: Path, second: int, lines: list[str]) -> None:
+    """A file for one micro-batch: they come in the order of their times."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{second}.json"
+    path.write_text("\n".join(lines))
+    os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
 
 
 @pytest.mark.fast
@@ -175,12 +184,10 @@ def test_windows_of_structured_streaming_that_depend_on_the_cut(spark: SparkSess
         for minute, value in part:
             driver.pipe("readings", key="a", value={"value": value}, timestamp_ms=at_ms(minute))
             lines.append(json.dumps({"sensor": "a", "at": at_ms(minute), "value": value}))
-        (tmp_path / "in").mkdir(exist_ok=True)
-        (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
+        file(tmp_path / "in", number, lines)
     for minute in (20, 40):
         driver.pipe("readings", key="z", value={"value": 0}, timestamp_ms=at_ms(minute))
-        line = json.dumps({"sensor": "z", "at": at_ms(minute), "value": 0})
-        (tmp_path / "in" / f"{minute}.json").write_text(line)
+        file(tmp_path / "in", minute, [json.dumps({"sensor": "z", "at": at_ms(minute), "value": 0})])
     driver.cut()
     stream = spark.readStream.schema("sensor STRING, at BIGINT, value BIGINT").option("maxFilesPerTrigger", 1)
     windows = (
