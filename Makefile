@@ -80,7 +80,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark", "--compared" (beside Kafka Streams and Flink SQL)
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark", "--compared", "--transfers" (beside Kafka Streams and Flink SQL)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it

@@ -8,7 +8,8 @@ Other measurements begin with an option of their own, and have options of their 
 - `--memory`: peak memory with values that compress a hundredfold, and with one key that has half of all records;
 - `--formats`: Avro and Protobuf beside JSON;
 - `--nexmark`: the queries of Nexmark, each checked against SQL over whole topics;
-- `--compared`: four jobs beside Kafka Streams and Flink SQL, results checked; needs Maven and Java 17.
+- `--compared`: four jobs beside Kafka Streams and Flink SQL, results checked; needs Maven and Java 17;
+- `--transfers`: how often a reader sees a sum of balances that is not zero, of the same systems.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks import compared, descriptions, formats, memory, processors, state_reads
+from benchmarks import compared, descriptions, formats, memory, processors, state_reads, transfers
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
@@ -47,6 +48,7 @@ OTHERS: Mapping[str, Callable[..., None]] = {
     "--nexmark": nexmark.main,
     "--formats": formats.main,
     "--compared": compared.main,
+    "--transfers": transfers.main,
 }
 PLAIN = {"": counts()}
 GUARDED = {

@@ -41,12 +41,14 @@ class Application:
     title    what the peer is called
     folder   of its sources, beside this file
     main     its class
+    prefix   of the names of its topics
     opened   packages of Java that it looks into
     """
 
     title: str
     folder: str
     main: str
+    prefix: str
     opened: tuple[str, ...] = ()
 
     def build(self, place: Path) -> str:
@@ -73,8 +75,8 @@ class Application:
         return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
-KAFKA_STREAMS = Application("Kafka Streams", "kafka_streams", "headrace.peers.StreamsJobs")
-FLINK = Application("Flink SQL", "flink", "headrace.peers.FlinkJobs", OPENED)
+KAFKA_STREAMS = Application("Kafka Streams", "kafka_streams", "headrace.peers.StreamsJobs", "ks")
+FLINK = Application("Flink SQL", "flink", "headrace.peers.FlinkJobs", "flink", OPENED)
 
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

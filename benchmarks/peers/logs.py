@@ -1,4 +1,4 @@
-"""The topics of the four jobs, the same for each peer: functions of a seed, without a clock.
+"""The topics of the jobs, the same for each peer: functions of a seed, without a clock.
 
 Keys are partitioned as the Java client does it, so that joins by key find both sides in one partition.
 """
@@ -110,11 +110,33 @@ def tightenings(records: int) -> Iterator[Written]:
             hop += 1
 
 
+def transfers(records: int) -> Iterator[Written]:
+    """Transfers between a thousand accounts, out of the order of time; a producer that crashes sends 5 % again."""
+    random, accounts = np.random.default_rng(5), 1_000
+    lengths = [5_000] * (records // 20 // 5_000)
+    fresh = records - sum(lengths)
+    sources, shifts = (
+        random.integers(0, accounts, fresh).tolist(),
+        random.integers(1, accounts, fresh).tolist(),
+    )
+    amounts, back = random.integers(1, 10_000, fresh).tolist(), random.integers(0, 60_000, fresh).tolist()
+    crashes = random.integers(min(10_000, fresh // 2), fresh, len(lengths)).tolist()
+    for first, end in _spans(sorted(zip(crashes, lengths, strict=True)), fresh):
+        for number in range(first, end):
+            source, target = sources[number], (sources[number] + shifts[number]) % accounts
+            value = {"source": f"a{source}", "target": f"a{target}", "amount": amounts[number]}
+            chain = f'[["transfers-root",0,{number}]]'
+            yield Written(
+                "transfers", f"t{number}", _json(value), BEGIN_MS + 100_000 + number - back[number], chain
+            )
+
+
 LOGS: dict[str, tuple[Callable[[int], Iterator[Written]], tuple[str, ...]]] = {
     "visits": (visits, ("visits",)),
     "readings": (readings, ("readings",)),
     "positions": (positions, ("positions", "tickers")),
     "tightenings": (tightenings, ("tightenings",)),
+    "transfers": (transfers, ("transfers",)),
 }
 
 

@@ -35,7 +35,7 @@ public final class FlinkJobs {
     static final ObjectMapper MAPPER = new ObjectMapper();
     private static final int REST_PORT = 18_581;
     private static final Map<String, List<String>> INPUTS = Map.of(
-        "w1", List.of("visits"), "w2", List.of("readings"), "w3", List.of("positions", "tickers"), "w4", List.of("tightenings"));
+        "w1", List.of("visits"), "w2", List.of("readings"), "w3", List.of("positions", "tickers"), "w4", List.of("tightenings"), "w5", List.of("transfers"));
 
     public static void main(String[] a) throws Exception {
         for (int i = 4; i < a.length; i++) {

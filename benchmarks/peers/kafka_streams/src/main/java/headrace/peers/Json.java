@@ -102,5 +102,19 @@ final class Json {
         public long offset = -1, sum;
     }
 
+    static final class Transfer {
+        public String source, target;
+        public long amount;
+    }
+
+    static final class Balance {
+        public long balance;
+
+        Balance add(long change) {
+            balance += change;
+            return this;
+        }
+    }
+
     private Json() {}
 }

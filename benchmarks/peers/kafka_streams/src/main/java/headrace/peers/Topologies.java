@@ -4,12 +4,14 @@ import static org.apache.kafka.streams.kstream.Suppressed.BufferConfig.unbounded
 import static org.apache.kafka.streams.kstream.Suppressed.untilWindowCloses;
 
 import headrace.peers.Json.Agg;
+import headrace.peers.Json.Balance;
 import headrace.peers.Json.Enriched;
 import headrace.peers.Json.Position;
 import headrace.peers.Json.Reading;
 import headrace.peers.Json.Ticker;
 import headrace.peers.Json.Tightening;
 import headrace.peers.Json.Total;
+import headrace.peers.Json.Transfer;
 import headrace.peers.Json.Visit;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
@@ -19,9 +21,11 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -54,6 +58,7 @@ final class Topologies {
             case "w2live" -> windows(in.get("readings"), out, false);
             case "w3" -> variant.equals("global") ? globalJoin(in, out) : fkJoin(in, out);
             case "w4" -> replayProof(in.get("tightenings"), out);
+            case "w5" -> balances(in.get("transfers"), out);
             default -> throw new IllegalArgumentException(workload);
         };
     }
@@ -64,6 +69,7 @@ final class Topologies {
             case "w2", "w2live" -> Map.of("readings", prefix + "readings");
             case "w3" -> Map.of("positions", prefix + "positions", "tickers", prefix + "tickers");
             case "w4" -> Map.of("tightenings", prefix + "tightenings");
+            case "w5" -> Map.of("transfers", prefix + "transfers");
             default -> throw new IllegalArgumentException(workload);
         };
     }
@@ -135,6 +141,45 @@ final class Topologies {
                 t.partition = root.get(1).asInt();
                 t.offset = root.get(2).asLong();
                 context.forward(r.withValue(t));
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+    }
+
+    /** The balance of each account: replays are discarded by a store, then each transfer is two entries, by account. */
+    static Topology balances(String in, String out) {
+        StreamsBuilder b = new StreamsBuilder();
+        b.addStateStore(Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("roots"), Serdes.Integer(), Serdes.Long()));
+        b.stream(in, Consumed.with(S, Json.serde(Transfer.class)))
+            .processValues(Unrepeated::new, "roots")
+            .flatMap((k, t) -> List.of(KeyValue.pair(t.source, -t.amount), KeyValue.pair(t.target, t.amount)))
+            .groupByKey(Grouped.with(S, Serdes.Long()))
+            .aggregate(Balance::new, (k, change, balance) -> balance.add(change), Materialized.with(S, Json.serde(Balance.class)))
+            .toStream().to(out, Produced.with(S, Json.serde(Balance.class)));
+        return b.build();
+    }
+
+    /** Forwards a transfer whose root has a higher offset than all before it in its partition. */
+    static final class Unrepeated implements FixedKeyProcessor<String, Transfer, Transfer> {
+        private FixedKeyProcessorContext<String, Transfer> context;
+        private KeyValueStore<Integer, Long> roots;
+
+        @Override
+        public void init(FixedKeyProcessorContext<String, Transfer> context) {
+            this.context = context;
+            roots = context.getStateStore("roots");
+        }
+
+        @Override
+        public void process(FixedKeyRecord<String, Transfer> r) {
+            try {
+                JsonNode root = Json.MAPPER.readTree(r.headers().lastHeader("source-chain").value()).get(0);
+                Long last = roots.get(root.get(1).asInt());
+                if (last == null || root.get(2).asLong() > last) {
+                    roots.put(root.get(1).asInt(), root.get(2).asLong());
+                    context.forward(r);
+                }
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }
