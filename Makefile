@@ -23,6 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The site, and all that it is made of: pages, and the code that the reference shows.
 SITE := .headrace/site
 RELEASE := .headrace/release
+NEWEST := .headrace/newest
 PAGES = mkdocs.yml $(wildcard *.md deploy/README.md benchmarks/*.md) $(shell find docs platform -name '*.md' -o -name '*.py' -o -name '*.png')
 
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
@@ -34,7 +35,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives mutations check guard bench cases sbom audit docs tutorial wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour classes test test-long test-fast faults lives mutations check guard bench cases newest sbom audit docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +86,12 @@ bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--pro
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
+
+newest: setup ## Run the fast tests, and some of Spark's, with the newest version of each dependency that pyproject.toml allows
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(NEWEST)
+	@$(BIN)/uv pip install --quiet --python $(NEWEST)/bin/python --build-constraints requirements.lock --editable '.[dev]'
+	@$(NEWEST)/bin/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(TEST_JVMS) $(NEWEST)/bin/python -m pytest -q tests/runtime/test_generations.py
 
 sbom: $(VENV)/.release ## Write the bill of materials of a release, as CycloneDX: packages of the lock, and jars
 	@$(RELEASE)/bin/python deploy/release/sbom.py dist/headrace.cdx.json

@@ -22,7 +22,9 @@ ROWS = "rows.json"  # beside the lake: the rows of each node as the version that
 MINUTE_MS = 60_000
 BEGAN_MS = 1_700_000_040_000
 
-ORDERS = hr.Topic("orders", key="id STRING", value="id STRING, buyer STRING, amount BIGINT", idle_timeout=None)
+ORDERS = hr.Topic(
+    "orders", key="id STRING", value="id STRING, buyer STRING, amount BIGINT", idle_timeout=None
+)
 BUYERS = hr.Topic("buyers", key="buyer STRING", value="buyer STRING, city STRING", idle_timeout=None)
 NODES = [
     ORDERS.group_by("buyer")

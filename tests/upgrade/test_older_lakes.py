@@ -53,7 +53,9 @@ def test_a_lake_of_another_format_is_refused_and_stays_as_it_is(tmp_path: Path) 
 
 
 def test_each_tag_has_its_lake() -> None:
-    tags = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True, check=False)
+    tags = subprocess.run(
+        ["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     lakes = {f"v{path.name.removesuffix('.tar.gz')}" for path in ARCHIVES}
     assert lakes
     assert not {*tags.stdout.split()} - lakes, "run `python -m tests.upgrade.lakes` at the tag"
