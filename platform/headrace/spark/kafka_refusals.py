@@ -11,7 +11,10 @@ from headrace.errors import TerminalError, TransientError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
-CREDENTIALS = "Correct HEADRACE_KAFKA_USERNAME, …_PASSWORD and …_SASL_MECHANISM."
+CREDENTIALS = (
+    "Correct HEADRACE_KAFKA_USERNAME, …_PASSWORD and …_SASL_MECHANISM; with OAUTHBEARER HEADRACE_KAFKA_OAUTH_TOKEN_URL, "
+    "…_OAUTH_CLIENT_ID, HEADRACE_KAFKA_OAUTH_CLIENT_SECRET and …_OAUTH_SCOPE."
+)
 TLS = "Correct HEADRACE_KAFKA_SSL_CA_LOCATION, …_SSL_CERTIFICATE_LOCATION, …_SSL_KEY_LOCATION and …_SSL_KEY_PASSWORD."
 ADDRESS = re.compile(
     r"\b(sasl_)?(ssl|plaintext)://"
@@ -50,7 +53,7 @@ def refusal_of(detail: str) -> Refusal:
     if MISSING in detail:
         return Refusal("has no such topic or partition", CREATE, lasts=False)
     lower = ADDRESS.sub("", detail.lower())
-    if "authentication" in lower or "sasl" in lower:
+    if "authentication" in lower or "sasl" in lower or "oidc" in lower or "oauth" in lower:
         return Refusal("refuses the credentials", CREDENTIALS, lasts=True)
     if "ssl" in lower or "certificate" in lower:
         return Refusal("is not reached by TLS", TLS, lasts=True)

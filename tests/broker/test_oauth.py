@@ -1,0 +1,149 @@
+"""A broker that asks its clients for tokens (SASL OAUTHBEARER), and a server of OpenID Connect that gives them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.errors import TerminalError
+from headrace.lake.paths import Lake
+from headrace.local.broker import Broker
+from headrace.local.broker_config import HOST, Quorum, free_port
+from headrace.local.topics import create_topics
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
+from headrace.spark.kafka_client import KafkaReader
+from headrace.streams.stream_runtime import StreamRuntime
+from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.oidc_server import AUDIENCE, ISSUER, OidcServer
+from tests.broker.pipeline import counts_of, minutes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+SECRET, TOKEN_SECONDS = "not in any plan", 15
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+
+
+class OauthBroker(Broker):
+    """A broker with a second listener, for clients with a token; the tests prepare topics by the first."""
+
+    def __init__(self, data_dir: Path, server: OidcServer) -> None:
+        super().__init__(data_dir)
+        self.server, self.oauth_port = server, free_port()
+
+    @property
+    def oauth_servers(self) -> str:
+        return f"{HOST}:{self.oauth_port}"
+
+    def _java(self) -> list[str]:
+        first, *rest = super()._java()
+        allowed = f"{self.server.keys_url},{self.server.token_url}"
+        return [first, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed}", *rest]
+
+    def _write_properties(self, quorum: Quorum) -> Path:
+        path = super()._write_properties(quorum)
+        text = path.read_text()
+        for name in ("listeners", "advertised.listeners"):
+            text = text.replace(f"\n{name}=", f"\n{name}=OAUTH://{HOST}:{self.oauth_port},")
+        text = text.replace("protocol.map=", "protocol.map=OAUTH:SASL_PLAINTEXT,")
+        listener = "listener.name.oauth"
+        text += f"{listener}.sasl.enabled.mechanisms=OAUTHBEARER\n"
+        text += f"{listener}.oauthbearer.sasl.jaas.config={PACKAGE}.OAuthBearerLoginModule required ;\n"
+        handler = f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"
+        text += f"{listener}.oauthbearer.sasl.server.callback.handler.class={handler}\n"
+        for where in ("", f"{listener}."):
+            text += f"{where}sasl.oauthbearer.jwks.endpoint.url={self.server.keys_url}\n"
+            text += f"{where}sasl.oauthbearer.expected.audience={AUDIENCE}\n"
+            text += f"{where}sasl.oauthbearer.expected.issuer={ISSUER}\n"
+        text += f"{listener}.oauthbearer.connections.max.reauth.ms={TOKEN_SECONDS * 1000}\n"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OauthBroker]:
+    folder = tmp_path_factory.mktemp("oauth")
+    with (
+        OidcServer({"headrace": SECRET}, TOKEN_SECONDS) as server,
+        OauthBroker(folder / "kafka", server) as running,
+    ):
+        names = [f"{kind}-{case}" for kind in ("readings", "counts") for case in (0, 200_000)]
+        create_topics(running.bootstrap_servers, dict.fromkeys(["readings", *names], 1))
+        yield running
+
+
+@pytest.fixture
+def settings(broker: OauthBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    """As an operator sets them, in the environment."""
+    given = {
+        "bootstrap_servers": broker.oauth_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "oauth_token_url": broker.server.token_url,
+        "oauth_client_id": "headrace",
+        "oauth_client_secret": SECRET,
+        "oauth_scope": "kafka",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"HEADRACE_KAFKA_{name.upper()}", value)
+    return KafkaSettings()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("small_records", [0, 200_000], ids=["Spark's tasks read", "the run's process reads"])
+def test_log_and_sink_go_with_tokens(
+    spark: SparkSession, broker: OauthBroker, settings: KafkaSettings, tmp_path: Path, small_records: int
+) -> None:
+    settings = settings.model_copy(update={"small_records": small_records})
+    source, target = f"readings-{small_records}", f"counts-{small_records}"
+    produce(broker, source, minutes(0, 0, 9))
+    lake, node = Lake(f"file:{tmp_path}/lake"), counts_of(source).to(hr.KafkaSink(target))
+    runtime = StreamRuntime(spark, lake, [node], kafka=settings, trigger_ms=100)
+    try:
+        runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+    finally:
+        runtime.drain(timeout_seconds=30)
+    log = spark.read.format("delta").load(lake.log(source)).where("offset IS NOT NULL")
+    assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
+    assert (
+        sum(KafkaTopic(target, KafkaSettings(bootstrap_servers=broker.bootstrap_servers)).ends([0]).values())
+        > 0
+    )
+
+
+def test_a_client_goes_on_when_its_token_has_ended(broker: OauthBroker, settings: KafkaSettings) -> None:
+    topic = KafkaTopic("readings", settings)
+    assert topic.partitions() == [0]
+    before = len(broker.server.given)
+    deadline = time.monotonic() + 2 * TOKEN_SECONDS + 5
+    while time.monotonic() < deadline:
+        assert topic.ends([0]) == {0: 0}
+        time.sleep(1)
+    assert len(broker.server.given) > before  # it has fetched another one by itself
+
+
+def test_a_wrong_secret_is_named_and_not_shown(broker: OauthBroker, settings: KafkaSettings) -> None:
+    stranger = KafkaSettings(oauth_client_secret="guessed")  # type: ignore[arg-type]
+    with pytest.raises(BrokerUnreachableError, match="refuses the credentials") as caught:
+        KafkaTopic("readings", stranger).partitions()
+    assert "HEADRACE_KAFKA_OAUTH_CLIENT_SECRET" in str(caught.value)
+    assert "guessed" not in str(caught.value)
+
+
+def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = KafkaSettings(sasl_mechanism="OAUTHBEARER", oauth_client_id="headrace")
+    with pytest.raises(
+        TerminalError, match=r"no HEADRACE_KAFKA_OAUTH_TOKEN_URL and no HEADRACE_KAFKA_OAUTH_CLIENT_SECRET"
+    ):
+        given.client_options()
+
+
+def test_what_goes_to_a_task_shows_no_secret(settings: KafkaSettings) -> None:
+    reader = KafkaReader.of(hr.Topic("readings", value="value DOUBLE"), settings)
+    assert not any(SECRET in text for text in (repr(reader), repr(settings), str(settings)))
