@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.changing.comparing.compare_rules import Changes
+from headrace.changing.drift import UntakenField
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 
 NEW, UNCHANGED, RENAMED = "new", "unchanged", "renamed"
@@ -188,11 +189,13 @@ class ChangePlan:
 
     topics, nodes  each before those that read it; steps without a name are not listed
     undescribed    nodes that have tables in the lake and are not described here
+    untaken        fields that no column takes, if they were looked for
     """
 
     topics: tuple[TopicPlan, ...]
     nodes: tuple[NodePlan, ...]
     undescribed: tuple[str, ...] = ()
+    untaken: tuple[UntakenField, ...] = ()
 
     @property
     def rebuilt(self) -> tuple[NodePlan, ...]:
@@ -222,6 +225,7 @@ class ChangePlan:
         lines += [
             f"node {name}: not described here: its tables stay as they are" for name in self.undescribed
         ]
+        lines += map(str, self.untaken)
         return "\n".join([*lines, "", self.summary])
 
     @property
@@ -247,6 +251,7 @@ class ChangePlan:
             "nodes": [each.to_json() for each in self.nodes],
             "undescribed": list(self.undescribed),
             "refused": list(self.refused),
+            "untaken": [vars(each) for each in self.untaken],
         }
 
 

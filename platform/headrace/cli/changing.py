@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,22 +33,28 @@ def plan_pipeline(
 ) -> None:
     """Show what happens to each topic and node under the changed description. It changes nothing.
 
+    It also proposes columns for fields that records have and no column takes.
+
     Exits 1 if something is refused.
     """
+    from headrace.changing.drift import untaken_fields
     from headrace.changing.plan_changes import plan_changes
     from headrace.explain.tables.planned_rows import planned_rows
     from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
     from headrace.lake.paths import Lake
+    from headrace.nodes.topics import topics_of
     from headrace.spark.on_demand import SparkOnDemand
 
     if (days is not None or markdown or large) and not rows:
         raise typer.BadParameter("--days, --markdown and --large go with --rows")
+    nodes = load_pipeline(pipeline)
     if not rows:
-        plan = plan_changes(Lake(lake), load_pipeline(pipeline))
+        untaken = [each for topic in topics_of(nodes).values() for each in untaken_fields(Lake(lake), topic)]
+        plan = replace(plan_changes(Lake(lake), nodes), untaken=tuple(untaken))
         report(plan, plan.to_json())
     else:
         spark = SparkOnDemand.session(lambda: _session(lake))
-        planned = planned_rows(spark, Lake(lake), load_pipeline(pipeline), days=days, large=large)
+        planned = planned_rows(spark, Lake(lake), nodes, days=days, large=large)
         plan = planned.plan
         words = markdown_of(planned) if markdown else "\n".join([str(plan), "", *lines_of(planned)])
         report(words, {**plan.to_json(), "rows": [asdict(each) for each in planned.nodes]})
