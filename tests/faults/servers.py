@@ -17,6 +17,15 @@ from tests.faults.lives import Place
 FILE, S3 = "file", "s3"
 
 
+def mirrored_in(dsn: str, prefix: str) -> dict[str, str]:
+    """Settings of a mirror whose catalog is in PostgreSQL: it is away when that is, and killed with the stream."""
+    return {
+        "HEADRACE_ICEBERG_URI": dsn.replace("postgresql://", "postgresql+psycopg://", 1),
+        "HEADRACE_ICEBERG_NAMESPACE": prefix.replace("-", "_"),
+        "HEADRACE_ICEBERG_EVERY_SECONDS": "1",
+    }
+
+
 class Servers:
     """Servers over a folder of their own, which is removed at the end."""
 
@@ -57,7 +66,7 @@ class Servers:
         """A place for one life."""
         folder = self.folder / prefix
         folder.mkdir()
-        env = {"HEADRACE_POSTGRES_DSN": self.postgres.dsn}
+        env = {"HEADRACE_POSTGRES_DSN": self.postgres.dsn, **mirrored_in(self.postgres.dsn, prefix)}
         root = f"file:{folder}/lake"
         if storage == S3:
             root, env = f"{self.object_store.root}/{prefix}", env | dict(self.object_store.environment)

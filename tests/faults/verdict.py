@@ -3,7 +3,8 @@
 - conservation: every record that Kafka delivered is in the log once, with the kind and the stream time that plain Python gives it;
 - the books of each node balance, and are those of a fold of the whole log in one go;
 - each table is the one that the oracle makes of the log;
-- each sink holds the rows of its node's table, each once.
+- each sink holds the rows of its node's table, each once;
+- the Iceberg mirror of each table holds the rows of the version that it names, however old that is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from psycopg.rows import dict_row
 import headrace as hr
 from headrace.lake.storage import spark_uri
 from headrace.lifecycle.oracle_check import verify_keys
+from headrace.mirror.equality import iceberg_equals_delta
+from headrace.mirror.mirrors import Mirrors
 from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.opening import read_opening, stand
@@ -120,7 +123,20 @@ def judge(
     for name in names:
         judge_node(verdict, spark, lake, nodes[name])
         judge_sinks(verdict, spark, lake, nodes[name], prefix, bootstrap)
+        judge_mirror(verdict, lake, nodes[name].required_name)
     return verdict
+
+
+def judge_mirror(verdict: Verdict, lake: Lake, name: str) -> None:
+    """The mirror as the stream has left it, and once more after a round."""
+    mirror = Mirrors(lake).of_node(name)
+    if mirror is None:
+        return
+    for _ in range(2):
+        answer = None if mirror.mirrored() is None else iceberg_equals_delta(mirror)
+        if answer is not None and not answer.equal:
+            verdict.words.append(f"mirror of {name}: {answer.sentence}")
+        mirror.follow(2)
 
 
 def delivered(bootstrap: str, topic: str) -> list[Delivered]:
