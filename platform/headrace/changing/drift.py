@@ -112,7 +112,7 @@ def _newest(lake: Lake, topic: Topic, column: str) -> Iterator[str | None]:
 
 
 def _of_schemas(lake: Lake, topic: Topic) -> list[UntakenField]:
-    """Of schemas that share a field with the columns: those of keys may lie beside them."""
+    """Schemas of keys may lie beside those of values, so a schema counts that shares a field with the columns."""
     taken, found = {column.name for column in topic.value_columns}, dict[str, str]()
     for schema in SchemaStore(lake.log(topic.name), topic).known.schemas.values():
         known = _fields(schema.text, schema.references) if schema.kind == "AVRO" else {}
