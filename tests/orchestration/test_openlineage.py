@@ -60,7 +60,7 @@ def test_runs_and_the_tables_that_they_report_are_sent(sent: list[dict[str, Any]
     made = dg.Definitions.merge(streams, dg.Definitions(assets=[report], sensors=[sensor]))
     with dg.DagsterInstance.ephemeral() as instance:
         assert dg.materialize([report], instance=instance).success
-        list(sensor(dg.build_sensor_context(instance=instance, definitions=made)) or ())  # type: ignore[call-overload]
+        list(sensor(dg.build_sensor_context(instance=instance, definitions=made)) or ())
     jobs = {(event["eventType"], event["job"]["name"]) for event in sent}
     assert {
         ("START", "__ephemeral_asset_job__.report"),

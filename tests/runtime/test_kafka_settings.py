@@ -78,7 +78,11 @@ def test_a_topic_overrides_the_connection_and_adds_what_is_the_clients() -> None
         "readings", value="value DOUBLE", options={"sasl.password": "swordfish", "fetch.min.bytes": "7"}
     )
     read = KafkaReader.of(topic, KafkaSettings(username="u"))._options
-    assert (read["fetch.min.bytes"], read["fetch.wait.max.ms"], read["sasl.password"]) == ("7", 1, "swordfish")
+    assert (read["fetch.min.bytes"], read["fetch.wait.max.ms"], read["sasl.password"]) == (
+        "7",
+        1,
+        "swordfish",
+    )
 
 
 def test_a_secret_may_be_named_by_dagsters_env_var_and_is_read_when_it_is_needed(
