@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROWS_BYTES = 16 << 20  # of files whose rows are read and compared, too
 CLAIM = (
     "The mirror's newest snapshot names the files of one version of the Delta table, with as many rows in each, and both "
-    "clients read the same rows from tables of up to 16 MiB."
+    "clients read the same rows from tables of up to 16 MiB."  # see `MirroredTable.has_own_mapping`
 )
 
 
@@ -49,7 +49,7 @@ def iceberg_equals_delta(table: MirroredTable) -> Comparison:
         text = f"Of version {version}, the mirror differs in {len(differing)} files, such as {differing[0]}."
         return Comparison(False, text, version)
     sizes = delta.get_add_actions(flatten=True)["size_bytes"].to_pylist()
-    if sum(sizes) > ROWS_BYTES:
+    if sum(sizes) > ROWS_BYTES or not table.has_own_mapping(iceberg):
         return Comparison(True, f"The mirror names the {len(sizes)} files of version {version}.", version)
     read = iceberg.scan().to_arrow()
     ours = delta.to_pyarrow_table(columns=visible(delta.to_pyarrow_dataset().schema).names)

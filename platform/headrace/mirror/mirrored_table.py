@@ -131,6 +131,10 @@ class MirroredTable:
         newest = table.current_snapshot()
         return None if newest is None else (table, int(newest.summary[VERSION]))
 
+    def has_own_mapping(self, iceberg: Any) -> bool:
+        """False if the catalog has put a mapping of its own in place of ours: pyiceberg then reads no file of the table."""
+        return bool(iceberg.properties.get(MAPPING) == name_mapping(iceberg.schema(), self._delta.schema))
+
     def final_through(self) -> str:
         """The last day that was final when the newest snapshot was made, as a date; empty: none was known to be."""
         found = self.mirrored()
