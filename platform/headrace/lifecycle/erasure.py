@@ -104,7 +104,8 @@ def until_vacuum() -> str:
     return (
         "Older versions of the tables hold the records until maintenance deletes their files: "
         f"{RETENTION_HOURS:g} hours after the first run that finds them unused, from {at:%Y-%m-%d %H:%M} UTC on if it "
-        "runs daily. Kafka keeps them by its own retention."
+        "runs daily; local copies of the state leave with the same run on their machine. Kafka keeps records by its own "
+        "retention."
     )
 
 
