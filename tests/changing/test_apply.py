@@ -116,6 +116,7 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     assert not seen.rows
     told = str(ApplyChanges(Site(living.spark, living.lake), after, emit="all").run())
     assert "node finals: 3 rows became" in told
+    assert "node totals: 2 rows became 2: 0 added, 0 removed, 0 changed" in told, "its base has none yet"
     assert "new columns: total" in told
     living.fold(after)
     assert len(seen.rows) == len(living.tables(after)["finals"]), (

@@ -38,6 +38,7 @@ from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.repair_mark import require_repaired
 from headrace.log.site import Site
 from headrace.log.writings import written_again
+from headrace.nodes.current_results import rows_before
 from headrace.nodes.references import require_logs, resolve_all_references
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import is_read, topics_of, upstream_first
@@ -311,8 +312,7 @@ class ApplyChanges:
         name, runner = node.required_name, rebuild.runner
         if not runner.operator.appended:
             runner.maintain()
-        uri = self._lake.table(name)
-        before = read(self._spark, uri, lakes.open_table(uri).version)
+        before = rows_before(self._spark, self._lake, name)
         after = read(self._spark, rebuild.scratch.table(name))
         commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
         assert commit is not None
