@@ -64,6 +64,9 @@ def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground:
     }
     assert evidence["lateness"] == [{"lateness": "10 minutes to an hour", "records": 1, "windows": 1}]
     assert "How late the late records were" in text
+    (example,) = evidence["examples"]
+    assert re.fullmatch("headrace why-not readings [0-9]+ [0-9]+", example["command"])
+    assert f"<code>{example['command']}</code>" in text
 
 
 def test_hopping_windows_that_share_panes_balance_too(ground: Ground) -> None:

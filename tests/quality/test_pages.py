@@ -141,6 +141,13 @@ def test_each_count_of_a_page_has_the_command_that_shows_the_records(tmp_path: P
         tmp_path, "readings", result(True), evidence={**LOG, "reasons": [{"reason": "odd", "records": 1}]}
     )
     assert "<code>headrace dead-letters log/readings</code>" in text  # before: counts alone
+    one = {"reason": "odd", "records": 1, "command": "headrace why-not readings 0 7"}
+    text = page(tmp_path, "readings", result(True), evidence={**LOG, "reasons": [one]})
+    assert "<code>headrace why-not readings 0 7</code>" in text  # before: no example
+    late = [{"what": "late by 12 seconds", "command": "headrace why-not readings 0 9"}]
+    of_node = node_page(tmp_path, FINALS.named("finals"), examples=late)
+    assert "late by 12 seconds" in of_node
+    assert "<code>headrace why-not readings 0 9</code>" in of_node
 
 
 def test_the_index_names_what_fails_first_and_links_every_asset(tmp_path: Path) -> None:

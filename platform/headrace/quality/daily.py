@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.quality.examples import late_examples, unmatched_examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,10 +40,11 @@ def evidence_by_day(spark: SparkSession, lake: Lake, books: Books) -> dict[str, 
     Out: `by_day`      rows of topic, UTC day of the event time, and records by fate, the newest first
          `days_before` how many rows are older than those
          `lateness`    rows of how late, records and closed windows; empty when nothing is late
+         `examples`    late records, and rows without a partner, each with the command that says why
     """
     node = books.node
     if not books.accounts:
-        return {"by_day": [], "days_before": 0, "lateness": []}
+        return {"by_day": [], "days_before": 0, "lateness": [], "examples": []}
     logs, unusable = logs_and_unusable(spark, lake, node, books.progress.upto_ms)
     operator = operator_of(node)
     decided = operator.decide(logs, unusable)
@@ -60,6 +62,7 @@ def evidence_by_day(spark: SparkSession, lake: Lake, books: Books) -> dict[str, 
         "by_day": rows[:DAYS_SHOWN],
         "days_before": len(rows) - len(rows[:DAYS_SHOWN]),
         "lateness": [] if late is None else _lateness(late),
+        "examples": [*([] if late is None else late_examples(late)), *unmatched_examples(books)],
     }
 
 

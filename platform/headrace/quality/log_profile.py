@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.quality.examples import why_not
 from headrace.quality.words import moment, span
 from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.spark.frames import local_frame
@@ -30,6 +31,7 @@ class LogProfile:
 
     records     rows with an offset, dead letters included
     reasons     of dead letters, commonest first: how many
+    examples    of each reason the command that says what has become of one
     partitions  one row of numbers for each
     """
 
@@ -37,6 +39,7 @@ class LogProfile:
     records: int
     dead_letters: int
     reasons: Mapping[str, int]
+    examples: Mapping[str, str]
     partitions: tuple[Mapping[str, Any], ...]
     read_to_ms: int | None
 
@@ -45,7 +48,14 @@ class LogProfile:
         return {
             "delivered": self.records,
             "dead_letters": self.dead_letters,
-            "reasons": [{"reason": reason, "records": number} for reason, number in self.reasons.items()],
+            "reasons": [
+                {
+                    "reason": reason,
+                    "records": number,
+                    "command": self.examples[reason],
+                }
+                for reason, number in self.reasons.items()
+            ],
             "partitions": self.partitions,
             "clocks": clocks(self.partitions),
         }
@@ -97,17 +107,26 @@ def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
     )
     found = sorted((row.asDict() for row in counts.collect()), key=lambda row: row["partition"])
     dead_letters = sum(row[DEAD_LETTER] for row in found)
+    reasons = _reasons(rows) if dead_letters else {}
     return LogProfile(
         rows,
         sum(row[RECORD] for row in found) + dead_letters,
         dead_letters,
-        _reasons(rows) if dead_letters else {},
+        {reason: number for reason, (number, _) in reasons.items()},
+        {reason: why_not(topic.name, *place) for reason, (_, place) in reasons.items()},
         tuple({**row, "stream_time": moment(row["stream_ms"])} for row in found),
         max((row["ingested_ms"] for row in found), default=None),
     )
 
 
-def _reasons(rows: DataFrame) -> dict[str, int]:
-    dead = rows.where(F.col("kind") == DEAD_LETTER).groupBy("reason").count()
-    common = dead.orderBy(F.col("count").desc(), "reason").limit(REASONS_SHOWN).collect()
-    return {row["reason"] or "no reason recorded": row["count"] for row in common}
+def _reasons(rows: DataFrame) -> dict[str, tuple[int, tuple[int, int]]]:
+    """For each reason how many dead letters it has, and the place of the first of them."""
+    dead = rows.where(F.col("kind") == DEAD_LETTER).groupBy("reason")
+    counted = dead.agg(
+        F.count(F.lit(1)).alias("count"), F.min(F.struct("partition", "offset")).alias("place")
+    )
+    common = counted.orderBy(F.col("count").desc(), "reason").limit(REASONS_SHOWN).collect()
+    return {
+        row["reason"] or "no reason recorded": (row["count"], (row["place"][0], row["place"][1]))
+        for row in common
+    }

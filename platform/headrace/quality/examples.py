@@ -1,0 +1,57 @@
+"""Examples on a page: records and rows, each with the command that says why."""
+
+from __future__ import annotations
+
+import shlex
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.description.durations import format_duration
+from headrace.operators.registry import operator_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.quality.books import Books
+
+SHOWN = 5
+POSITION = ("topic", "partition", "offset")
+
+
+def why_not(topic: str, partition: int, offset: int) -> str:
+    """The command that says what has become of a record; a row of a node is named by the node."""
+    return f"headrace why-not {topic.partition('@')[0]} {partition} {offset}"
+
+
+def late_examples(late: DataFrame) -> list[dict[str, Any]]:
+    """The latest of the late records. In: late  as `late_view`."""
+    most = late.groupBy(*POSITION).agg(F.max("late_by_ms").alias("late_by_ms"))
+    rows = most.orderBy(F.col("late_by_ms").desc(), *POSITION).limit(SHOWN).collect()
+    return [
+        {
+            "what": f"late by {format_duration(row['late_by_ms'])}",
+            "command": why_not(*(row[n] for n in POSITION)),
+        }
+        for row in rows
+    ]
+
+
+def unmatched_examples(books: Books) -> list[dict[str, Any]]:
+    """Rows of a node that found no partner; those that have no row at all are not among them."""
+    unmatched, node = operator_for(books.node).unmatched, books.node
+    if unmatched is None or unmatched.asking or not unmatched.columns or not node.key:
+        return []
+    alone = reduce(and_, (F.col(quote(name)).isNull() for name in unmatched.columns), F.lit(True))
+    key = [F.col(quote(name)).cast("string").alias(name) for name in node.key]
+    rows = books.results.where(alone).select(*key).orderBy(*(quote(name) for name in node.key)).limit(SHOWN)
+    return [
+        {
+            "what": "without a partner",
+            "command": f"headrace why {node.required_name} {shlex.join(f'{n}={row[n]}' for n in node.key)}",
+        }
+        for row in rows.collect()
+    ]
