@@ -36,6 +36,7 @@ from benchmarks.year_picture import drawn
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.lake.storage import local_path
 from headrace.lifecycle.maintenance import Maintenance
+from headrace.log.site import Site
 from headrace.nodes.bases import ReplacedRowsError
 from headrace.testing import TestDriver
 from headrace.writing.scheduling import Turns
@@ -122,7 +123,7 @@ class YearDriver(TestDriver):
 
     def become(self, described: list[Node]) -> None:
         """Apply a changed description."""
-        ApplyChanges(self.spark, self.lake, described).run()
+        ApplyChanges(Site(self.spark, self.lake), described).run()
         self._nodes = {node.required_name: node for node in described}
         self._reopen_runners()
 
@@ -210,6 +211,7 @@ def main(
     grown = _print(console, figures)
     if picture:
         Path(picture).write_text(drawn(figures.days, commits, days).svg(), encoding="utf-8")
+    console.print(f"nodes were opened again {driver.reopened:,} times, for their rows had been replaced")
     console.print(f"wrong: {', '.join(wrong)}" if wrong else "each table is right")
     sys.exit(1 if wrong or grown else 0)
 
