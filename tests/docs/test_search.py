@@ -21,7 +21,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 META = "document.querySelector('.md-search-result__meta').innerText"
 
 QUESTIONS = {
-    "iceberg": "guides/on-call.html",
+    "iceberg": "guides/iceberg.html",
     "oauthbearer": "guides/on-call.html",
     "grafana": "guides/on-call.html",
     "exactly once": "guides/on-call.html",
