@@ -56,7 +56,7 @@ ASKED: dict[str, tuple[list[str], int, str]] = {
     "why": (["why", "alerts", "shop=north"], 0, "1 record made it:"),
     "why-not": (["why-not", "payments", "0", "0"], 0, "event 20"),
     "what-if": (["what-if", "declined_per_minute", "grace=5 minutes"], 0, "windows that would differ"),
-    "audit": (["audit", "alerts", "--against", ".headrace/lake/tables/alerts"], 0, "rows that the log says"),
+    "audit": (["audit", "alerts", "--against", "{lake}/tables/alerts"], 0, "rows that the log says"),
     "verify": (["verify", "alerts", "--oracle"], 0, "no row differs"),
     "limits": (["limits", "alerts"], 2, "alerts"),
     "dead-letters": (["dead-letters", "payments"], 0, "no dead letters"),
@@ -131,7 +131,14 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
     assert "alerts: 1 row" in shown
     assert "Recomputed from the log: the same tables." in shown
     (lake,) = (project / ".headrace" / "once").glob("*/lake")
-    answers = run(installed, project, "-c", ASK, json.dumps([*ASKED.values()]), lake=f"file:{lake}")
+    answers = run(
+        installed,
+        project,
+        "-c",
+        ASK,
+        json.dumps([*ASKED.values()]).replace("{lake}", str(lake)),
+        lake=f"file:{lake}",
+    )
     outcomes = dict(zip(ASKED, map(json.loads, answers.splitlines()), strict=True))
     for command, (_, expected, words) in ASKED.items():
         code, said = outcomes[command]
@@ -156,7 +163,8 @@ def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
     assert pipeline_of_project(project) == "my_streams"
     assert pipeline_of_project(tmp_path) == "assets"
     for path in project.rglob("*"):
-        assert "{{" not in (path.read_text(encoding="utf-8") if path.is_file() else ""), path
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        assert "{{" not in text.replace("${{", ""), path  # GitHub's own begin with a dollar
         if path.suffix == ".py":
             compile(path.read_text(encoding="utf-8"), str(path), "exec")
     assert (project / ".gitignore").is_file()
