@@ -128,7 +128,8 @@ def test_a_read_gives_the_same_with_all_with_some_and_with_nothing_remembered(
         if forgets:
             forget_state()
         found = read_state(source, LAYOUT, name, need).rows
-        assert found.equals(before.rows)
+        assert found.schema == before.rows.schema
+        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, before.rows.to_pylist()))
         found.validate(full=True)
 
 

@@ -76,7 +76,9 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
     assert "its log cannot be cut at 2024-06-01 00:02:00.000 UTC" in told
     assert "behind needs what came after 2024-06-01 00:01:00.000 UTC: it has read no further" in told
     assert "new needs the log from its start: it has not run yet" in told
-    assert "visits needs the log from its start: which records were late for a session" in told
+    assert (
+        "visits needs the log from its start: the sessions before a record decide whether it is late" in told
+    )
     assert "counts" not in told
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     with pytest.raises(LeaseTakenError, match="Backfill of 'counts' is already being written"):
