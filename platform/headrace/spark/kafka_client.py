@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from headrace.sequence.sequence_records import RECORDS
+from headrace.sequence.sequence_records import NAMES, RECORDS, VALUES
 from headrace.settings.kafka import FIELDS
 from headrace.spark.kafka_headers import headers_of
 from headrace.spark.kafka_refusals import not_read, settings_refused
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
     from headrace.settings.kafka import KafkaSettings
+    from headrace.spark.kafka_headers import Headers
 
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 AT_ONCE = 2_000  # messages that the client makes in one call, in which it holds the interpreter
@@ -60,22 +62,29 @@ class RecordBatches:
 
     def of(self, messages: Sequence[Message]) -> pa.RecordBatch:
         """The messages as `RECORDS`, in their order."""
-        headers = headers_of(messages, self._topic, self._options)
-        none: list[list[Any]] = [[]] * len(messages)  # nearly all topics have no headers
-        names, values = (
-            [[pair[at] for pair in pairs] for pairs in headers] if any(headers) else none for at in (0, 1)
-        )
         columns = [
             [*map(Message.partition, messages)],
             [*map(Message.offset, messages)],
             [*map(Message.key, messages)],
             [*map(Message.value, messages)],
             [*map(itemgetter(1), map(Message.timestamp, messages))],
-            names,
-            values,
         ]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=False)]
+        arrays += _lists_of(headers_of(messages, self._topic, self._options))
         return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+
+def _lists_of(headers: Sequence[Headers]) -> list[pa.Array]:
+    """The names and the values of the headers of each record. Python makes no list of its own for a record."""
+    ends = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, headers), np.int32, len(headers)), out=ends[1:])
+    pairs = [*chain.from_iterable(headers)]
+    return [
+        pa.ListArray.from_arrays(
+            ends, pa.array([*map(itemgetter(at), pairs)], RECORDS.field(name).type.value_type)
+        )
+        for at, name in enumerate((NAMES, VALUES))
+    ]
 
 
 class KafkaReader:
