@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.catch_up import Measured
 from benchmarks.processes import Meter, peak_mib
 from headrace.log.record_task import in_chunks
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.spark.kafka import KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
 from headrace.spark.kafka_ranges import KafkaRanges
 
@@ -64,7 +64,7 @@ def copied_topics(
         reports = []
         for topic in topics:
             (place := folder / topic.name).mkdir(parents=True)
-            ranges = KafkaRanges(spark, KafkaReader.of(topic, kafka), _offsets(kafka, topic.name))
+            ranges = KafkaRanges(spark, KafkaReader.of(topic, kafka), _offsets(kafka, topic))
             reports += ranges.reports(_CopyTask(RecordFormat.of(topic), str(place)), tasks)
     copied = sum(report["records"] for report in reports)
     if copied != records:
@@ -73,12 +73,12 @@ def copied_topics(
     return Measured(records, *meter.used, peak_mib(), written)
 
 
-def _offsets(kafka: KafkaSettings, topic: str) -> dict[int, tuple[int, int]]:
+def _offsets(kafka: KafkaSettings, topic: Topic) -> dict[int, tuple[int, int]]:
     """The first and the last offset of each partition that has records."""
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "floor"})
-    try:
-        numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        bounds = {number: consumer.get_watermark_offsets(TopicPartition(topic, number)) for number in numbers}
-    finally:
-        consumer.close()
-    return {number: (first, end - 1) for number, (first, end) in bounds.items() if end > first}
+    read = KafkaTopic.of(topic, kafka)
+    firsts = read.earliest(numbers := read.partitions())
+    return {
+        number: (firsts[number], end - 1)
+        for number, end in read.ends(numbers).items()
+        if end > firsts[number]
+    }

@@ -12,8 +12,6 @@ import pytest
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
@@ -21,6 +19,7 @@ from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.harness import PATIENCE_S, produce, rows_of
 from tests.broker.oidc_server import AUDIENCE, ISSUER, OidcServer
 from tests.broker.pipeline import counts_of, minutes
+from tests.broker.second_listener import SecondListener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,40 +29,26 @@ SECRET, TOKEN_SECONDS = "not in any plan", 15
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 
 
-class OauthBroker(Broker):
-    """A broker with a second listener, for clients with a token; the tests prepare topics by the first."""
+class OauthBroker(SecondListener):
+    """Its second listener is for clients with a token."""
 
     def __init__(self, data_dir: Path, server: OidcServer) -> None:
-        super().__init__(data_dir)
-        self.server, self.oauth_port = server, free_port()
-
-    @property
-    def oauth_servers(self) -> str:
-        return f"{HOST}:{self.oauth_port}"
+        listener, handler = "listener.name.oauth", f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"
+        text = f"{listener}.sasl.enabled.mechanisms=OAUTHBEARER\n"
+        text += f"{listener}.oauthbearer.sasl.jaas.config={PACKAGE}.OAuthBearerLoginModule required ;\n"
+        text += f"{listener}.oauthbearer.sasl.server.callback.handler.class={handler}\n"
+        for where in ("", f"{listener}."):
+            text += f"{where}sasl.oauthbearer.jwks.endpoint.url={server.keys_url}\n"
+            text += f"{where}sasl.oauthbearer.expected.audience={AUDIENCE}\n"
+            text += f"{where}sasl.oauthbearer.expected.issuer={ISSUER}\n"
+        text += f"{listener}.oauthbearer.connections.max.reauth.ms={TOKEN_SECONDS * 1000}\n"
+        super().__init__(data_dir, "OAUTH", "SASL_PLAINTEXT", text)
+        self.server = server
 
     def _java(self) -> list[str]:
         first, *rest = super()._java()
         allowed = f"{self.server.keys_url},{self.server.token_url}"
         return [first, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed}", *rest]
-
-    def _write_properties(self, quorum: Quorum) -> Path:
-        path = super()._write_properties(quorum)
-        text = path.read_text()
-        for name in ("listeners", "advertised.listeners"):
-            text = text.replace(f"\n{name}=", f"\n{name}=OAUTH://{HOST}:{self.oauth_port},")
-        text = text.replace("protocol.map=", "protocol.map=OAUTH:SASL_PLAINTEXT,")
-        listener = "listener.name.oauth"
-        text += f"{listener}.sasl.enabled.mechanisms=OAUTHBEARER\n"
-        text += f"{listener}.oauthbearer.sasl.jaas.config={PACKAGE}.OAuthBearerLoginModule required ;\n"
-        handler = f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"
-        text += f"{listener}.oauthbearer.sasl.server.callback.handler.class={handler}\n"
-        for where in ("", f"{listener}."):
-            text += f"{where}sasl.oauthbearer.jwks.endpoint.url={self.server.keys_url}\n"
-            text += f"{where}sasl.oauthbearer.expected.audience={AUDIENCE}\n"
-            text += f"{where}sasl.oauthbearer.expected.issuer={ISSUER}\n"
-        text += f"{listener}.oauthbearer.connections.max.reauth.ms={TOKEN_SECONDS * 1000}\n"
-        path.write_text(text)
-        return path
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +67,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OauthBroker]:
 def settings(broker: OauthBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
     """As an operator sets them, in the environment."""
     given = {
-        "bootstrap_servers": broker.oauth_servers,
+        "bootstrap_servers": broker.second_servers,
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "OAUTHBEARER",
         "oauth_token_url": broker.server.token_url,

@@ -11,8 +11,6 @@ from confluent_kafka import Consumer
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
@@ -21,6 +19,7 @@ from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 from tests.broker.harness import PATIENCE_S, produce, rows_of
 from tests.broker.pipeline import counts_of, minutes
+from tests.broker.second_listener import SecondListener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,27 +27,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
-class TlsBroker(Broker):
-    """A broker with a second listener, for clients with a certificate; the tests prepare topics by the first."""
+class TlsBroker(SecondListener):
+    """Its second listener is for clients with a certificate."""
 
     def __init__(self, data_dir: Path, made: Certificates) -> None:
-        super().__init__(data_dir)
-        self.made, self.tls_port = made, free_port()
-
-    @property
-    def tls_servers(self) -> str:
-        return f"{HOST}:{self.tls_port}"
-
-    def _write_properties(self, quorum: Quorum) -> Path:
-        path = super()._write_properties(quorum)
-        text = path.read_text()
-        for name in ("listeners", "advertised.listeners"):
-            text = text.replace(f"\n{name}=", f"\n{name}=SSL://{HOST}:{self.tls_port},")
-        text = text.replace("protocol.map=", "protocol.map=SSL:SSL,")
-        text += "ssl.client.auth=required\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
-        text += f"ssl.keystore.location={self.made.broker}\nssl.truststore.location={self.made.authority}\n"
-        path.write_text(text)
-        return path
+        properties = "ssl.client.auth=required\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+        properties += f"ssl.keystore.location={made.broker}\nssl.truststore.location={made.authority}\n"
+        super().__init__(data_dir, "SSL", "SSL", properties)
+        self.made = made
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +56,7 @@ def settings(broker: TlsBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSetting
 
 def given(broker: TlsBroker) -> dict[str, str]:
     return {
-        "bootstrap_servers": broker.tls_servers,
+        "bootstrap_servers": broker.second_servers,
         "security_protocol": "SSL",
         "ssl_ca_location": str(broker.made.authority),
         "ssl_certificate_location": str(broker.made.client),

@@ -11,10 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from tests.broker.harness import lake
+from tests.broker.second_listener import SecondListener
 
 if TYPE_CHECKING:
     from headrace.lake.paths import Lake
@@ -24,29 +23,15 @@ USER, PASSWORD = "reader", "right"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-class SaslBroker(Broker):
-    """A broker with a second listener, for clients with a password; the tests prepare topics and rights by the first."""
+class SaslBroker(SecondListener):
+    """Its second listener is for clients with a password; the tests prepare rights by the first, too."""
 
     def __init__(self, data_dir: Path) -> None:
-        super().__init__(data_dir)
-        self.sasl_port = free_port()
-
-    @property
-    def sasl_servers(self) -> str:
-        return f"{HOST}:{self.sasl_port}"
-
-    def _write_properties(self, quorum: Quorum) -> Path:
-        path = super()._write_properties(quorum)
-        text = path.read_text()
-        for name in ("listeners", "advertised.listeners"):
-            text = text.replace(f"\n{name}=", f"\n{name}=SASL_PLAINTEXT://{HOST}:{self.sasl_port},")
-        text = text.replace("protocol.map=", "protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,")
-        text += "sasl.enabled.mechanisms=PLAIN\n"
+        text = "sasl.enabled.mechanisms=PLAIN\n"
         text += f'listener.name.sasl_plaintext.plain.sasl.jaas.config={PLAIN} required user_{USER}="{PASSWORD}";\n'
         text += "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
         text += "super.users=User:ANONYMOUS\n"
-        path.write_text(text)
-        return path
+        super().__init__(data_dir, "SASL_PLAINTEXT", "SASL_PLAINTEXT", text)
 
 
 @pytest.fixture(scope="session")

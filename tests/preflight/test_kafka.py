@@ -33,7 +33,7 @@ def node(topic: str, sink: str | None = None) -> Node:
 
 def settings(broker: SaslBroker, password: str = PASSWORD) -> KafkaSettings:
     return KafkaSettings(
-        bootstrap_servers=broker.sasl_servers,
+        bootstrap_servers=broker.second_servers,
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="PLAIN",
         username=USER,

@@ -38,7 +38,7 @@ from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.repair_mark import require_repaired
 from headrace.log.site import Site
 from headrace.log.writings import written_again
-from headrace.nodes.current_results import rows_before
+from headrace.nodes.node_tables import rows_before
 from headrace.nodes.references import require_logs, resolve_all_references
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import is_read, topics_of, upstream_first

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,9 @@ from headrace.fold.values.columns import int64
 from headrace.operators.contract import Bindings
 from headrace.operators.registry import operator_for
 from headrace.sequence.parse.types import fields_of
+
+if TYPE_CHECKING:
+    from headrace.lake import LakeTable
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,12 @@ class NodeOperator:
 def current_results(schema: pa.Schema) -> StateTable:
     """Results that are revised, as a table of the state: of each key the newest row counts. In: schema  of the output."""
     return StateTable(schema, (HASH,), newest_of_keys)
+
+
+def stored_results(state: LakeTable) -> StateLayout:
+    """The results that a state keeps, by the state's own columns. In: state  with RESULTS among its columns."""
+    columns = state.columns.field(RESULTS).type
+    return StateLayout({RESULTS: current_results(pa.schema([*columns, (HASH, pa.int64())]))})
 
 
 def newest_of_keys(rows: pa.Table) -> pa.Table:

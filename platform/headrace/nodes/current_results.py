@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace import lake as lakes
 from headrace.description import quote
 from headrace.engine.state_layout import TABLE
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY
-from headrace.nodes.node_frames import NodeFrames
-from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from headrace.lake.paths import Lake
+    from headrace.nodes.node_frames import NodeFrames
 
 
 def rows_of_table(state: DataFrame, table: str) -> DataFrame:
@@ -50,15 +47,3 @@ def current(frames: NodeFrames) -> DataFrame:
     columns = [F.col(quote(name)) for name in frames.results.columns]
     untouched = frames.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
     return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
-
-
-def rows_before(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
-    """The rows of a node's tables, whatever description wrote them: current results with the changes since the base."""
-    table, state = lakes.open_table(lake.table(name)), lakes.open_table(lake.state(name))
-    version = table.version
-    results = read(spark, table.uri, version)
-    if RESULTS not in state.columns.names:
-        return results
-    folded = lakes.last_commit(table, f"fold/{name}", through=version)
-    batch = 0 if folded is None else folded.record["batch"]
-    return current(NodeFrames(results, read(spark, state.uri), batch, version))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.operators import current_results
+from headrace.engine.operators import stored_results
 from headrace.engine.state_files import StateSource
-from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import DELETED, HASH, Needs
+from headrace.fold.contract import DELETED, Needs
 from headrace.fold.fates import KEPT
 from headrace.lake import last_commit, open_table
 from headrace.log.promise import read_promise
@@ -83,7 +81,5 @@ def _has_current_rows(state: LakeTable) -> bool:
     """Whether the state holds a row that is not folded into the table yet. In: state  of a node whose rows are revised."""
     if RESULTS not in state.columns.names:
         return False
-    kept = state.columns.field(RESULTS).type
-    layout = StateLayout({RESULTS: current_results(pa.schema([*kept, pa.field(HASH, pa.int64())]))})
-    rows = read_state(StateSource.committed(state), layout, RESULTS, Needs()).rows
+    rows = read_state(StateSource.committed(state), stored_results(state), RESULTS, Needs()).rows
     return not pc.all(rows[DELETED], min_count=0).as_py()

@@ -13,11 +13,13 @@ from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
 from headrace.errors import TerminalError
+from headrace.fold.changes.collect import RESULTS
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.log.raw_records import is_read_otherwise
+from headrace.nodes.current_results import current
 from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.operator_frames import operator_of
@@ -52,13 +54,13 @@ class Base:
 def base_of(lake: Lake, node: Node) -> Base:
     """The result table as of now."""
     path = lake.table(node.required_name)
-    return Base(path, None, 0, {}) if operator_of(node).appended else current_base(path, node)
+    return Base(path, None, 0, {}) if operator_of(node).appended else current_base(path, node.required_name)
 
 
-def current_base(path: str, node: Node) -> Base:
-    """The table of current results as of now. Spark is not needed."""
+def current_base(path: str, name: str) -> Base:
+    """The table of a node's current results as of now. Spark is not needed."""
     version = open_table(path).version
-    folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
+    folded = last_commit(open_table(path), f"fold/{name}", through=version)
     if folded is None:
         return Base(path, version, 0, {})
     return Base(path, version, folded.record["batch"], folded.record["upto_ms"])
@@ -84,6 +86,15 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, P
     version = open_table(path).version
     progress = read_progress(lake, node, through=version)
     return NodeFrames(base.read(spark), read_table(spark, path, version), base.batch, base.version), progress
+
+
+def rows_before(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
+    """The rows of a node's tables, whatever description wrote them: current results with the changes since the base."""
+    path, state = lake.table(name), open_table(lake.state(name))
+    if RESULTS not in state.columns.names:
+        return read_table(spark, path, open_table(path).version)
+    base = current_base(path, name)
+    return current(NodeFrames(base.read(spark), read_table(spark, state.uri, None), base.batch, base.version))
 
 
 def read_progress(lake: Lake, node: Node, *, through: int | None = None) -> Progress:

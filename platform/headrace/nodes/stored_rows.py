@@ -58,7 +58,7 @@ class StoredRows:
         """The results as people see them (see `OperatorFrames.read`); columns that begin with `__` are internal."""
         operator = operator_of(self.of.operator.node)
         if not operator.appended:
-            return _current(self)
+            return current_rows(self.results, kept_results(self.of, self.state), self.folded)
         if not operator.node.shows_open:
             return self.results
         windows = state_views.open_windows(self.of, StateTables(self.state), self.progress.clock)
@@ -104,11 +104,9 @@ def kept_results(of: BoundOperator, state: StateSource) -> pa.Table:
     return read_state(state, layout, RESULTS, Needs(), remember=False).rows
 
 
-def _current(stored: StoredRows) -> pa.Table:
-    """See `current_results.current`."""
-    base = stored.results
-    since = kept_results(stored.of, stored.state)
-    since = since.filter(pc.greater(since[BATCH], stored.folded))
+def current_rows(base: pa.Table, kept: pa.Table, folded: int) -> pa.Table:
+    """See `current_results.current`. In: kept  the newest row of each identity, with DELETED and BATCH."""
+    since = kept.filter(pc.greater(kept[BATCH], folded))
     untouched = base.filter(pc.invert(pc.is_in(base[KEY], since[KEY].combine_chunks())))
     there = since.filter(pc.invert(since[DELETED]))
     return pa.concat_tables([untouched, fitted(there, base.schema)])

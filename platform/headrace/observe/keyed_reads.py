@@ -21,13 +21,12 @@ import pyarrow.compute as pc
 from headrace.description.epoch_time import EPOCH
 from headrace.description.windows import END, START
 from headrace.description.wording import listed
-from headrace.engine.operators import current_results
+from headrace.engine.operators import stored_results
 from headrace.engine.state_files import StateSource
-from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
+from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import open_table
 from headrace.lake.byte_cache import ByteCache
 from headrace.nodes.node_tables import current_base, progress_of
@@ -129,7 +128,7 @@ class KeyedReads:
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
         sought = Sought.of(node, values, results)
         # The base first: what is folded into it later is still in the state.
-        base = current_base(results.uri, node)
+        base = current_base(results.uri, node.required_name)
         files = results.snapshot_at(base.version or 0) or results.snapshot()
         changed = _changed(state, sought, base.batch)
         if changed is not None:
@@ -236,12 +235,8 @@ def _between(node: Node, rows: pa.Table, within: tuple[dt.datetime | None, dt.da
 
 def _changed(state: LakeTable, sought: Sought, folded: int) -> pa.Table | None:
     """The newest row of a key that the state has gained since the base; None: none."""
-    kept = state.columns.field(RESULTS).type
-    schema = pa.schema([*kept, pa.field(HASH, pa.int64())])
-    layout = StateLayout({RESULTS: current_results(schema)})
-    rows = read_state(
-        StateSource.committed(state), layout, RESULTS, Needs(hashes=np.array([sought.hash]))
-    ).rows
+    need = Needs(hashes=np.array([sought.hash]))
+    rows = read_state(StateSource.committed(state), stored_results(state), RESULTS, need).rows
     same = pc.equal(rows[KEY], pa.scalar(sought.key, rows[KEY].type))
     newer = pc.and_(same, pc.greater(rows[BATCH], folded))
     changed = rows.filter(newer)

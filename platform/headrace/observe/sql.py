@@ -21,14 +21,13 @@ from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from headrace.description.wording import did_you_mean
-from headrace.engine.operators import current_results
+from headrace.engine.operators import stored_results
 from headrace.engine.state_files import StateSource
-from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError
 from headrace.extras import named_extra
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
+from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import open_table
 from headrace.lake.storage import delta_uri
 from headrace.nodes.node_tables import current_base, progress_of
@@ -157,13 +156,12 @@ class LakeSql:
         results = open_table(self._lake.table(node.required_name))
         _require(results, node.required_name)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
-        base, users = current_base(results.uri, node), _users_of(results)
+        base, users = current_base(results.uri, node.required_name), _users_of(results)
         table = _scan(results, node.required_name, base.version)
         state = open_table(self._lake.state(node.required_name))
-        layout = StateLayout(
-            {RESULTS: current_results(pa.schema([*state.columns.field(RESULTS).type, (HASH, pa.int64())]))}
-        )
-        rows = read_state(StateSource.committed(state), layout, RESULTS, Needs(), remember=False).rows
+        rows = read_state(
+            StateSource.committed(state), stored_results(state), RESULTS, Needs(), remember=False
+        ).rows
         since = self._rows(rows.filter(pc.greater(rows[BATCH], base.batch)))
         untouched = f"SELECT {users} FROM {table} WHERE {KEY} NOT IN (SELECT {KEY} FROM {since})"
         return f"{untouched} UNION ALL SELECT {users} FROM {since} WHERE NOT {DELETED}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.description.calendars import DAY_MS
 from headrace.description.durations import format_duration
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.increments import reach
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 
-DAY_MS, MINUTE_MS, SECOND_MS = 86_400_000, 60_000, 1_000
+MINUTE_MS, SECOND_MS = 60_000, 1_000
 EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 POINTS = 40  # of the curve, besides the node's grace
 ARRAYS = ("graces", "counts", "ends", "commits", "lowest")

@@ -18,15 +18,14 @@ from headrace import lake as lakes
 from headrace.changing.plan import NEW, ChangePlan, NodePlan, in_bytes
 from headrace.changing.plan_changes import plan_changes
 from headrace.description import is_unnamed, output_name, written_by
-from headrace.engine.operators import current_results
+from headrace.description.calendars import DAY_MS
+from headrace.engine.operators import stored_results
 from headrace.engine.state_files import StateSource
-from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError
 from headrace.explain.tables.compared_rows import ComparedRows, compare_rows
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
-from headrace.lake.sorted_rows import fitted
+from headrace.fold.contract import Needs
 from headrace.lifecycle.meeting_point import meeting_point, standing
 from headrace.lifecycle.oracle_check import LOCAL_BYTES
 from headrace.nodes.bound_operator import bound
@@ -34,7 +33,7 @@ from headrace.nodes.evolution import REBUILT
 from headrace.nodes.older_rows import since_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_all_references
-from headrace.nodes.stored_rows import rows_of, settled, stored_rows
+from headrace.nodes.stored_rows import current_rows, rows_of, settled, stored_rows
 from headrace.nodes.topics import is_read, upstream_first
 from headrace.operators.contract import SEQUENCE
 from headrace.spark.on_demand import on_demand
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 FOLLOWS_LOG = "its log is written again first, so its rows are known once headrace apply has done that"
 FOLLOWS_BALANCE = "its log was cut: headrace apply begins with its opening balance"
 FOLLOWS_REFUSED = "the plan refuses it"
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -213,12 +211,9 @@ def _table_before(lake: Lake, name: str) -> pa.Table:
     if RESULTS not in names:
         return rows
     folded = lakes.last_commit(table, f"fold/{name}", through=snapshot.version)
-    kept = current_results(pa.schema([*state.columns.field(RESULTS).type, (HASH, pa.int64())]))
     source = StateSource.committed(state)
-    since = read_state(source, StateLayout({RESULTS: kept}), RESULTS, Needs(), remember=False).rows
-    since = since.filter(pc.greater(since[BATCH], 0 if folded is None else folded.record["batch"]))
-    untouched = rows.filter(pc.invert(pc.is_in(rows[KEY], since[KEY].combine_chunks())))
-    return pa.concat_tables([untouched, fitted(since.filter(pc.invert(since[DELETED])), rows.schema)])
+    kept = read_state(source, stored_results(state), RESULTS, Needs(), remember=False).rows
+    return current_rows(rows, kept, 0 if folded is None else folded.record["batch"])
 
 
 def _since(node: Node, rows: pa.Table) -> pa.Table:
