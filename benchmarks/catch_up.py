@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from benchmarks.readings import Expected
-    from headrace.description import Node, WindowedAggregate
+    from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.spark.kafka import KafkaSettings
 
@@ -126,7 +126,7 @@ def backfill_seconds(spark: SparkSession, lake: Lake, node: Node) -> float:
     return time.monotonic() - began
 
 
-def windows_are(right: Expected, node: WindowedAggregate) -> Check:
+def windows_are(right: Expected, node: Node) -> Check:
     """A check that the final windows of `benchmarks.readings` are what its log says.
 
     Raises: TerminalError when they are not.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Stream
+    from headrace.description import Node, Stream, Topic
     from headrace.lake.commit_file import CommitFile
 
 READ_EVERY_SECONDS = 60.0  # commit files are kept for minutes
@@ -132,13 +132,14 @@ def main(
 
 def quiet(number: int, *, steps: bool = False) -> Job:
     """A stream like W2, on a topic of its own. In: steps  with a `where` and two computed columns."""
-    readings: hr.Topic | Stream = hr.Topic(
+    topic = hr.Topic(
         f"ks-readings-{number}",
         key="sensorId STRING",
         value="sensorId STRING, value BIGINT",
         idle_timeout=None,
     )
-    topics = (readings.name,)
+    topics = (topic.name,)
+    readings: Topic | Stream = topic
     if steps:
         labelled = readings.with_column("label", "upper(substring(sensorId, 1, 3))")
         readings = labelled.with_column("value", "value * 2 + 1").where("label <> 'ZZZ' AND value > 0")

@@ -210,7 +210,7 @@ def history(
                 measured.append(line.fold()[0])
             took = [
                 _seconds(line.runner.maintain),
-                _seconds(lambda lake=line.lake: Views(spark, lake).read(enriched).count()),
+                _seconds(Views(spark, line.lake).read(enriched).count),
             ]
             line.require_right()
             typer.echo(

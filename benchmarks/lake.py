@@ -51,7 +51,7 @@ class Appender:
         self.next = 0 if last is None else int(last.record["next"])
         paths = lambda: [table.uri]  # noqa: E731
         packed = {"log": "logs", "results": "appended", "state": "appended"}[kind]
-        self._upkeep = TableUpkeep(paths, Turns(1), **{packed: paths})  # type: ignore[arg-type]
+        self._upkeep = TableUpkeep(paths, Turns(1), **{packed: paths})
 
     def append(self, commits: int) -> list[float]:
         """Commit so many times; how long each commit took, in ms. Writing its file does not count, nor does upkeep."""

@@ -194,8 +194,8 @@ def _write(table: LakeTable, life: _Life) -> None:
     begin = life.version - life.version % CHECKPOINT_EVERY
     for version, at_ms, added, removed in life.actions:
         lines = [_info(version, at_ms), *(_removed(name, at_ms) for name in removed)]
-        known = (files.get(name, NewFile(name, 1000, '{"numRecords": 1}')) for name in added)
-        lines += [{"add": _added(file, at_ms, changes_data=not removed)} for file in known]
+        added_files = (files.get(name, NewFile(name, 1000, '{"numRecords": 1}')) for name in added)
+        lines += [{"add": _added(file, at_ms, changes_data=not removed)} for file in added_files]
         (log / f"{version:020d}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     later = [(added, removed) for version, _, added, removed in life.actions if version > begin]
     come, gone = {n for added, _ in later for n in added}, [n for _, removed in later for n in removed]

@@ -167,7 +167,7 @@ def _print(seen: Seen, moments: Moments, rate: float, alone: float) -> None:
     shown = Table(title=f"{rate:,.0f} records/s; seconds from produce to a committed row")
     for column in ("records produced", "records", "median", "p99", "highest"):
         shown.add_column(column, justify="left" if column == "records produced" else "right")
-    at, whole = (found["reading_counts"] for found in (seen.produced_ms, seen.latency_ms))
+    produced_ms, whole = (found["reading_counts"] for found in (seen.produced_ms, seen.latency_ms))
     spans = {
         "before": (moments.steady + alone / 3, moments.begun),
         "while it is rebuilt": (moments.begun, moments.waits),
@@ -175,7 +175,7 @@ def _print(seen: Seen, moments: Moments, rate: float, alone: float) -> None:
         "after it": (moments.applied + alone / 3, moments.applied + alone),
     }
     for name, (first, last) in spans.items():
-        steps = whole[(at >= first * 1000) & (at < last * 1000)].sum(axis=1) / 1000
+        steps = whole[(produced_ms >= first * 1000) & (produced_ms < last * 1000)].sum(axis=1) / 1000
         figures = (np.median(steps), np.percentile(steps, 99), steps.max()) if len(steps) else (np.nan,) * 3
         shown.add_row(name, f"{len(steps):,}", *(f"{figure:.2f}" for figure in figures))
     Console(width=120).print(shown)

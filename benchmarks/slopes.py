@@ -131,8 +131,8 @@ def main(
 
 def _fill(broker: Broker, trial: Trial) -> None:
     create_topics(broker.bootstrap_servers, {trial.topic: trial.partitions})
-    servers, shape = broker.bootstrap_servers, {"keys": trial.keys, "partitions": trial.partitions}
-    readings.produce(servers, trial.records, topic=trial.topic, **shape)
+    servers = broker.bootstrap_servers
+    readings.produce(servers, trial.records, topic=trial.topic, keys=trial.keys, partitions=trial.partitions)
 
 
 def _tried(spark: SparkSession, folder: Path, broker: Broker, trial: Trial) -> tuple[Measured, float | None]:

@@ -163,7 +163,7 @@ class Measure:
             self.line.fold()
             seconds.append(time.monotonic() - began)
             cpu.append(time.process_time() - cpu_began)
-            state_reads.COPIES.wait()
+            state_reads.COPIES.wait()  # type: ignore[attr-defined]
             assert self.line.runner.reads.last_bytes is not None
             read.append(self.line.runner.reads.last_bytes)
         return Phase(name, state_bytes, read[WARM_UP:], seconds[WARM_UP:], cpu[WARM_UP:])
@@ -207,14 +207,14 @@ def main(
 
 
 def _phases(measure: Measure, copies: Path) -> Iterator[Phase]:
-    state_reads.COPIES = StateCopies(copies, 0)
+    state_reads.COPIES = StateCopies(copies, 0)  # type: ignore[attr-defined]
     typer.echo(f"catch-up: {measure.fill():,.0f} records/s")
     yield measure.phase("as caught up")
     typer.echo(f"packed in {measure.pack():.1f} s")
     yield measure.phase("packed")
-    state_reads.COPIES = StateCopies(copies, COPIES_BYTES_DEFAULT)
+    state_reads.COPIES = StateCopies(copies, COPIES_BYTES_DEFAULT)  # type: ignore[attr-defined]
     yield measure.phase("copied")
-    typer.echo(f"copies: {state_reads.COPIES.bytes:,} bytes")
+    typer.echo(f"copies: {state_reads.COPIES.bytes:,} bytes")  # type: ignore[attr-defined]
     measure.line.require_right()
 
 

@@ -265,7 +265,7 @@ def _judge(instance: dg.DagsterInstance, client: DagsterGraphQLClient, log: Path
     return run
 
 
-def _until(reached: Callable[[], T], log: Path) -> T:
+def _until(reached: Callable[[], T | None], log: Path) -> T:
     """What `reached` says, as soon as it is true."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (said := reached()):

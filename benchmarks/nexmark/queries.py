@@ -6,8 +6,13 @@ time, and a table of numbers beside the stream.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import headrace as hr
 from benchmarks.described import Description
+
+if TYPE_CHECKING:
+    from headrace.description import Stream
 
 SECOND, DAY = 1_000, 86_400_000
 TEN = 10 * SECOND
@@ -62,7 +67,7 @@ sellers = (
 RANKS = {"rank1": "price < 10000", "rank2": "price >= 10000 AND price < 1000000", "rank3": "price >= 1000000"}
 
 
-def _ranked(*more: str) -> hr.Stream:
+def _ranked(*more: str) -> Stream:
     """Bids with their day, and with what each rank counts."""
     columns = [f"IF({test}, 1, NULL) AS {rank}" for rank, test in RANKS.items()]
     columns += [f"IF({test}, id, NULL) AS bidder_{rank}" for rank, test in RANKS.items()]

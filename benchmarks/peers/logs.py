@@ -6,7 +6,7 @@ Keys are partitioned as the Java client does it, so that joins by key find both 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Producer
@@ -147,8 +147,9 @@ def fill(bootstrap: str, log: str, records: int, prefix: str) -> None:
     options = {"partitioner": "murmur2_random", "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     producer, failed = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **options}), []
     for number, record in enumerate(build(records)):
-        place = {} if record.partition is None else {"partition": record.partition}
-        chain = {} if record.chain is None else {"headers": [("source-chain", record.chain.encode())]}
+        place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        if record.chain is not None:
+            place["headers"] = [("source-chain", record.chain.encode())]
         while True:
             try:
                 producer.produce(
@@ -158,7 +159,6 @@ def fill(bootstrap: str, log: str, records: int, prefix: str) -> None:
                     timestamp=record.timestamp_ms,
                     on_delivery=lambda error, _: failed.append(error) if error else None,
                     **place,
-                    **chain,
                 )
                 break
             except BufferError:
