@@ -78,10 +78,7 @@ class Batches(Emitting):
         """Those of the group."""
         return {name: [(self.stream, name)] for name in self.by}
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """`batch_id`: made of the first record's position and of the group."""
-        return ("batch_id",)
+    key = ("batch_id",)  # `batch_id`: made of the first record's position and of the group
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -97,10 +94,7 @@ class Batches(Emitting):
             ResultColumn("closed_by", "STRING", "What closed it: count, bytes, wait, beat or drain."),
         )  # fmt: skip
 
-    @property
-    def day_column(self) -> str:
-        """The column of the day in which a batch was opened."""
-        return "opened_at"
+    day_column = "opened_at"  # the column of the day in which a batch was opened
 
     @property
     def longest_wall_wait_ms(self) -> int:

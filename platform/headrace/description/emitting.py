@@ -24,10 +24,7 @@ def stream_of(node: Node) -> Stream:
 class Emitting(Node, RowOperators):
     """The base of such nodes: they go on as streams."""
 
-    @property
-    def is_appended(self) -> bool:
-        """They are."""
-        return True
+    is_appended = True
 
     def as_stream(self) -> Stream:
         """Go on from the node's rows as a stream: each row once, in the order in which they become final.

@@ -57,15 +57,10 @@ class FlatMapped(Emitting):
         """The stream before the array is made."""
         return (self.rows,)
 
-    @property
-    def passes_chains(self) -> bool:
-        """Yes: a row follows from one record."""
-        return True
+    # Yes: a row follows from one record
+    passes_chains = True
 
-    @property
-    def goes_by_clocks(self) -> bool:
-        """It passes them on."""
-        return True
+    goes_by_clocks = True
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -84,10 +79,7 @@ class FlatMapped(Emitting):
         own = [name for name in self.comparable_columns if name not in (self.array.name, self.ordinal)]
         return tuple(name for name in common_key(self.stream) if name in own) or tuple(own)
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of its record's commit."""
-        return "__ingested_at"
+    day_column = "__ingested_at"  # a row belongs to the day of its record's commit
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:

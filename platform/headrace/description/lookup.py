@@ -148,10 +148,8 @@ class Lookup(Emitting):
         """As of the log it passes them on; as of event time it waits for stream time."""
         return self.as_of != EVENT
 
-    @property
-    def passes_causes(self) -> bool:
-        """Those of its records; as of event time those of versions order versions of one moment."""
-        return True
+    # Those of its records; as of event time those of versions order versions of one moment
+    passes_causes = True
 
     @property
     def longest_wait_ms(self) -> int:

@@ -52,10 +52,7 @@ class Merged(RecordRows):
         """The topics of both streams."""
         return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
 
-    @property
-    def goes_by_clocks(self) -> bool:
-        """It passes them on."""
-        return True
+    goes_by_clocks = True
 
     @property
     def key(self) -> tuple[str, ...]:

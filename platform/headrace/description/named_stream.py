@@ -53,10 +53,7 @@ class NamedStream(RecordRows):
         """The topics of the stream."""
         return self.rows.topics
 
-    @property
-    def goes_by_clocks(self) -> bool:
-        """It passes them on."""
-        return True
+    goes_by_clocks = True
 
     @property
     def in_words(self) -> str:

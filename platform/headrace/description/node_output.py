@@ -52,10 +52,7 @@ class NodeOutput(Topic):
             written_by=node,
         )
 
-    @property
-    def has_one_partition(self) -> bool:
-        """It has one alone."""
-        return True
+    has_one_partition = True  # it has one alone
 
     @property
     def behind_clock_ms(self) -> int:

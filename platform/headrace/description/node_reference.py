@@ -54,10 +54,7 @@ class NodeReference(Topic):
         """The first digits of the fingerprint of the description that wrote it; empty: not looked up yet."""
         return self.name.partition("@")[2]
 
-    @property
-    def has_one_partition(self) -> bool:
-        """It has one alone."""
-        return True
+    has_one_partition = True  # it has one alone
 
     @property
     def in_words(self) -> str:

@@ -176,20 +176,14 @@ class Processed(Emitting):
         """The columns that hold no MAP."""
         return tuple(column.name for column in self.output_columns if "MAP<" not in column.type)
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of the commit for which it was forwarded."""
-        return "__released_at"
+    day_column = "__released_at"  # a row belongs to the day of the commit for which it was forwarded
 
     @property
     def longest_wait_ms(self) -> int:
         """The longest interval of a timer by the stream clock; in the order of time records wait for the grace, too."""
         return self.grace_ms + max(self.stream_wait_ms or 0, int(self.order == TIME))
 
-    @property
-    def goes_by_clocks(self) -> bool:
-        """Its timers do."""
-        return True
+    goes_by_clocks = True
 
     @property
     def longest_wall_wait_ms(self) -> int:

@@ -29,15 +29,10 @@ class RecordRows(Emitting):
         streams = tuple(self.sides.values()) or (self.stream,)
         return {name: [(stream, name) for stream in streams] for name in self.columns}
 
-    @property
-    def passes_chains(self) -> bool:
-        """Yes: a row follows from one record."""
-        return True
+    # Yes: a row follows from one record
+    passes_chains = True
 
-    @property
-    def passes_causes(self) -> bool:
-        """Those of its records."""
-        return True
+    passes_causes = True  # those of its records
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -49,10 +44,7 @@ class RecordRows(Emitting):
         """Those columns that are not known to hold a MAP."""
         return tuple(column.name for column in self.result_columns if "MAP<" not in column.type)
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of its record's commit."""
-        return "__ingested_at"
+    day_column = "__ingested_at"  # a row belongs to the day of its record's commit
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:

@@ -96,20 +96,14 @@ class StreamJoin(Emitting):
         """The key of the join, as in Kafka Streams."""
         return self.on
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of the commit at which it left."""
-        return "__released_at"
+    day_column = "__released_at"  # a row belongs to the day of the commit at which it left
 
     @property
     def waits_ms(self) -> tuple[int, int]:
         """How long after a left record, and after a right one, its partner may still come."""
         return self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 
-    @property
-    def passes_causes(self) -> bool:
-        """Those of both records of a pair."""
-        return True
+    passes_causes = True  # those of both records of a pair
 
     @property
     def longest_wait_ms(self) -> int:

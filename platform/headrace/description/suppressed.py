@@ -120,10 +120,8 @@ class Suppressed(Emitting):
         said = "True: the key is gone, and all columns beside it are null."
         return (*self.updated.result_columns, ResultColumn(KEY_DELETED, "BOOLEAN", said))
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day at which it left, by its clock: that is past when no more can leave in it."""
-        return "__emitted_at"
+    # A row belongs to the day at which it left, by its clock: that is past when no more can leave in it
+    day_column = "__emitted_at"
 
     @property
     def longest_wait_ms(self) -> int:

@@ -72,10 +72,7 @@ class TableChanges(Emitting):
         """The topics that the table reads."""
         return self.changed.topics
 
-    @property
-    def tells_changes(self) -> bool:
-        """They are."""
-        return True
+    tells_changes = True
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -93,10 +90,7 @@ class TableChanges(Emitting):
         """Those of the table: a key that is gone is a tombstone."""
         return self.changed.result_columns
 
-    @property
-    def day_column(self) -> str:
-        """A row belongs to the day of the commit that caused it."""
-        return "__ingested_at"
+    day_column = "__ingested_at"  # a row belongs to the day of the commit that caused it
 
     @property
     def longest_wait_ms(self) -> int:

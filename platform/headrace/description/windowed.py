@@ -175,10 +175,7 @@ class WindowedAggregate(Relation):
         """The topics that it reads."""
         return self.stream.topics
 
-    @property
-    def has_windows(self) -> bool:
-        """One row per group and window."""
-        return True
+    has_windows = True  # one row per group and window
 
     @property
     def suppressed_by(self) -> UntilWindowCloses | None:
@@ -219,10 +216,7 @@ class WindowedAggregate(Relation):
             *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
         )
 
-    @property
-    def day_column(self) -> str:
-        """A window belongs to the day in which it starts."""
-        return "window_start"
+    day_column = "window_start"  # a window belongs to the day in which it starts
 
     @property
     def calendar(self) -> CalendarWindows | None:

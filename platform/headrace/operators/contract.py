@@ -280,10 +280,7 @@ class OfNode(Generic[AnyNode]):
 class Appended(OfNode[AnyNode]):
     """Rows that are only appended: several may have one key, so a row is told from all others by its place."""
 
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The log commit, and the place in it."""
-        return OF_PLACE
+    identity = OF_PLACE  # the log commit, and the place in it
 
     @property
     def clock(self) -> RowClock | None:
@@ -308,20 +305,14 @@ class OfWindows(OfNode[WindowedAggregate]):
         """The time at which the window closes; by the wall clock there is none."""
         return None if self.node.clock == WALL else RowClock("window_end", self.node.final_ms)
 
-    @property
-    def checks(self) -> Mapping[str, str]:
-        """Each window is there once, and few records are late."""
-        return OF_WINDOWS
+    checks = OF_WINDOWS  # each window is there once, and few records are late
 
     @property
     def lateness(self) -> tuple[str, int | None]:
         """The grace."""
         return "grace", self.node.grace_ms
 
-    @property
-    def has_balance(self) -> bool:
-        """Those of open windows."""
-        return True
+    has_balance = True  # those of open windows
 
     @property
     def can_be_late(self) -> bool:

@@ -76,10 +76,7 @@ class LookupInTime(Kernel):
         """The records that wait for their time."""
         return OpenState(WAITING, self.open_records)
 
-    @property
-    def late_scope(self) -> Scope:
-        """Each row by itself."""
-        return Scope.ANYWHERE
+    late_scope = Scope.ANYWHERE  # each row by itself
 
     def late(self, decided: pa.Table) -> pa.Table:
         """Records that were further behind stream time than `history` goes back, as people see them.

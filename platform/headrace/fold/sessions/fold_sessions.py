@@ -109,10 +109,7 @@ class Sessions(BoundedWindows):
         """The state rows that stand for records still open: TOPIC, PARTITION, `__records`."""
         return open_at(state, self.shape.wait_ms, clock).select([TOPIC, PARTITION, RECORDS])
 
-    @property
-    def late_scope(self) -> Scope:
-        """All rows of a partition: stream times and sessions are made of them."""
-        return Scope.PARTITION
+    late_scope = Scope.PARTITION  # all rows of a partition: stream times and sessions are made of them
 
     def late(self, rows: pa.Table) -> pa.Table:
         """See `late_records`. In: all rows of the log."""

@@ -99,10 +99,7 @@ class SlidingWindows(BoundedWindows):
         is_open = pa.array(last_ms >= self.shape.first_open_ms(clock))
         return state.filter(is_open).select([TOPIC, PARTITION, RECORDS])
 
-    @property
-    def late_scope(self) -> Scope:
-        """All rows of a group: they make the windows."""
-        return Scope.GROUP
+    late_scope = Scope.GROUP  # all rows of a group: they make the windows
 
     def late(self, rows: pa.Table) -> pa.Table:
         """See `late_records`. In: all rows of the log."""

@@ -45,10 +45,7 @@ class Tables(OfOneFeed):
         """One fold by key."""
         return (FoldTable(self.key, self.latest, changes=self.changes),)
 
-    @property
-    def revises(self) -> bool:
-        """A later row of a key replaces the earlier one."""
-        return True
+    revises = True  # a later row of a key replaces the earlier one
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `LatestRows.decide`."""

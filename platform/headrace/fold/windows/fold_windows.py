@@ -71,10 +71,7 @@ class Windows(BoundedWindows):
         """See `assign_windows`."""
         return assign_windows(rows, self.shape)[0]
 
-    @property
-    def late_scope(self) -> Scope:
-        """Each row by itself."""
-        return Scope.ANYWHERE
+    late_scope = Scope.ANYWHERE  # each row by itself
 
     def late(self, rows: pa.Table) -> pa.Table:
         """See `late_records`."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headrace import description
 from headrace.fold.kernel import Kernel
 from headrace.operators.batches.fold import BatchedSink
 from headrace.operators.claims import OF_BATCHES
 from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Batches(OfNode[description.Batches]):
@@ -23,30 +18,21 @@ class Batches(OfNode[description.Batches]):
     Guide: batches
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the record that opened the batch."""
-        return ("opened_at", *POSITION)
+    order = ("opened_at", *POSITION)  # by the record that opened the batch
 
     @property
     def waits(self) -> Waits:
         """For wall-clock time after the record that opened a batch; a drain closes all."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=True)
 
-    @property
-    def by_commit(self) -> bool:
-        """To the day of the commit of its first record."""
-        return True
+    by_commit = True  # to the day of the commit of its first record
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the longest wait before the end of the log on; without one a batch may stay open for ever."""
         wait_ms = self.node.longest_wall_wait_ms
         return None if read_ms is None or not wait_ms else read_ms - wait_ms
 
-    @property
-    def checks(self) -> Mapping[str, str]:
-        """Batches keep their limits, and none is lost or repeated."""
-        return OF_BATCHES
+    checks = OF_BATCHES  # batches keep their limits, and none is lost or repeated
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `operators.batches.fold`."""

@@ -7,7 +7,7 @@ from headrace.fold.kernel import Kernel
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import SessionChanges
 from headrace.fold.sliding import SlidingChanges
-from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings, RowClock
+from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings
 from headrace.operators.registry import operator_for
 
 
@@ -21,15 +21,9 @@ class Changes(Appended[TableChanges]):
     Guide: chains
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the last record that changes a key, its time, and the key."""
-        return ORDER_OF_CHANGES
+    order = ORDER_OF_CHANGES  # by the last record that changes a key, its time, and the key
 
-    @property
-    def clock(self) -> RowClock | None:
-        """None: a change has the log's clock."""
-        return None
+    clock = None  # none: a change has the log's clock
 
     @property
     def can_be_late(self) -> bool:

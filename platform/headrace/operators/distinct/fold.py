@@ -120,10 +120,7 @@ class FirstRecords(OfOneFeed):
         keyed = with_keys(decide_late(rows, self.step.grace_ms), self.step.by)
         return decide_copies(keyed, self.step.state[PASSED].empty(), self.step.within_ms)
 
-    @property
-    def late_scope(self) -> Scope:
-        """Each row by itself."""
-        return Scope.ANYWHERE
+    late_scope = Scope.ANYWHERE  # each row by itself
 
     def late(self, rows: pa.Table) -> pa.Table:
         """Late records, as `late_by_age` shows them."""

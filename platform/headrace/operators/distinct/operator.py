@@ -18,10 +18,7 @@ class DistinctRecords(Appended[Distinct]):
     Guide: distinct
     """
 
-    @property
-    def can_be_late(self) -> bool:
-        """The record of its id that passed may be forgotten."""
-        return True
+    can_be_late = True  # the record of its id that passed may be forgotten
 
     @property
     def lateness(self) -> tuple[str, int | None]:

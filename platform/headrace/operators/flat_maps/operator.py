@@ -19,10 +19,7 @@ class FlatMaps(Appended[FlatMapped]):
     Guide: chains
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the record, then by the place of the element."""
-        return (*POSITION, ELEMENT)
+    order = (*POSITION, ELEMENT)  # by the record, then by the place of the element
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.records`."""

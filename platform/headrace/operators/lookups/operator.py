@@ -45,10 +45,7 @@ class Lookups(Appended[Lookup]):
         """As of event time until that is past; with `complete_first` until the table is complete."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, self.node.waits_for)
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The record."""
-        return POSITION
+    cause = POSITION  # the record
 
     @property
     def can_be_late(self) -> bool:

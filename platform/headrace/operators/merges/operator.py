@@ -19,10 +19,7 @@ class Merges(Appended[Merged]):
     Guide: chains
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the record, then by the side."""
-        return (*POSITION, ELEMENT)
+    order = (*POSITION, ELEMENT)  # by the record, then by the side
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `operators.merges.fold`."""

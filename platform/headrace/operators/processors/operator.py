@@ -47,10 +47,8 @@ class Processors(Appended[Processed]):
         of = self.node
         return Waits(of.longest_wait_ms, of.wall_waits, drain=of.closes, lag_ms=of.grace_ms)
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The group; timers by when they were due, then records; rows of a call by their number."""
-        return (GROUP_HASH, DUE, *POSITION, NUMBER)
+    # The group; timers by when they were due, then records; rows of a call by their number
+    cause = (GROUP_HASH, DUE, *POSITION, NUMBER)
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `operators.processors.fold`."""

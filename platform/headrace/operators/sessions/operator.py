@@ -24,20 +24,12 @@ class Sessions(OfWindows):
         topic = (TOPIC,) if len(self.node.topics) > 1 else ()
         return (*self.node.key, *topic, PARTITION)
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By end, then by group, then by partition."""
-        return ("window_end", KEY, TOPIC, PARTITION)
+    order = ("window_end", KEY, TOPIC, PARTITION)  # by end, then by group, then by partition
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The group and the partition: of a clock they have one session."""
-        return (KEY, TOPIC, PARTITION)
+    cause = (KEY, TOPIC, PARTITION)  # the group and the partition: of a clock they have one session
 
-    @property
-    def uncuttable(self) -> str:
-        """They cannot: sessions before a record decide its fate."""
-        return "the sessions before a record decide whether it is late"
+    # They cannot: sessions before a record decide its fate
+    uncuttable = "the sessions before a record decide whether it is late"
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.sessions`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headrace.description import StreamJoin
 from headrace.description.feeds import LEFT, RIGHT
 from headrace.description.join import INNER
@@ -13,9 +11,6 @@ from headrace.operators.contract import POSITION, Appended, Bindings, Unmatched
 from headrace.operators.stream_joins import fold
 from headrace.operators.stream_joins.fold.both_sides import SIDE
 from headrace.operators.stream_joins.fold.join_records import PARTNER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class StreamJoins(Appended[StreamJoin]):
@@ -29,30 +24,19 @@ class StreamJoins(Appended[StreamJoin]):
     Guide: tables
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the record of the later commit, then by the other one."""
-        return (*POSITION, *PARTNER, SIDE)
+    order = (*POSITION, *PARTNER, SIDE)  # by the record of the later commit, then by the other one
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The records of the pair, in whichever order: commits decide which of them stands first."""
-        return (*POSITION, *PARTNER, SIDE)
+    # The records of the pair, in whichever order: commits decide which of them stands first
+    cause = (*POSITION, *PARTNER, SIDE)
 
-    @property
-    def can_be_late(self) -> bool:
-        """Records that would be its partners may have left."""
-        return True
+    can_be_late = True  # records that would be its partners may have left
 
     @property
     def lateness(self) -> tuple[str, int | None]:
         """The grace."""
         return "grace", self.node.grace_ms
 
-    @property
-    def checks(self) -> Mapping[str, str]:
-        """Rows are unique, and few records are late."""
-        return OF_PAIRS
+    checks = OF_PAIRS  # rows are unique, and few records are late
 
     @property
     def unmatched(self) -> Unmatched | None:

@@ -22,15 +22,10 @@ class TimeLimits(Appended[Suppressed]):
     Guide: suppression
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By the record that ends the wait, then the one that began it: a wall-clock limit of 0 ends several at once."""
-        return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start", "__opened_offset")
+    # By the record that ends the wait, then the one that began it: a wall-clock limit of 0 ends several at once
+    order = (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start", "__opened_offset")
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The key and its wait in a partition."""
-        return (KEY, "window_start", "__opened_ms", PARTITION)
+    cause = (KEY, "window_start", "__opened_ms", PARTITION)  # the key and its wait in a partition
 
     @property
     def clock(self) -> RowClock | None:
@@ -42,10 +37,7 @@ class TimeLimits(Appended[Suppressed]):
         """If it can for the aggregate that is suppressed."""
         return operator_for(self.node.updated).can_be_late
 
-    @property
-    def by_commit(self) -> bool:
-        """To the day of the time at which it left."""
-        return False
+    by_commit = False  # to the day of the time at which it left
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the time on up to which all waits are over."""

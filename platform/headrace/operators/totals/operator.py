@@ -18,10 +18,7 @@ class Totals(OfNode[RunningAggregate]):
     Guide: suppression
     """
 
-    @property
-    def has_balance(self) -> bool:
-        """Those of all groups."""
-        return True
+    has_balance = True  # those of all groups
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `operators.totals.fold`."""

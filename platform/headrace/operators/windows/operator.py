@@ -27,15 +27,9 @@ class Windows(OfWindows):
     Guide: windows
     """
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """By end, then by group."""
-        return ("window_end", KEY)
+    order = ("window_end", KEY)  # by end, then by group
 
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The group: of a clock it has one window."""
-        return (KEY,)
+    cause = (KEY,)  # the group: of a clock it has one window
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the start of the first window on that is not closed."""

@@ -49,10 +49,7 @@ class StreamJoins(Kernel):
         """The records that may still find a partner."""
         return OpenState(RECORDS, self.open_records)
 
-    @property
-    def late_scope(self) -> Scope:
-        """Each row by itself."""
-        return Scope.ANYWHERE
+    late_scope = Scope.ANYWHERE  # each row by itself
 
     def late(self, decided: pa.Table) -> pa.Table:
         """Late records with the event times of the partners that each might have had (see `late_view`)."""

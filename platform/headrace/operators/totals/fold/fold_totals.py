@@ -63,10 +63,7 @@ class Totals(OfOneFeed):
         """One fold by group."""
         return (FoldTotals(self.merge, changes=self.changes),)
 
-    @property
-    def revises(self) -> bool:
-        """A later row of a key replaces the earlier one."""
-        return True
+    revises = True  # a later row of a key replaces the earlier one
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record with usable inputs is kept."""
