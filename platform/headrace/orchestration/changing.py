@@ -12,9 +12,10 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.changing.requirements import EMITS, NOTHING
 from headrace.changing.roll_back import RESTORED, roll_back
 from headrace.log.site import Site
-from headrace.orchestration.keys import ENDS, op_name
+from headrace.orchestration.keys import op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
+from headrace.orchestration.upkeep import job_of
 
 
 class ApplyConfig(dg.Config):
@@ -32,7 +33,6 @@ class ApplyConfig(dg.Config):
 def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
     """Make the jobs that plan, apply and undo changes of descriptions."""
 
-    @dg.op(name=op_name("plan", pipeline.name), out=dg.Out(dg.Nothing))
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
         found = plan_changes(lake.lake, pipeline.nodes, pipeline.kafka)
         context.log.info(str(found))
@@ -40,7 +40,6 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
             {"plan": dg.MetadataValue.md(as_table(found)), "details": dg.MetadataValue.json(found.to_json())}
         )
 
-    @dg.op(name=op_name("apply", pipeline.name), out=dg.Out(dg.Nothing))
     def apply(
         context: dg.OpExecutionContext,
         config: ApplyConfig,
@@ -60,38 +59,31 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         context.log.info(done)
         context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
 
-    @dg.op(name=op_name("roll_back", pipeline.name), out=dg.Out(dg.Nothing))
     def back(context: dg.OpExecutionContext, spark: LazyPySparkResource, lake: LakeResource) -> None:
         nodes = roll_back(session(spark, context.log), lake.lake)
         context.log.info(f"{', '.join(nodes)}: the former tables are back. Now {RESTORED}")
         context.add_output_metadata({"nodes": ", ".join(nodes)})
 
-    def job_of(name: str, description: str, op: dg.OpDefinition) -> dg.JobDefinition:
-        @dg.job(
-            name=f"{name}{suffix}", description=description, tags=ENDS, executor_def=dg.in_process_executor
-        )
-        def job() -> None:
-            op()
-
-        return job
-
     return [
         job_of(
-            "plan_changes",
+            f"plan_changes{suffix}",
             "Shows what happens to each topic and node under the changed description. It changes nothing.",
             plan,
+            op_name("plan", pipeline.name),
         ),
         job_of(
-            "apply_changes",
+            f"apply_changes{suffix}",
             "Builds new tables for changed nodes from the log, compares rows, and swaps the tables in. Meanwhile a running "
             "stream goes on with the old version. After the swap these nodes wait: restart the stream with the new code.",
             apply,
+            op_name("apply", pipeline.name),
         ),
         job_of(
-            "roll_back_changes",
+            f"roll_back_changes{suffix}",
             "Puts back the tables that the last apply_changes replaced. Afterwards these nodes of a running stream wait: "
             "restart the stream with the former code.",
             back,
+            op_name("roll_back", pipeline.name),
         ),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dagster import AssetMaterialization
@@ -15,7 +16,7 @@ from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dagster import AssetExecutionContext
     from pyspark.sql import SparkSession
@@ -25,7 +26,24 @@ if TYPE_CHECKING:
     from headrace.orchestration.pipeline import Pipeline
 
 RETRY_SECONDS = 60.0
-DAY_MS = 86_400_000
+
+
+class Tries:
+    """Reports of a stream's run to Dagster, which may be away: what fails is logged, and tried again after a minute."""
+
+    def __init__(self, context: AssetExecutionContext, what: str) -> None:
+        """In: what  is reported, in words."""
+        self._context, self._what, self._retry_at = context, what, 0.0
+
+    def report(self, report: Callable[[], None]) -> None:
+        """Report, unless a report failed just before. Never raises."""
+        if time.monotonic() < self._retry_at:
+            return
+        try:
+            report()
+        except Exception as error:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._context.log.warning(f"{self._what} not reported yet: {error}")
 
 
 class CompletedDays:
@@ -46,21 +64,14 @@ class CompletedDays:
         self._version = pipeline.versions()[stream_key(node)]
         self._checks = pipeline.checks()[self._key]
         self._through: dt.date | None = None
-        self._retry_at = 0.0
+        self._tries = Tries(context, f"{self._key.to_user_string()}: completed days")
 
     def report(self, closed_ms: int | None, read_ms: int | None = None) -> None:
         """Report what was completed since the last call; costs nothing until a day ends. Never raises."""
         last = last_complete_day(self._node, closed_ms, read_ms)
         known = self._through is not None and last is not None and last <= self._through
-        if last is None or known or time.monotonic() < self._retry_at:
-            return
-        try:
-            self._report_through(last)
-        except Exception as error:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            self._context.log.warning(
-                f"{self._key.to_user_string()}: completed days not reported yet: {error}"
-            )
+        if last is not None and not known:
+            self._tries.report(partial(self._report_through, last))
 
     def _report_through(self, last: dt.date) -> None:
         found = rows_by_day(self._spark, self._lake, self._node, after=self._through, through=last)

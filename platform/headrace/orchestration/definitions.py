@@ -1,6 +1,5 @@
 """Descriptions in, Dagster definitions out."""
 
-import datetime as dt
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,41 +8,26 @@ from typing import Any, Literal
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
-from dagster_pyspark import LazyPySparkResource
-from pydantic import Field
 
 from headrace.description import Duration, Node, with_unnamed
-from headrace.description.epoch_time import milliseconds
 from headrace.description.limits import is_suppressed
-from headrace.lifecycle.retention import Retention
-from headrace.nodes.topics import topic_named
 from headrace.orchestration.alert_channels import AlertChannel
 from headrace.orchestration.alerts import alert_sensor
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
-from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.finality import final_spec
 from headrace.orchestration.first_checks import first_checks_sensor
-from headrace.orchestration.keys import ENDS, STREAM_TAG, log_key, op_name
+from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.limits import limits_job, pause_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
-from headrace.orchestration.resources import LakeResource, session, spark_resource
+from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
-from headrace.orchestration.upkeep import maintenance_job
+from headrace.orchestration.upkeep import erasure_job, maintenance_job, retention_job
 from headrace.quality import Thresholds
 from headrace.spark.kafka import KafkaSettings
 
 LAKE = "HEADRACE_LAKE"
-
-
-class RetentionConfig(dg.Config):
-    """Holds the topic, and the date before which rows of its log go."""
-
-    topic: str = Field(description="The topic whose log is cut, by its name.")
-    before: str = Field(
-        description="Log commits before this moment are cut off: a date or a time in UTC, such as 2026-10-01."
-    )
 
 
 def build_definitions(
@@ -209,38 +193,3 @@ def _jobs(pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]) -> tup
         executor_def=dg.in_process_executor,
     )
     return backfill, quality
-
-
-def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """Make the job that cuts off a log's older rows; the stream may run."""
-
-    @dg.op(name=op_name("retain", pipeline.name), out=dg.Out(dg.Nothing))
-    def retain(
-        context: dg.OpExecutionContext,
-        config: RetentionConfig,
-        spark: LazyPySparkResource,
-        lake: LakeResource,
-    ) -> None:
-        topic = topic_named(pipeline.nodes, config.topic)
-        work = Retention(session(spark, context.log), lake.lake, pipeline.nodes, topic)
-        cut = work.run(utc_ms(config.before), on_stage=context.log.info)
-        context.log.info(str(cut))
-        context.log_event(dg.AssetObservation(log_key(topic), metadata={"rows cut off": cut.rows}))
-        context.add_output_metadata({"cut": str(cut)})
-
-    @dg.job(
-        name=name,
-        description="Cuts off the rows of a topic's log before a date, once every node has written its opening balance. "
-        "The stream may run.",
-        tags=ENDS,
-        executor_def=dg.in_process_executor,
-    )
-    def job() -> None:
-        retain()
-
-    return job
-
-
-def utc_ms(text: str) -> int:
-    """A date or time in UTC, as ISO 8601 writes it, in ms since 1970."""
-    return milliseconds(dt.datetime.fromisoformat(text))

@@ -7,13 +7,14 @@ materialized by the stream alone, when everything that began in it is closed: no
 from __future__ import annotations
 
 import datetime as dt
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 
 from headrace.nodes.days import last_complete_day
 from headrace.operators.registry import operator_for
+from headrace.orchestration.completed import Tries
 from headrace.orchestration.keys import DATA_VERSION_TAG, final_key, stream_key, table_key
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from headrace.orchestration.pipeline import Pipeline
 
 Unit = Literal["day", "hour"]
-RETRY_SECONDS = 60.0
 HOUR = dt.timedelta(hours=1)
 HOUR_KEY, DAY_KEY = "%Y-%m-%d-%H:%M", "%Y-%m-%d"  # as Dagster names partitions
 
@@ -67,7 +67,7 @@ class FinalParts:
         self._first_day = pipeline.days.start.date()
         self._version = pipeline.versions()[stream_key(node)]
         self._through: str | None = None
-        self._retry_at = 0.0
+        self._tries = Tries(context, f"{self._key.to_user_string()}: final {self._unit}s")
 
     def report(self, closed_ms: int | None, read_ms: int | None = None) -> None:
         """Materialize what has become final since the last one. The first time: the newest one alone. Never raises.
@@ -75,17 +75,10 @@ class FinalParts:
         In: as of `last_complete_day`
         """
         last = _last_final(self._node, self._unit, closed_ms, read_ms)
-        if last is None or last.date() < self._first_day or time.monotonic() < self._retry_at:
+        if last is None or last.date() < self._first_day:
             return
-        if self._through is not None and _text(last, self._unit) <= self._through:
-            return
-        try:
-            self._report_through(last)
-        except Exception as error:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            self._context.log.warning(
-                f"{self._key.to_user_string()}: final {self._unit}s not reported yet: {error}"
-            )
+        if self._through is None or _text(last, self._unit) > self._through:
+            self._tries.report(partial(self._report_through, last))
 
     def _report_through(self, last: dt.datetime) -> None:
         if self._through is None:

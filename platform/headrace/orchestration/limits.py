@@ -12,9 +12,10 @@ from headrace.description.limits import is_suppressed, limits_asked, limits_in_w
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
 from headrace.log.limits import LimitsSet
-from headrace.orchestration.keys import ENDS, op_name, stream_key
+from headrace.orchestration.keys import op_name, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
+from headrace.orchestration.upkeep import job_of
 from headrace.streams.pausing import pause, resume
 from headrace.streams.trigger import set_trigger
 
@@ -35,7 +36,6 @@ class LimitsConfig(dg.Config):
 def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     """Make the job that sets limits of a suppression, whether its stream runs or not."""
 
-    @dg.op(name=op_name("record_limits", pipeline.name), out=dg.Out(dg.Nothing))
     def record(
         context: dg.OpExecutionContext,
         config: LimitsConfig,
@@ -64,17 +64,13 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
         context.add_output_metadata(figures)
 
-    @dg.job(
-        name=name,
-        description="Sets the time limit or the bounds of a suppression. A control row of the log records them, and they "
+    return job_of(
+        name,
+        "Sets the time limit or the bounds of a suppression. A control row of the log records them, and they "
         "are in force from that row on. The stream may run.",
-        tags=ENDS,
-        executor_def=dg.in_process_executor,
+        record,
+        op_name("record_limits", pipeline.name),
     )
-    def job() -> None:
-        record()
-
-    return job
 
 
 class TriggerConfig(dg.Config):
@@ -88,7 +84,6 @@ class TriggerConfig(dg.Config):
 def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     """Make the job that sets the trigger interval of a stream, whether it runs or not."""
 
-    @dg.op(name=op_name("record_trigger", pipeline.name), out=dg.Out(dg.Nothing))
     def record(
         context: dg.OpExecutionContext,
         config: TriggerConfig,
@@ -97,17 +92,13 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         set_trigger(lake.lake, pipeline.name, config.trigger_ms)
         context.log.info(f"Stream '{pipeline.name}': trigger_ms {config.trigger_ms or 'as configured'}.")
 
-    @dg.job(
-        name=name,
-        description="Sets the shortest time between two micro-batches. A running stream follows within seconds. No result "
+    return job_of(
+        name,
+        "Sets the shortest time between two micro-batches. A running stream follows within seconds. No result "
         "depends on it.",
-        tags=ENDS,
-        executor_def=dg.in_process_executor,
+        record,
+        op_name("record_trigger", pipeline.name),
     )
-    def job() -> None:
-        record()
-
-    return job
 
 
 class PauseConfig(dg.Config):
@@ -120,7 +111,6 @@ class PauseConfig(dg.Config):
 def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     """Make the job that lets one node of a stream rest, or go on, whether the stream runs or not."""
 
-    @dg.op(name=op_name("record_pause", pipeline.name), out=dg.Out(dg.Nothing))
     def record(
         context: dg.OpExecutionContext,
         config: PauseConfig,
@@ -137,17 +127,13 @@ def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             resume(lake.lake, config.node)
         context.log.info(f"Node '{config.node}' {'rests' if config.paused else 'goes on'}.")
 
-    @dg.job(
-        name=name,
-        description="Pauses one node while the others of its stream go on, or resumes it. A running stream follows within "
+    return job_of(
+        name,
+        "Pauses one node while the others of its stream go on, or resumes it. A running stream follows within "
         "seconds; a restart keeps the pause. No record is lost, because the logs go on.",
-        tags=ENDS,
-        executor_def=dg.in_process_executor,
+        record,
+        op_name("record_pause", pipeline.name),
     )
-    def job() -> None:
-        record()
-
-    return job
 
 
 def _at(entry: LimitsSet) -> str:

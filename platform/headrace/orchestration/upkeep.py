@@ -1,17 +1,33 @@
-"""Maintenance as a job: packs files, deletes those that nobody reads any more, and says so on each asset's page."""
+"""Care of a lake as launched jobs: maintenance, retention of logs, erasure of a key. Each says what it did."""
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from headrace.description.epoch_time import milliseconds
+from headrace.lifecycle.erasure import Erased, Erasure, until_vacuum
 from headrace.lifecycle.maintenance import RETENTION_HOURS, Maintenance, Upkept
-from headrace.orchestration.keys import ENDS, op_name
+from headrace.lifecycle.retention import Retention
+from headrace.nodes.topics import topic_named
+from headrace.orchestration.keys import ENDS, log_key, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 
 MIB = 1024 * 1024
+
+
+def job_of(name: str, description: str, work: Callable[..., None], op: str) -> dg.JobDefinition:
+    """Make a job of one op, in one process. In: work  takes what Dagster gives by type; op  its name."""
+    run = dg.op(name=op, out=dg.Out(dg.Nothing))(work)
+
+    @dg.job(name=name, description=description, tags=ENDS, executor_def=dg.in_process_executor)
+    def job() -> None:
+        run()
+
+    return job
 
 
 class MaintenanceConfig(dg.Config):
@@ -27,7 +43,6 @@ class MaintenanceConfig(dg.Config):
 def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     """Make the job that maintains every log and table of a pipeline; streams and backfills may run meanwhile."""
 
-    @dg.op(name=op_name("maintain", pipeline.name), out=dg.Out(dg.Nothing))
     def maintain(
         context: dg.OpExecutionContext,
         config: MaintenanceConfig,
@@ -46,17 +61,13 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(dg.AssetKey.from_user_string(asset), metadata=observed))
         context.add_output_metadata({"tables": dg.MetadataValue.md(as_table(done))})
 
-    @dg.job(
-        name=name,
-        description="Packs small files of every log and table and deletes those that nobody can read any more. "
+    return job_of(
+        name,
+        "Packs small files of every log and table and deletes those that nobody can read any more. "
         "The stream and backfills may run meanwhile.",
-        tags=ENDS,
-        executor_def=dg.in_process_executor,
+        maintain,
+        op_name("maintain", pipeline.name),
     )
-    def job() -> None:
-        maintain()
-
-    return job
 
 
 def in_words(done: Upkept) -> str:
@@ -94,3 +105,91 @@ def _row(done: Upkept) -> str:
     disk = (f"{size.bytes / MIB:,.1f}" for size in (done.stored_before, done.stored_after))
     cells = (done.of, done.what, done.before.files, done.after.files, *disk, done.skipped or "")
     return f"| {' | '.join(map(str, cells))} |"
+
+
+class RetentionConfig(dg.Config):
+    """Holds the topic, and the date before which rows of its log go."""
+
+    topic: str = Field(description="The topic whose log is cut, by its name.")
+    before: str = Field(
+        description="Log commits before this moment are cut off: a date or a time in UTC, such as 2026-10-01."
+    )
+
+
+def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """Make the job that cuts off a log's older rows; the stream may run."""
+
+    def retain(
+        context: dg.OpExecutionContext,
+        config: RetentionConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        topic = topic_named(pipeline.nodes, config.topic)
+        work = Retention(session(spark, context.log), lake.lake, pipeline.nodes, topic)
+        cut = work.run(utc_ms(config.before), on_stage=context.log.info)
+        context.log.info(str(cut))
+        context.log_event(dg.AssetObservation(log_key(topic), metadata={"rows cut off": cut.rows}))
+        context.add_output_metadata({"cut": str(cut)})
+
+    return job_of(
+        name,
+        "Cuts off the rows of a topic's log before a date, once every node has written its opening balance. "
+        "The stream may run.",
+        retain,
+        op_name("retain", pipeline.name),
+    )
+
+
+def utc_ms(text: str) -> int:
+    """A date or time in UTC, as ISO 8601 writes it, in ms since 1970."""
+    return milliseconds(dt.datetime.fromisoformat(text))
+
+
+class ErasureConfig(dg.Config):
+    """Holds the topic and the key whose records go."""
+
+    topic: str = Field(description="The topic whose records are erased, by its name.")
+    key: str = Field(
+        description="Their key: the text of a one-column STRING key, else a JSON object of the key's columns. This run's "
+        "config contains it: delete the run afterwards if the key itself must not stay."
+    )
+
+
+def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """Make the job that erases a key's records; the stream may run."""
+
+    def erase(
+        context: dg.OpExecutionContext,
+        config: ErasureConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        topic = topic_named(pipeline.nodes, config.topic)
+        work = Erasure(session(spark, context.log), lake.lake, pipeline.nodes, topic, config.key)
+        done = []
+        for each in work.run():
+            context.log.info(str(each))
+            done.append(each)
+        context.log.info(until_vacuum())
+        context.add_output_metadata(
+            {"tables": dg.MetadataValue.md(erased_table(done)), "older versions": until_vacuum()}
+        )
+
+    return job_of(
+        name,
+        "Erases the records of one key from a topic's log and from every table that is made of them. The "
+        "stream may run: its nodes rest for a moment.",
+        erase,
+        op_name("erase", pipeline.name),
+    )
+
+
+def erased_table(done: Sequence[Erased]) -> str:
+    """Write what was done to each table as a Markdown table."""
+    head = "| asset | table | rows | |\n| --- | --- | --: | --- |"
+    return "\n".join([head, *(f"| {d.of} | {d.what} | {_number(d)} | {d.note} |" for d in done)])
+
+
+def _number(done: Erased) -> str:
+    return "" if done.rows is None else f"{done.rows:,}"

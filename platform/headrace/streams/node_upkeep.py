@@ -40,6 +40,8 @@ class NodeUpkeep(BackgroundTask):
         super().__init__(f"upkeep-{name}", turns, cancelled)
         self._node, self._lease = name, lease
         self.fold_at = time.monotonic() + FOLD_SECONDS
+        self._uncounted = RUNS_COUNTED_EVERY  # micro-batches since runs were counted at rest
+        self._of_trigger = 0  # micro-batches
 
     def fold_due(self, runner: NodeRunner) -> bool:
         """Whether it is time to fold current results into their table."""
@@ -47,6 +49,7 @@ class NodeUpkeep(BackgroundTask):
 
     def after_micro_batch(self, runner: NodeRunner) -> None:
         """Begin to pack the state, if it is due while the node works."""
+        self._uncounted, self._of_trigger = self._uncounted + 1, self._of_trigger + 1
         batch = runner.progress.batch
         if batch % PACK_EVERY == 0:
             self.begin(partial(self._pack, runner, whole=batch % PACK_WHOLE_EVERY < PACK_EVERY))
@@ -55,11 +58,20 @@ class NodeUpkeep(BackgroundTask):
 
     def after_trigger(self, runner: NodeRunner, *, at_rest: bool) -> None:
         """Begin to fold and to pack, as far as it is due. In: at_rest  the node has read all of its logs."""
+        micro_batches, self._of_trigger = self._of_trigger, 0
         if self.under_way:
             return
-        packs, folds = at_rest and runner.is_packing_due(at_rest=True), self.fold_due(runner)
+        packs = at_rest and self._packs_at_rest(runner, micro_batches)
+        folds = self.fold_due(runner)
         if packs or folds:
             self.begin(partial(self._after_trigger, runner, packs=packs, folds=folds))
+
+    def _packs_at_rest(self, runner: NodeRunner, micro_batches: int) -> bool:
+        """Whether the state has runs to pack; they are counted after several micro-batches, or every so many single ones."""
+        if micro_batches < 2 and self._uncounted < RUNS_COUNTED_EVERY:
+            return False
+        self._uncounted = 0
+        return runner.is_packing_due(at_rest=True)
 
     def settle(self, runner: NodeRunner) -> None:
         """Fold all current results into their table, here and now."""
