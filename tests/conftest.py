@@ -86,6 +86,7 @@ def pytest_collection_finish() -> None:
     """Imported objects stay, so the garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

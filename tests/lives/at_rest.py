@@ -10,17 +10,19 @@ from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import forget
-from headrace.lifecycle.oracle_check import _Check
+from headrace.lifecycle.oracle_check import KeysVerdict, _Check
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import resolve_references
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
+from headrace.testing.findings import ALL_KEYS, _require_equal
 from headrace.writing.redeliver import can_be_put_right
 from tests.matrix.stores import shown
 
 if TYPE_CHECKING:
     from headrace.description import Node
+    from headrace.testing.findings import Rows
     from tests.lives.live import LivesDriver
 
 
@@ -29,14 +31,16 @@ def faults(life: LivesDriver) -> list[str]:
     forget()
     found = logs(life)
     for node in life._nodes.values():
+        name = node.required_name
+        rows, ledger = life.rows(name), life.ledger(name)
         found += behind(life, node)
         try:
-            life.check(node.required_name)
+            _require_equal(name, life.backfill(name), rows)
         except AssertionError as error:
             found.append(str(error))
-        found += books(life, node)
-        found += store(life, node)
-        found += fates(life, node)
+        found += books(life, node, ledger)
+        found += store(life, node, rows)
+        found += replayed(life, node, ledger)
     return found
 
 
@@ -61,10 +65,10 @@ def behind(life: LivesDriver, node: Node) -> list[str]:
     return [f"{name} is behind: it has read {dict(read)}, and the logs end at {ends}"] if late else []
 
 
-def books(life: LivesDriver, node: Node) -> list[str]:
+def books(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
     """The ledger knows each record of Kafka's topics once."""
     name, known = node.required_name, Counter[tuple[str, int]]()
-    for row in life.ledger(name):
+    for row in ledger:
         if row["fate"] not in NOT_RECORDS:
             known[row["topic"], row["partition"]] += row["records"]
     sent = Counter(
@@ -79,23 +83,38 @@ def books(life: LivesDriver, node: Node) -> list[str]:
     return [f"books of {name}: {dict(counted)} of {dict(sent)}"] if counted != sent else []
 
 
-def fates(life: LivesDriver, node: Node) -> list[str]:
+def replayed(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
+    """The oracle makes the rows of the table, and the fates of the ledger; it begins with the first record of a log.
+
+    It replays some keys of a time limit, and not the log: so it knows the rows alone.
+    """
+    if not read_opening(life.lake, resolve_references(life.lake, node)).is_at_the_beginning:
+        return []
+    check = _Check(on_demand(life._session, pipeline_session), life.lake, node)
+    if isinstance(node.suppressed_by, UntilTimeLimit):
+        return _differences(check.verdict(ALL_KEYS, 0))
+    results = oracle.results(check.node, check.scope.log(None))
+    stored = check.evidence.table(check.by, None)
+    return _differences(check._compared(0, check.scope.rows(results), stored)) + fates(node, results, ledger)
+
+
+def _differences(verdict: KeysVerdict) -> list[str]:
+    return (
+        []
+        if verdict.equal
+        else ["\n  ".join([f"{verdict.node}: the oracle differs.", *verdict.first_differences])]
+    )
+
+
+def fates(node: Node, replayed: oracle.Results, ledger: Rows) -> list[str]:
     """The ledger tells of each partition as many records of each fate as the oracle, where that replays all of a topic.
 
     It replays those rows of reference tables that are looked for.
     """
-    if isinstance(node.suppressed_by, UntilTimeLimit):
-        return []  # the oracle replays some keys of these, and not their log
-    if not read_opening(life.lake, resolve_references(life.lake, node)).is_at_the_beginning:
-        return []  # the oracle begins with the first record
-    evidence = _Check(on_demand(life._session, pipeline_session), life.lake, node)
-    replayed = oracle.results(evidence.node, evidence.scope.log(None))
     wanted = Counter((topic, partition, fate) for (topic, partition, _), fate in replayed.fates.items())
-    ledger = {
-        (row["topic"], row["partition"], row["fate"]): row["records"]
-        for row in life.ledger(node.required_name)
-    }
-    there = Counter({at: number for at, number in ledger.items() if number})
+    there = Counter(
+        {(row["topic"], row["partition"], row["fate"]): row["records"] for row in ledger if row["records"]}
+    )
     partly = {topic for topic, _ in _by_topic(there) - _by_topic(wanted)}
     more, less = (
         {at: number for at, number in each.items() if at[0] not in partly}
@@ -112,7 +131,7 @@ def _by_topic(counts: Counter[tuple[str, int, str]]) -> Counter[tuple[str, str]]
     return found
 
 
-def store(life: LivesDriver, node: Node) -> list[str]:
+def store(life: LivesDriver, node: Node, rows: Rows) -> list[str]:
     """The sink holds the rows of the table, and was never given another row for the same place."""
     name = node.required_name
     if name not in life.stores:
@@ -121,7 +140,7 @@ def store(life: LivesDriver, node: Node) -> list[str]:
     keeps_rows = sink.corrected and not can_be_put_right(sink)
     if keeps_rows and node.day_column is None:
         return []  # nor does it get the rows that have changed
-    wanted = Counter(shown({column: row[column] for column in node.columns}) for row in life.rows(name))
+    wanted = Counter(shown({column: row[column] for column in node.columns}) for row in rows)
     there = Counter(sink.table())
     found = [f"sink of {name}: {words}" for words in sink.contradictions[:1] if not sink.corrected]
     if wanted - there if keeps_rows else there != wanted:

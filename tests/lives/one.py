@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ def live(life: Life, spark: SparkSession | None = None) -> Lived:
     """
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
         tempfile.tempdir = str(MEMORY)
+    gc.set_threshold(50_000, 20, 50)  # a life makes many objects, and few that refer to one another
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     driver = LivesDriver(life) if spark is None else LifecycleDriver(life, spark)

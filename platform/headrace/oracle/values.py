@@ -6,15 +6,21 @@ begins. A MAP is a list of pairs (name, value), as Arrow gives it; the order of 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 Identity = tuple[Any, ...]
+UNCHANGING = frozenset({str, bytes, bool, int, float, Decimal, dt.datetime, dt.date, type(None)})
+_AS_THEY_ARE = UNCHANGING - {float, type(None)}
 
 
 def ordered(value: Any) -> Any:
     """A value that compares, and is equal, as values of one type are; it can be a key of a dict."""
+    if type(value) in _AS_THEY_ARE:
+        return (1, value)
     if value is None:
         return (0,)
     if isinstance(value, float):

@@ -17,6 +17,7 @@ from headrace.description.epoch_time import milliseconds
 from headrace.description.processor import KeyValueStore
 from headrace.description.stores import KEY_VALUE
 from headrace.description.time_stores import SessionStore, WindowStore
+from headrace.oracle.values import UNCHANGING
 
 if TYPE_CHECKING:
     from headrace.description import Column
@@ -212,7 +213,7 @@ def as_column(column: Column, value: Any) -> Any:
     if column.type.startswith("DECIMAL("):
         scale = int(column.type.removesuffix(")").split(",")[1])
         return Decimal(value).quantize(Decimal(1).scaleb(-scale))
-    return copy.deepcopy(value)
+    return value if type(value) in UNCHANGING else copy.deepcopy(value)
 
 
 def _only(key: tuple[Any, ...]) -> Any:
