@@ -63,8 +63,8 @@ test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k b
 test-long: setup $(CLASSES)/.made ## Run what takes minutes each: lives of faults, all kinds in turn; before a release
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m long -n $(WORKERS) --dist loadfile --durations=25 $(ARGS)
 
-test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save
-	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
+test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save; `make check` has those of tests/tidy
+	@$(BIN)/python -m pytest -q -m "fast and not slow" --ignore=tests/tidy -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 faults: setup $(CLASSES)/.made ## Go on with the matrix of faults; ARGS="--only SIGKILL --minutes 30", "--table"; see docs/reliability.md
 	@$(TEST_JVMS) $(BIN)/python -m tests.faults.matrix $(ARGS)
@@ -90,7 +90,7 @@ wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a proj
 newest: setup ## Run the fast tests, and some of Spark's, with the newest version of each dependency that pyproject.toml allows
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(NEWEST)
 	@$(BIN)/uv pip install --quiet --python $(NEWEST)/bin/python --build-constraints requirements.lock --editable '.[dev]'
-	@$(NEWEST)/bin/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(NEWEST)/bin/python -m pytest -q -m "fast and not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 	@$(TEST_JVMS) $(NEWEST)/bin/python -m pytest -q tests/runtime/test_generations.py
 
 sbom: $(VENV)/.release ## Write the bill of materials of a release, as CycloneDX: packages of the lock, and jars

@@ -98,6 +98,7 @@ def driver() -> Iterator[Copied]:
     one.close()
 
 
+@pytest.mark.slow
 def test_a_lake_backed_up_at_any_step_of_a_commit_goes_on_after_a_restore(
     driver: Copied, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_lake_backed_up_at_any_step_of_a_commit_goes_on_after_a_restore(
             follower.close()
 
 
+@pytest.mark.slow
 def test_a_lake_is_backed_up_while_its_streams_commit(driver: Copied, tmp_path: Path) -> None:
     writing = threading.Thread(target=driver.pipe_through, args=(60,))
     writing.start()

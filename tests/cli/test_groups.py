@@ -58,6 +58,7 @@ def test_status_of_a_lake_without_tables_names_logs_and_nodes(tmp_path: Path) ->
     assert not os.path.exists(tmp_path / "lake" / "logs")
 
 
+@pytest.mark.slow
 def test_help_needs_no_pyproject_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.headrace")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HEADRACE_")}

@@ -76,6 +76,7 @@ def test_settings_that_one_terminal_prints_another_reads(tmp_path: Path) -> None
     assert f". {path};" in second_terminal(path)
 
 
+@pytest.mark.slow
 def test_the_line_that_a_demo_prints_reaches_its_lake_from_another_shell(tmp_path: Path) -> None:
     ours = demo._settings(
         tmp_path, "localhost:1", "http://localhost:2", "postgresql://u:p@h/d", "http://localhost:3"

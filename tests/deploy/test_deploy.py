@@ -98,6 +98,7 @@ def test_containers_are_given_settings_that_there_are() -> None:
     assert given - OTHERS - known == set()
 
 
+@pytest.mark.slow
 def test_on_kubernetes_dagsters_instance_is_the_same_but_for_the_launcher() -> None:
     (config_map,) = [
         each for each in described("ConfigMap") if each["metadata"]["name"] == "dagster-instance"

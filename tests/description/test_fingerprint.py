@@ -103,6 +103,7 @@ print(node.fingerprint())
 """
 
 
+@pytest.mark.slow
 def test_it_is_equal_in_another_process() -> None:
     source_root = hr.__file__.removesuffix("/headrace/__init__.py")
     printed = set()

@@ -17,6 +17,7 @@ PACKAGE = Path(headrace.__file__).parent
 DESCRIBES = re.compile(r"^from headrace\.(description|errors)\b[^(]*?(\((?:.|\n)*?\)|$)", re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_line_that_is_marked_as_wrong_is_an_error_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

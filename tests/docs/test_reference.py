@@ -69,6 +69,7 @@ def test_the_page_of_expressions_has_each_function_by_what_the_code_covers() -> 
     assert "`TIMESTAMP`" in rows["DATE"]
 
 
+@pytest.mark.slow
 def test_the_page_of_commands_has_every_exit_code_and_command() -> None:
     page = reference.command_line()
     assert not [code for code, means in EXIT_CODES.items() if f"| {code} | {means} |" not in page]

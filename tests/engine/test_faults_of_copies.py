@@ -156,6 +156,7 @@ state_reads.COPIES.wait()
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_makes_copies_leaves_none_that_is_not_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ WRONG_JUDGEMENTS = {
 
 
 @pytest.mark.parametrize("change", WRONG_JUDGEMENTS.values(), ids=WRONG_JUDGEMENTS.keys())
+@pytest.mark.slow
 def test_a_wrong_judgement_breaks_a_law(
     change: Mapping[Verdict, Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ WRONG_STEPS: dict[str, tuple[Any, str, Any]] = {
 
 
 @pytest.mark.parametrize(("owner", "name", "wrong"), WRONG_STEPS.values(), ids=WRONG_STEPS.keys())
+@pytest.mark.slow
 def test_a_wrong_step_breaks_a_law(
     owner: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ driver = side_by_side([*WINDOWED, *RUNNING.values()])
 
 @WORLDS
 @given(world=worlds().filter(is_lively))
+@pytest.mark.slow
 def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
     driver: TestDriver, world: World
 ) -> None:

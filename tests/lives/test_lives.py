@@ -1,6 +1,7 @@
 """Whole lives without a JVM: random pipelines, producers, processes, a store and sinks that fail; at rest the laws hold.
 
-`make lives` lives on for as long as one likes. HEADRACE_LIVES says how many there are here.
+`make lives` lives on for as long as one likes. HEADRACE_LIVES says how many there are here; `make test-fast` lives the first
+few of them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from tests.matrix.kinds import kind_of
 
 pytestmark = pytest.mark.fast
 
-LIVES, A_TEST = int(os.environ.get("HEADRACE_LIVES", "50")), 5
+LIVES, A_TEST, QUICK = int(os.environ.get("HEADRACE_LIVES", "300")), 5, 3
+SEEDS = [
+    pytest.param(seed, marks=pytest.mark.slow if seed > QUICK else ())
+    for seed in range(1, 1 + LIVES // A_TEST)
+]
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + LIVES // A_TEST))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_at_rest_tables_are_the_oracles_sinks_hold_each_row_once_and_books_balance(seed: int) -> None:
     done = try_seed(seed, A_TEST)
     assert not done.failure, f"{done.reason}\n{done.failure}"

@@ -28,7 +28,7 @@ from tests.matrix.operations import OPERATIONS, OTHER_COMMANDS
 
 ROTATIONS = range(len(STORES))
 WHOLE = os.environ.get("HEADRACE_MATRIX") == "all"
-BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), pytest.mark.fast
+BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), (pytest.mark.fast, pytest.mark.slow)
 CELLS = [
     pytest.param(name, rotation, id=f"{name}-{rotation}", marks=BY_SPARK if OPERATIONS[name].spark else HERE)
     for place, name in enumerate(OPERATIONS)

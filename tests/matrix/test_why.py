@@ -17,7 +17,7 @@ from headrace.oracle.values import identity
 from headrace.testing import TestDriver
 from tests.matrix.kinds import name_of, nodes
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.slow]
 KINDS = sorted(nodes())
 BEGIN_MS, MINUTE_MS, DAY_MS = 1_700_000_000_000, 60_000, 86_400_000
 

@@ -30,6 +30,7 @@ HOURS = 24.0
 
 
 @pytest.mark.parametrize("node", ["kept", "counts", "totals"])
+@pytest.mark.slow
 def test_each_client_reads_the_rows_of_the_delta_table(drive: Drive, node: str) -> None:
     driver = drive(kept, counts, totals)
     mirror = mirror_of(driver, node)
@@ -149,6 +150,7 @@ def test_where_columns_become_others_no_snapshot_shows_old_rows_under_new_names(
     assert iceberg_equals_delta(mirror).equal
 
 
+@pytest.mark.slow
 def test_hundreds_of_commits_leave_few_manifests_and_snapshots(tmp_path: Any) -> None:
     path = f"{tmp_path}/tables/kept"
     mirror = table_at(str(tmp_path), pa.table({"k": [0]}))

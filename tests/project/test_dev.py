@@ -172,6 +172,7 @@ def test_a_settings_file_is_read_as_a_shell_reads_it(tmp_path: Path) -> None:
             read_settings_file(file)
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_home_of_dagster_at_once_find_its_databases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

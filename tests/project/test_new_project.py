@@ -291,6 +291,7 @@ def test_the_source_of_headrace_is_what_pip_takes(
 
 
 @pytest.mark.fast
+@pytest.mark.slow
 def test_setup_installs_headrace_from_where_the_running_one_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_topic_without_samples_is_named() -> None:
     assert [each.split(" gets ")[0] for each in sentences] == ["Topic 'orders'", "Topic 'dated'"]
 
 
+@pytest.mark.slow
 def test_the_traffic_of_a_project_follows_its_topics_when_they_are_edited(tmp_path: Path) -> None:
     project = make_project("my_streams", tmp_path)
     payments = project / "my_streams" / "payments.py"

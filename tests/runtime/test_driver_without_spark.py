@@ -82,6 +82,7 @@ driver.close()
 """
 
 
+@pytest.mark.slow
 def test_a_life_needs_no_jvm() -> None:
     done = subprocess.run([sys.executable, "-c", LIFE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3_000:]

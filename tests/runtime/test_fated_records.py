@@ -135,6 +135,7 @@ driver.close()
 
 
 @pytest.mark.fast
+@pytest.mark.slow
 def test_the_commands_start_no_jvm() -> None:
     done = subprocess.run([sys.executable, "-c", LIFE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3_000:]  # before: a JVM was started

@@ -45,6 +45,7 @@ def expected(rows: list[dict[str, Any]]) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 def test_expressions_and_conditions_of_aggregates(drive: Drive) -> None:
     totals = ORDERS.group_by("who").aggregate(**AGGREGATES).named("totals")
     windows = (

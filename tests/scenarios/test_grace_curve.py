@@ -14,6 +14,7 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.mark.parametrize("kind", sorted(WINDOWS))
+@pytest.mark.slow
 def test_each_point_counts_the_records_of_a_run_with_that_grace(kind: str) -> None:
     driver = driver_of(node(kind, "30 seconds"), 3)
     curve = driver.grace_curve("windows")

@@ -85,6 +85,7 @@ def test_decimals_are_added_exactly(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_on_random_logs_it_is_the_record_that_plain_counting_finds(drive: Drive, seed: int) -> None:
     """The count in Python goes through each partition with its stream time, window by window."""
     rng = random.Random(seed)

@@ -75,6 +75,7 @@ def test_windows_close_with_their_stream_whatever_the_age_of_the_table(
     driver.check("views_per_country")
 
 
+@pytest.mark.slow
 def test_a_topic_that_never_had_a_record_holds_a_merge_until_it_is_idle(driver: TestDriver) -> None:
     driver.reset()
     start_ms = driver.now_ms // (5 * MINUTE) * 5 * MINUTE

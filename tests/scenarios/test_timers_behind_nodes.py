@@ -90,6 +90,7 @@ BEHIND = [
 
 
 @pytest.mark.parametrize("sizes", [[8], [1] * 8, [2, 3, 3]], ids=["one commit", "one a record", "three"])
+@pytest.mark.slow
 def test_behind_a_node_the_same_orders_are_told_however_the_log_was_committed(
     drive: Drive, sizes: Sequence[int]
 ) -> None:

@@ -81,6 +81,7 @@ def outcome(of: Any, structs: pa.StructArray) -> tuple[list[bytes | None], list[
 @pytest.mark.parametrize("name", FORMATS)
 @given(random=RANDOMS)
 @settings(max_examples=60 * EXAMPLES, deadline=None)
+@pytest.mark.slow
 def test_what_is_read_of_the_bytes_is_the_row_or_it_is_refused(name: str, random: Random) -> None:
     describe, leaves = FORMATS[name]
     types = [some_type(random, leaves) for _ in range(random.randrange(1, 4))]

@@ -28,6 +28,7 @@ def written_format(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.gz"))
+@pytest.mark.slow
 def test_a_lake_of_a_released_version_goes_on_or_is_refused(archive: Path, tmp_path: Path) -> None:
     lake = unpacked(archive, tmp_path / "lake")
     if written_format(lake) != FORMAT:

@@ -87,6 +87,7 @@ def test_what_depends_on_its_batch_is_caught_by_cuts_and_by_the_oracle(of: Node)
 @pytest.mark.parametrize(
     "of", [node(CountTables, COUNT), by_function(count_by_function)], ids=["tables", "function"]
 )
+@pytest.mark.slow
 def test_what_does_not_depend_on_it_is_not(of: Node) -> None:
     with pytest.raises(NoSuchExample):
         find(st.tuples(WORLDS, plans()), lambda drawn: differs_by_cuts(of, drawn), settings=FIRST)

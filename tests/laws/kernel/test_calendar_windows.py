@@ -26,7 +26,7 @@ def seconds(day: str) -> int:
     return round(dt.datetime.fromisoformat(day).replace(tzinfo=dt.UTC).timestamp())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     unit=st.sampled_from(["day", "week", "month"]),
     zone=st.sampled_from(ZONES),

@@ -34,7 +34,7 @@ from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 
 pytestmark = pytest.mark.fast
 
-PIPELINES = int(os.environ.get("HEADRACE_PIPELINES", "30"))
+PIPELINES = int(os.environ.get("HEADRACE_PIPELINES", "12"))
 OPERATORS_MAX = 6
 
 

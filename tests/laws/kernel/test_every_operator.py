@@ -24,7 +24,7 @@ from tests.laws.kernel.verdict import Row, Verdict
 
 pytestmark = pytest.mark.fast
 
-LOGS = 400
+LOGS = 160
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 SETTINGS = settings(
     deadline=None,

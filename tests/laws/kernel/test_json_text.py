@@ -48,6 +48,7 @@ def test_a_value_is_written_as_spark_writes_it(value: Any, of: pa.DataType, text
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(-(2**63), 2**63 - 1)), min_size=1))
+@pytest.mark.slow
 def test_objects_can_be_read_back(rows: list[tuple[str, int]]) -> None:
     texts, numbers = (pa.array([row[n] for row in rows]) for n in (0, 1))
     found = json_objects({'na"me': texts, "n": numbers.cast(pa.int64())})

@@ -47,6 +47,7 @@ def struct_of(number: int) -> Any:
 
 @FEW
 @given(world=worlds(struct_of, STRUCT, ("one",), ODD, controls=DRAINS), plan=plans())
+@pytest.mark.slow
 def test_any_types_are_grouped_and_collected(world: World, plan: Plan) -> None:
     world = World(world.logs, world.value, pa.float64())
     value = "value STRUCT<d: DECIMAL(9, 2), m: MAP<STRING, DOUBLE>, b: ARRAY<BINARY>>"

@@ -44,6 +44,7 @@ KINDS: dict[str, list[Any]] = {"hopping": HOPPING, "sliding": SLIDING, "sessions
 @pytest.mark.parametrize("kind", KINDS)
 @EXAMPLES
 @given(st.data(), worlds(whole, pa.int64(), ("t", "u")), plans(), st.integers(1, 6))
+@pytest.mark.slow
 def test_what_is_open_after_each_commit_is_judged_alike_in_any_cut(
     kind: str, data: st.DataObject, world: World, plan: Plan, most: int
 ) -> None:

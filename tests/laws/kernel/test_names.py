@@ -41,6 +41,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_under_any_name_an_operator_makes_of_a_log_what_its_oracle_makes(name: str) -> None:
     for node in nodes(name).values():
         verdict = Verdict(Reading(node, world()))

@@ -78,7 +78,7 @@ def rows(node: Node, world: World, plan: Plan = ONE_GO) -> list[dict[str, object
     return run(reading.operator.steps, reading, plan, revised=reading.operator.revises).rows()
 
 
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=15)
 @given(WORLDS, plans())
 def test_batches_by_hand_are_those_of_the_operator(world: World, plan: Plan) -> None:
     operator = BOTH.batch(collect=["value"], max_records=3, max_wait="2 seconds").named("batches")
@@ -90,7 +90,7 @@ def test_batches_by_hand_are_those_of_the_operator(world: World, plan: Plan) -> 
     assert sorted(found) == sorted(wanted)
 
 
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=15)
 @given(st.data())
 def test_counts_by_hand_are_those_of_the_aggregate(data: st.DataObject) -> None:
     world = data.draw(WORLDS)
@@ -101,7 +101,7 @@ def test_counts_by_hand_are_those_of_the_aggregate(data: st.DataObject) -> None:
     assert found == wanted
 
 
-@settings(SETTINGS, max_examples=60)
+@settings(SETTINGS, max_examples=20)
 @given(worlds(whole, pa.int64(), log_commits=(3, 5), controls=()), plans())
 def test_sessions_by_hand_are_those_of_the_operator(world: World, plan: Plan) -> None:
     lives = GAP + GRACE + 1  # until then the timer has to find a session

@@ -72,6 +72,7 @@ def others(draw: st.DrawFn) -> dict[str, Any]:
     others(),
     st.data(),
 )
+@pytest.mark.slow
 def test_some_aggregates_go_on_from_the_state_of_more(
     world: World, plan: Plan, kind: str, wanted: dict[str, Any], data: st.DataObject
 ) -> None:

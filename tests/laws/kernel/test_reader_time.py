@@ -33,7 +33,7 @@ from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 
 pytestmark = pytest.mark.fast
 
-LOGS = int(os.environ.get("HEADRACE_IDLE_LOGS", "40"))
+LOGS = int(os.environ.get("HEADRACE_IDLE_LOGS", "20"))
 FIRST = int(os.environ.get("HEADRACE_IDLE_FIRST", "0"))
 T, U, V = (hr.Topic(name, key="key STRING", value="value BIGINT") for name in "tuv")
 CUT = Plan(sizes=(2, 1), buckets=(2, 1), crash=1)

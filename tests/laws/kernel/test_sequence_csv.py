@@ -39,6 +39,7 @@ def found(topic: hr.Topic, *values: bytes | None) -> list[Any]:
 
 @given(st.integers(0, 2**32).map(Random), st.sampled_from([",", ";", "\t", "|"]))
 @settings(max_examples=30 * EXAMPLES, deadline=None)
+@pytest.mark.slow
 def test_what_is_written_is_read(random: Random, separator: str) -> None:
     topic = hr.Topic(
         "t", value="s STRING, n INT, t STRING, d DOUBLE, b BOOLEAN", format=hr.Csv(separator=separator)

@@ -94,6 +94,7 @@ CHAINS = chains()
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(st.data(), st.sampled_from([*CHAINS]), worlds(small, pa.int64(), ("t", "w"), controls=("control",)))
+@pytest.mark.slow
 def test_what_is_made_of_a_table_is_what_its_oracle_makes_in_any_cuts(
     data: st.DataObject, name: str, world: World
 ) -> None:

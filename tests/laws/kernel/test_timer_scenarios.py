@@ -125,6 +125,7 @@ def test_an_order_that_is_paid_after_its_limit_is_told_however_the_log_is_commit
         assert (row["order_id"], row["status"], row["at"]) == ("a", "placed", _time(HOUR))
 
 
+@pytest.mark.slow
 def test_a_backlog_of_a_year_gives_what_a_live_year_gave() -> None:
     """An order each third day: one is never paid, one is too late, one in time. A first start reads the year in one go.
 
