@@ -86,6 +86,16 @@ def test_of_a_log_that_was_cut_the_columns_that_cannot_be_computed_are_said(lake
     assert "leave in" not in found.way_out, "to leave them in would not help"
 
 
+def test_of_a_node_that_can_be_read_as_a_stream_no_windows_can_be_rebuilt(lake: Lake) -> None:
+    """Such nodes have a method `window`; the plan took it for the node's window, and ended with an AttributeError."""
+    hold(lake, READINGS.distinct("value", within="1 hour").named("once"))
+    cut(lake, "once")
+    note_cut(lake, READINGS, 5, 1_700_000_000_000)
+    (plan,) = plan_changes(lake, [READINGS.distinct("value", within="2 hours").named("once")]).nodes
+    assert plan.outcome == REFUSED
+    assert "since=" not in plan.way_out
+
+
 def totals(stream: Any = READINGS, **aggregates: Any) -> Any:
     return stream.group_by("sensor_id").aggregate(**aggregates).named("totals")
 

@@ -41,7 +41,7 @@ def records_since(node: Node, since: str) -> Stream:
 
     Raises: DescriptionError when windows from before reach into that day
     """
-    window = getattr(node, "window", None)
+    window = vars(node).get("window")  # nodes that can be read as streams have a method of this name
     if window is None or not window.tumbles or node.clock != STREAM or since_ms(since) % window.size_ms:
         raise DescriptionError(
             f"named: since {since!r} needs tumbling windows of event time, one of which begins with that day.",
