@@ -14,6 +14,7 @@ from headrace.lifecycle.oracle_check import KeysVerdict, _Check
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import resolve_references
+from headrace.quality.books import open_books
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
@@ -89,13 +90,21 @@ def replayed(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
     It replays some keys of a time limit, and not the log: so it knows the rows alone.
     """
     if not read_opening(life.lake, resolve_references(life.lake, node)).is_at_the_beginning:
-        return []
+        return accounts(life, node)
     check = _Check(on_demand(life._session, pipeline_session), life.lake, node)
     if isinstance(node.suppressed_by, UntilTimeLimit):
         return _differences(check.verdict(ALL_KEYS, 0))
     results = oracle.results(check.node, check.scope.log(None))
     stored = check.evidence.table(check.by, None)
     return _differences(check._compared(0, check.scope.rows(results), stored)) + fates(node, results, ledger)
+
+
+def accounts(life: LivesDriver, node: Node) -> list[str]:
+    """Of logs that were cut, the opening balance and the rest of the log account for each record."""
+    wrong = [
+        each for each in open_books(life.spark, life.lake, node).accounts if each.delivered != each.accounted
+    ]
+    return [f"accounts of {node.required_name}: {wrong[:2]}"] if wrong else []
 
 
 def _differences(verdict: KeysVerdict) -> list[str]:
