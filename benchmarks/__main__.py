@@ -9,7 +9,8 @@ Other measurements begin with an option of their own, and have options of their 
 - `--formats`: Avro and Protobuf beside JSON;
 - `--nexmark`: the queries of Nexmark, each checked against SQL over whole topics;
 - `--compared`: four jobs beside Kafka Streams and Flink SQL, results checked; needs Maven and Java 17;
-- `--transfers`: how often a reader sees a sum of balances that is not zero, of the same systems.
+- `--transfers`: how often a reader sees a sum of balances that is not zero, of the same systems;
+- `--topic-to-table`: losses and duplicates in a table while its writer is killed, beside Flink SQL and Kafka Connect.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks import compared, descriptions, formats, memory, processors, state_reads, transfers
+from benchmarks import (
+    compared,
+    descriptions,
+    formats,
+    memory,
+    processors,
+    state_reads,
+    topic_to_table,
+    transfers,
+)
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
@@ -49,6 +59,7 @@ OTHERS: Mapping[str, Callable[..., None]] = {
     "--formats": formats.main,
     "--compared": compared.main,
     "--transfers": transfers.main,
+    "--topic-to-table": topic_to_table.main,
 }
 PLAIN = {"": counts()}
 GUARDED = {

@@ -53,10 +53,7 @@ class Application:
 
     def build(self, place: Path) -> str:
         """Build it below a folder; the first time Maven fetches what it needs. Out: its class path."""
-        app = place / self.folder
-        shutil.copytree(Path(__file__).parent / self.folder, app)
-        _run(["mvn", "--quiet", "--batch-mode", "package"], cwd=app)
-        return f"{app}/target/*:{app}/target/lib/*"
+        return built(self.folder, place)
 
     def run(
         self, job: Job, prefixes: Sequence[str], class_path: str, folder: Path, environment: dict[str, str]
@@ -73,6 +70,14 @@ class Application:
         options = [job.name.lower(), job.variant, "eos", str(state), *prefixes]
         printed = _run([*command, "-cp", class_path, self.main, *options], env=environment)
         return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+def built(folder: str, place: Path) -> str:
+    """Build a project beside this file, in a copy below a folder. Out: its class path."""
+    app = place / folder
+    shutil.copytree(Path(__file__).parent / folder, app)
+    _run(["mvn", "--quiet", "--batch-mode", "package"], cwd=app)
+    return f"{app}/target/*:{app}/target/lib/*"
 
 
 KAFKA_STREAMS = Application("Kafka Streams", "kafka_streams", "headrace.peers.StreamsJobs", "ks")

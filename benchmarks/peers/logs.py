@@ -6,6 +6,7 @@ Keys are partitioned as the Java client does it, so that joins by key find both 
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from headrace.errors import TerminalError
 from headrace.local.topics import create_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 BEGIN_MS = 1_780_000_080_000  # a multiple of two minutes: windows begin with the log
 WINDOW_MS = 120_000
@@ -144,16 +145,25 @@ def fill(bootstrap: str, log: str, records: int, prefix: str) -> None:
     """Create the topics of a log anew and fill them. In: prefix  of their names."""
     build, names = LOGS[log]
     _create(bootstrap, [prefix + name for name in names])
+    write(bootstrap, (record._replace(topic=prefix + record.topic) for record in build(records)))
+
+
+def write(bootstrap: str, records: Iterable[Written], per_second: float | None = None) -> None:
+    """Write records to their topics. In: per_second  at this even rate; None: at once.
+
+    Raises: TerminalError when Kafka refuses one.
+    """
     options = {"partitioner": "murmur2_random", "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     producer, failed = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **options}), []
-    for number, record in enumerate(build(records)):
+    began = time.monotonic()
+    for number, record in enumerate(records):
         place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.chain is not None:
             place["headers"] = [("source-chain", record.chain.encode())]
         while True:
             try:
                 producer.produce(
-                    prefix + record.topic,
+                    record.topic,
                     record.value,
                     record.key,
                     timestamp=record.timestamp_ms,
@@ -165,9 +175,11 @@ def fill(bootstrap: str, log: str, records: int, prefix: str) -> None:
                 producer.poll(0.1)
         if not number % 1_000:
             producer.poll(0)
+        if per_second and not number % 100:
+            time.sleep(max(0.0, began + number / per_second - time.monotonic()))
     producer.flush()
     if failed:
-        raise TerminalError(f"Kafka refused {len(failed):,} records of {prefix}{log}.", detail=str(failed[0]))
+        raise TerminalError(f"Kafka refused {len(failed):,} records.", detail=str(failed[0]))
 
 
 def _create(bootstrap: str, names: list[str]) -> None:
