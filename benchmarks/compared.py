@@ -3,11 +3,13 @@
 `make bench ARGS="--compared"`. Each side has one JVM for a run of a job. It first works through topics that warm it up
 (`--warm-up`), then through those that are measured, from their first record to the last commit. The first of the two is the
 cold run: what a new JVM does. All results are held against what the topics say (`oracle`); a wrong result has no ratio.
-The peers run exactly-once with durable state. The floor: the reader that our streams use copies the topics to Parquet.
+The peers run exactly-once with durable state. `--keep` writes the medians to `docs/compared.json`, from which
+`docs/compared.md` has its pictures. The floor: the reader that our streams use copies the topics to Parquet.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import statistics
 import subprocess
@@ -30,6 +32,7 @@ from headrace.local.broker import Broker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+KEPT = Path(__file__).parents[1] / "docs" / "compared.json"
 COLUMNS = (
     "run",
     "records",
@@ -52,6 +55,7 @@ def main(
         str, typer.Option(help="Applications, as in 'kafka_streams,flink'.")
     ] = "kafka_streams,flink",
     only: Annotated[str, typer.Option(help="Jobs, as in 'W2,W4'; all of them.")] = "",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the figures for the documentation.")] = False,
 ) -> None:
     """Run the jobs in turn and print records and CPU seconds, with ratios, warm and cold."""
     console = Console(width=140)
@@ -71,6 +75,8 @@ def main(
                     found += _run(job, broker, class_paths, folder)
                 console.print(f"{job.name}: run {number + 1} of {runs} is done")
             console.print(_table(job, chosen, found))
+            if keep:
+                _keep(job, found)
 
 
 def _run(job: Job, broker: Broker, class_paths: dict[str, str], folder: str) -> list[Run]:
@@ -87,6 +93,30 @@ def _run(job: Job, broker: Broker, class_paths: dict[str, str], folder: str) -> 
     if done.returncode:
         raise TerminalError(f"{job.name} failed.", detail=done.stdout[-2000:])
     return [Run(**run) for run in json.loads(done.stdout.splitlines()[-1])]
+
+
+def _keep(job: Job, found: Sequence[Run]) -> None:
+    """Write the medians of a job's warm runs in place of its former ones."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    sides: dict[str, list[Run]] = {}
+    for run in found:
+        if run.state == WARM:
+            sides.setdefault(run.side, []).append(run)
+    figures = {
+        side: {
+            "records/s": round(statistics.median(run.rate for run in runs)),
+            "CPU s per million": round(statistics.median(run.cost for run in runs), 1),
+            "peak MiB": round(statistics.median(run.peak_mib for run in runs)),
+            "results": runs[0].verdict,
+        }
+        for side, runs in sides.items()
+    }
+    kept[job.name] = {
+        "title": job.title,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "sides": figures,
+    }
+    KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
 
 
 def _table(job: Job, peers: Sequence[Application], found: Sequence[Run]) -> Table:

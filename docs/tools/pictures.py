@@ -1,17 +1,20 @@
 """The drawn pictures of the documentation as SVG. Run it: it writes them into docs/images; a test holds that they are these.
 
-Law: text alone makes them, so the same code makes the same bytes.
+Law: text alone makes them, and for measured ones `docs/compared.json`, so the same code makes the same bytes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from functools import partial
 from html import escape
 from pathlib import Path
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 INK, SOFT, BLUE, GREEN, RED, AMBER = "#1f2933", "#7b8794", "#2b6cb0", "#2f855a", "#c53030", "#b7791f"
 STEP = 76
+FLOOR, RIGHT = "the reader, topic to Parquet", ("equal", "complete", "")
 
 
 class Drawing:
@@ -43,6 +46,12 @@ class Drawing:
         )
         if said:
             self.text(x + width / 2, y + height / 2 + 5, said, color, "middle")
+
+    def bar(self, x: float, y: float, width: float, color: str) -> None:
+        """Draw a full bar."""
+        self.parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:.1f}" height="18" rx="3" fill="{color}" fill-opacity=".75"/>'
+        )
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, color: str = SOFT, *, arrow: bool = False
@@ -263,6 +272,26 @@ def apply() -> Drawing:
     return d
 
 
+def measured(figure: str, better: str) -> Drawing:
+    """A bar for each job and side. In: figure  of `docs/compared.json`; better  which way is better."""
+    jobs = json.loads((IMAGES.parent / "compared.json").read_text(encoding="utf-8"))
+    values = [side[figure] for job in jobs.values() for side in job["sides"].values()]
+    d = Drawing(640, 20 + 34 * len(jobs) + 24 * len(values), f"{figure} of each job and system; {better} is better")
+    y = 14
+    for name, job in jobs.items():
+        d.text(20, y + 20, f"{name}: {job['title']}", size=15)
+        y += 32
+        for title, side in job["sides"].items():
+            right = side["results"] in RIGHT
+            color = SOFT if title == FLOOR else GREEN if title == "Headrace" else BLUE if right else RED
+            d.text(190, y + 14, "the floor: reading alone" if title == FLOOR else title, SOFT, "end", 12)
+            d.bar(200, y, max(2, 340 * side[figure] / max(values)), color)
+            d.text(206 + 340 * side[figure] / max(values), y + 14, f"{side[figure]:,}", color, size=12)
+            y += 24
+        y += 2
+    return d
+
+
 PICTURES = {
     "log-and-cuts.svg": log_and_cuts,
     "waits.svg": waits,
@@ -272,6 +301,9 @@ PICTURES = {
     "lookup-or-join.svg": lookup_or_join,
     "apply.svg": apply,
     "proof.svg": proof,
+    "measured-speed.svg": partial(measured, "records/s", "more"),
+    "measured-cpu.svg": partial(measured, "CPU s per million", "less"),
+    "measured-memory.svg": partial(measured, "peak MiB", "less"),
 }
 
 if __name__ == "__main__":
