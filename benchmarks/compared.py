@@ -4,7 +4,7 @@
 (`--warm-up`), then through those that are measured, from their first record to the last commit. The first of the two is the
 cold run: what a new JVM does. All results are held against what the topics say (`oracle`); a wrong result has no ratio.
 The peers run exactly-once with durable state. `--keep` writes the medians to `docs/compared.json`, from which
-`docs/compared.md` has its pictures. The floor: the reader that our streams use copies the topics to Parquet.
+`docs/measured.md` has its pictures. The floor: the reader that our streams use copies the topics to Parquet.
 """
 
 from __future__ import annotations

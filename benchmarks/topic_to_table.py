@@ -191,7 +191,7 @@ def _headrace(folder: Path, bootstrap: str, topic: str) -> Side:
 def _flink(folder: Path, bootstrap: str, topic: str) -> Side:
     class_path = built("flink_iceberg", folder / "built")
     command = ["java", "-Xmx1500m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*OPENED, "java.nio")]
     command += ["-cp", class_path, "headrace.peers.TableJob", str(folder), bootstrap, topic]
     return Side("Flink SQL, checkpoints of a second", command, ("lake", folder / "catalog.db"), folder)
 

@@ -276,7 +276,9 @@ def measured(figure: str, better: str) -> Drawing:
     """A bar for each job and side. In: figure  of `docs/compared.json`; better  which way is better."""
     jobs = json.loads((IMAGES.parent / "compared.json").read_text(encoding="utf-8"))
     values = [side[figure] for job in jobs.values() for side in job["sides"].values()]
-    d = Drawing(640, 20 + 34 * len(jobs) + 24 * len(values), f"{figure} of each job and system; {better} is better")
+    d = Drawing(
+        640, 20 + 34 * len(jobs) + 24 * len(values), f"{figure} of each job and system; {better} is better"
+    )
     y = 14
     for name, job in jobs.items():
         d.text(20, y + 20, f"{name}: {job['title']}", size=15)
@@ -303,7 +305,6 @@ PICTURES = {
     "proof.svg": proof,
     "measured-speed.svg": partial(measured, "records/s", "more"),
     "measured-cpu.svg": partial(measured, "CPU s per million", "less"),
-    "measured-memory.svg": partial(measured, "peak MiB", "less"),
 }
 
 if __name__ == "__main__":
