@@ -6,7 +6,7 @@ Law: text alone makes them, and for measured ones `docs/compared.json`, so the s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -294,7 +294,7 @@ def measured(figure: str, better: str) -> Drawing:
     return d
 
 
-PICTURES = {
+PICTURES: dict[str, Callable[[], Drawing]] = {
     "log-and-cuts.svg": log_and_cuts,
     "waits.svg": waits,
     "windows.svg": windows,
