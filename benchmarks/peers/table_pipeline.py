@@ -1,4 +1,4 @@
-"""Our side of `benchmarks/topic_to_table.py`: a topic becomes a table by `headrace run`, which is killed and started again."""
+"""Our side of `benchmarks/topic_to_table.py`: a topic becomes a table by `headrace run`, which dies and begins again."""
 
 from __future__ import annotations
 
