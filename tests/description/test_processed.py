@@ -136,18 +136,6 @@ def told(key: Any, records: Any, state: Any) -> Any:
     yield {"word": LIMIT, "n": 3}
 
 
-def test_a_global_table_has_a_name_and_a_key_with_an_order() -> None:
-    words = hr.Topic("words", key="word STRING", value="weight DOUBLE, language STRING")
-    with refused("'My words' is not a name"):
-        hr.global_table("My words", words.table())
-    with refused("global table 'words': ", "is no table", "topic.table()"):
-        hr.global_table("words", words)  # type: ignore[arg-type]
-    with refused("a table with forget_deletes_after takes no late records"):
-        hr.global_table("words", words.table("timestamp", forget_deletes_after="1 day"))
-    with refused("key column 'weight' is DOUBLE, which has no plain order"):
-        hr.global_table("words", words.group_by("weight").aggregate(n=hr.count()))
-
-
 def test_what_is_no_processor_is_refused() -> None:
     with refused("process: ", "is no class of hr.Processor"):
         counted(lambda: None)

@@ -85,7 +85,7 @@ NODES: dict[str, Any] = {
     "processor with a table": T.group_by("key").process(
         Finds,
         output="key STRING, n BIGINT, found BIGINT",
-        stores=[hr.global_table("others", U.select("key", "value").table())],
+        stores=[hr.global_table("others", U.select("key", "value").table(), complete_first=False)],
         stream_wait="3 seconds",
         wall_wait="2 seconds",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.complete_first import check_complete_first, is_complete_first
 from headrace.description.processor_function import ProcessorFunction
 from headrace.description.relation import Relation
 from headrace.description.schema import is_floating
@@ -15,6 +16,7 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.processed import Processed
+    from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
 
@@ -25,11 +27,15 @@ class GlobalTable:
     A record finds the table that the records before it in the logs leave, as in a lookup as of the log. A timer by the wall
     clock finds the table before its log commit, a timer by the stream clock and `close` the table after it.
 
-    Source: Kafka Streams, GlobalKTable and Topology.addGlobalStore (KIP-99).
+    complete_first  whether records wait until the table's topics are read to where they ended when their logs were first
+                    begun; None: if the table is of topics from which no row of the processor's stream comes
+
+    Source: Kafka Streams, GlobalKTable and Topology.addGlobalStore (KIP-99), which load the table before any record.
     """
 
     name: str
     table: Table
+    complete_first: bool | None = None
 
     def __post_init__(self) -> None:
         check_store_name(self.name)
@@ -43,6 +49,8 @@ class GlobalTable:
                 f"{self._what}: a table with forget_deletes_after takes no late records, and a processor reads all rows.",
                 hint="Leave it out.",
             )
+        first = False if self.complete_first is None else self.complete_first
+        check_complete_first(self._what, first, self.topics, "Let it be topic.table()")
         for name in self.table.key:
             known = self.table.shape.type_of(name)
             if known is not None and (is_floating(known.type) or "<" in known.type):
@@ -61,6 +69,12 @@ class GlobalTable:
         """Those whose rows follow from a whole log commit: they stand after all records of that commit."""
         return tuple(topic.name for topic in self.topics if topic.tells_changes)
 
+    def is_complete_first(self, stream: Stream) -> bool:
+        """Whether the records of a stream wait for it."""
+        if self.complete_first is None:
+            return is_complete_first(stream, self.table)
+        return self.complete_first
+
     def rules(self) -> dict[str, Any]:
         """Name and table."""
         return {"global_table": self.name, "table": self.table.rules()}
@@ -70,16 +84,19 @@ class GlobalTable:
         return f"global table '{self.name}'"
 
 
-def global_table(name: str, table: Relation) -> GlobalTable:
+def global_table(name: str, table: Relation, *, complete_first: bool | None = None) -> GlobalTable:
     """Describe a table that all groups of a processor read, by `context.global_table(name)`.
 
     In:     table  of any kind; of joins, aggregates and tables after steps the rows that the log commits before leave. Every
                    micro-batch reads it whole, and each bucket holds it in memory: it is for tables of some megabytes
+            complete_first  True: until the table's topics are read to where they ended when their logs were first begun,
+                            the processor's records wait; then they find the table as it is. By default so for tables of
+                            topics that the stream does not read
     Raises: DescriptionError for what is no name or no table, and for a key without an order
     """
     from headrace.description.table_changes import as_table  # its table may read a processor's rows
 
-    return GlobalTable(name, as_table(table))
+    return GlobalTable(name, as_table(table), complete_first)
 
 
 def check_tables_of(node: Processed) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.complete_first import check_complete_first
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.feeds import RECORDS, VERSIONS, Feed
@@ -12,8 +13,6 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
 from headrace.description.meanings import meaning_of
-from headrace.description.node_output import written_by
-from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn, fields_of_struct
 from headrace.description.table import Table
 from headrace.description.ways_on import what_is
@@ -21,7 +20,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from headrace.description.node import Node
     from headrace.description.stream import Stream
@@ -96,7 +95,7 @@ class Lookup(Emitting):
             )
         self._check_as_of()
         self._check_prior()
-        self._check_complete_first()
+        check_complete_first("lookup", self.complete_first, self.right.topics, "Look up in topic.table()")
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()
         names = {name.lower() for name in columns}
@@ -231,18 +230,6 @@ class Lookup(Emitting):
                 hint="Write stream.join_prior(other, on='…', grace='…').",
             )
 
-    def _check_complete_first(self) -> None:
-        if not isinstance(self.complete_first, bool):
-            raise DescriptionError(
-                f"lookup: complete_first {a_value(self.complete_first)} is not True or False."
-            )
-        other = next((topic for topic in self.right.topics if not is_of_kafka(topic)), None)
-        if self.complete_first and other is not None:
-            raise DescriptionError(
-                f"lookup: complete_first waits for topics, and the table is made of {other.in_words}.",
-                hint="Look up in topic.table(), or leave complete_first out.",
-            )
-
     def _check_as_of(self) -> None:
         if self.as_of not in AS_OF:
             raise DescriptionError(
@@ -275,20 +262,6 @@ class Lookup(Emitting):
                     f"lookup: '{name}' is {mine.type} and the table's '{theirs}' is {other.type}.",
                     hint=_way_to(name, mine.type, other.type),
                 )
-
-
-def is_complete_first(stream: Stream, table: object) -> bool:
-    """Whether by default a lookup waits for a complete table: one of topics from which no row of the stream comes."""
-    topics = table.topics if isinstance(table, Table) else ()
-    own = _sources(stream.topics)
-    return bool(topics) and all(is_of_kafka(topic) and topic not in own for topic in topics)
-
-
-def _sources(topics: Sequence[Topic]) -> set[Topic]:
-    """The topics whose records became those of some topics, directly or by way of other nodes of the pipeline."""
-    read = ((topic, written_by(topic)) for topic in topics)
-    each = ({topic} if of is None else _sources(of.row_topics) for topic, of in read)
-    return set().union(*each)
 
 
 def _way_to(name: str, own_type: str, other: str) -> str:

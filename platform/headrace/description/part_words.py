@@ -26,13 +26,14 @@ def words_of_topic(topic: Topic) -> str:
 
 
 def words_of_processor(node: Processed) -> str:
-    """Its stores, and how long its timers may wait; each after a comma."""
+    """Its stores, the tables for which it waits, and how long its timers may wait; each after a comma."""
     own_words = class_of(node.processor)._in_words_of(node) is not None  # it says itself what matters
     words = (
         [f"stores {listed([store.name for store in node.stores])}"] if node.stores and not own_words else []
     )
     clocks = (("stream", node.stream_wait_ms), ("wall", node.wall_wait_ms))
     words += [f"timers of the {clock} clock up to {format_duration(ms)}" for clock, ms in clocks if ms]
+    words += [f"{listed(node.waits_for)} complete first"] if node.waits_for else []
     return "".join(f", {each}" for each in words)
 
 

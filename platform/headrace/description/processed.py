@@ -66,6 +66,7 @@ class Processed(Emitting):
          In the order of time a record has the moment max(event time, clock - grace). Records and timers go by moments, then
          by position, once the stream clock is beyond them by the grace. A record is late if its event time is before its
          moment. A log commit of a global table's topic is one, too, and moves no stream clock.
+         The log commits up to the one that completes the tables of `waits_for` count as one: the last of them.
     Source: Kafka Streams, Processor API (KIP-28, KIP-138).
     """
 
@@ -130,6 +131,12 @@ class Processed(Emitting):
     def shares_topics(self) -> bool:
         """Whether a global table reads a topic of the stream, or of another one."""
         return len(self.topics) < len(self.stream.topics) + sum(len(each.topics) for each in self.tables)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The topics of global tables that have to be complete before any record is processed."""
+        first = (each for each in self.tables if each.is_complete_first(self.stream))
+        return tuple(dict.fromkeys(topic.name for each in first for topic in each.topics))
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -224,7 +231,8 @@ class Processed(Emitting):
     def rules(self) -> dict[str, Any]:
         """The stream, the groups, the processor's code, the output, the stores and global tables, and the waits."""
         in_time: dict[str, Any] = {"order": TIME, "grace_ms": self.grace_ms} if self.order == TIME else {}
-        read = {"tables": [table.rules() for table in self.tables]} if self.tables else {}
+        read: dict[str, Any] = {"tables": [each.rules() for each in self.tables]} if self.tables else {}
+        read |= {"complete_first": self.waits_for} if self.waits_for else {}
         return (
             in_time
             | read

@@ -178,7 +178,8 @@ class RowOperators(OneGroup, ABC, kind="stream"):
                          topics that the stream does not read, itself or by way of nodes
         Raises: DescriptionError naming what does not fit.
         """
-        from headrace.description.lookup import Lookup, is_complete_first  # a lookup holds a stream
+        from headrace.description.complete_first import is_complete_first
+        from headrace.description.lookup import Lookup  # a lookup holds a stream
         from headrace.description.table_changes import as_table
 
         table = as_table(table)

@@ -141,7 +141,7 @@ def _lowest(node: Node, facts: LakeFacts) -> tuple[Topic, int | None, int]:
 
 
 def _incomplete(topic: Topic, facts: LakeFacts) -> Wait:
-    """The first partition of a lookup's table that is not read to where it ended at the first start."""
+    """The first partition of an awaited table that is not read to where it ended at the first start."""
     state = facts.log(topic.name)
     ends = {} if state is None else state.first_ends or {}
     short = {p: end for p, end in ends.items() if state is not None and state.next_offsets.get(p, 0) < end}

@@ -68,7 +68,7 @@ class Standing:
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """The topics of a lookup's table for which its records wait (`complete_first`)."""
+        """The topics of a table for which the node's records wait (`complete_first`)."""
         return tuple(str(wait.topic) for wait in self.waits if wait.of == COMPLETE)
 
     def to_json(self) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class StreamStatus:
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """The topics of a lookup's table for which its records wait (`complete_first`)."""
+        """The topics of a table for which the node's records wait (`complete_first`)."""
         return tuple(str(wait.topic) for wait in self.waits if wait.of == COMPLETE)
 
     def with_step(self, step: StreamStatus) -> StreamStatus:

@@ -82,10 +82,10 @@ class TestDriver(Findings):
         A node that is read by name has to be among them, as if one pipeline had them all.
 
         In:     topics      more topics that are piped to; no node need read them, and each has its log
-                incomplete  topics of lookups' tables that are complete once `complete` says so. Others are so with the
+                incomplete  topics of tables for which records wait, complete once `complete` says so. Others are so with the
                             records piped before the first cut: a stream finds those in Kafka when it begins
                 reaches_servers  True: rows are delivered to Kafka and PostgreSQL, too; sinks of your own always get theirs
-        Raises: DescriptionError when no lookup waits for a topic of `incomplete`
+        Raises: DescriptionError when no node waits for a topic of `incomplete`
         """
         nodes = among_themselves(nodes)
         self._session = SparkOnDemand.session(partial(laptop_session, spark, "headrace-test-driver"))
@@ -176,7 +176,7 @@ class TestDriver(Findings):
         self._run(list(self._nodes))
 
     def complete(self, topic: str) -> None:
-        """Declare a topic complete that began `incomplete`: a lookup in a table of it waits for that.
+        """Declare a topic complete that began `incomplete`: the records of lookups and processors wait for that.
 
         Here it ends with the records that were piped so far. Nodes see it at the next `cut`.
         """

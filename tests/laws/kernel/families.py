@@ -108,6 +108,12 @@ def families() -> list[Family]:
             global_table_subjects(),
             referring("positions", "tickers", "exchanges", controls=("drain", "control")),
         ),
+        Family(
+            "processors that wait for tables",
+            global_table_subjects(complete_first=True),
+            referring("tickers", "exchanges", "positions", controls=("complete", "complete", "drain")),
+            2,
+        ),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
         Family("aggregates of users", own_subjects(), worlds(whole, pa.int64(), controls=()), 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from typing import Any
 
 import headrace as hr
@@ -76,26 +77,33 @@ class Finds(hr.Processor):
         self.context.forward(key=key, n=len([*self.others.all()]), found=value)
 
 
-def global_table_subjects() -> list[Subject]:
+def global_table_subjects(*, complete_first: bool = False) -> list[Subject]:
+    made_of = partial(_node, complete_first=complete_first)
     earlier = POSITIONS.select("id", "ticker AS exchange", "amount AS founded").table("timestamp")
     by_time = TICKERS.table("timestamp").where("founded > 0")
     made = {
-        "table": _node(Reads, known=KNOWN),
-        "table_of_partitions": _node(Reads, grouped=False, known=KNOWN),
-        "table_by_time": _node(Reads, known=by_time),
-        "table_of_itself": _node(Reads, known=earlier),
-        "two_tables": _node(ReadsTwo, on_error="dead_letter", known=KNOWN, places=PLACES),
-        "two_tables_of_one": _node(ReadsTwo, known=by_time, places=TICKERS.table(), only=Reads),
+        "table": made_of(Reads, known=KNOWN),
+        "table_of_partitions": made_of(Reads, grouped=False, known=KNOWN),
+        "table_by_time": made_of(Reads, known=by_time),
+        "table_of_itself": made_of(Reads, known=earlier),
+        "two_tables": made_of(ReadsTwo, on_error="dead_letter", known=KNOWN, places=PLACES),
+        "two_tables_of_one": made_of(ReadsTwo, known=by_time, places=TICKERS.table(), only=Reads),
     }
     return [Subject(name, node) for name, node in made.items()]
 
 
 def _node(
-    processor: Makes, *, grouped: bool = True, on_error: str = "stop", only: Any = None, **tables: Any
+    processor: Makes,
+    *,
+    complete_first: bool,
+    grouped: bool = True,
+    on_error: str = "stop",
+    only: Any = None,
+    **tables: Any,
 ) -> Node:
     of: Any = POSITIONS.group_by("ticker") if grouped else POSITIONS
     order = {"order": "log"} if grouped else {}
-    stores = [hr.global_table(name, table) for name, table in tables.items()]
+    stores = [hr.global_table(name, table, complete_first=complete_first) for name, table in tables.items()]
     node: Node = of.process(
         only or processor,
         output=SAID,

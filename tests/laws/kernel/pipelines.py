@@ -131,9 +131,9 @@ def looked_up(choose: Choose, stream: Stream, other: Stream) -> Any:
     table = choose([other.table(), other.group_by("key").aggregate(value=hr.max("value"), n=hr.count())])
     waits: dict[str, Any] = {"stream_wait": "3 seconds", "wall_wait": "2 seconds"}
     waits |= {"order": "log"} if is_grouped else {}
-    return grouped.process(
-        Finds, output="key STRING, n BIGINT, found BIGINT", stores=[hr.global_table("others", table)], **waits
-    )
+    first = choose([False, True]) and all(map(is_of_kafka, hr.global_table("others", table).topics))
+    others = hr.global_table("others", table, complete_first=first)
+    return grouped.process(Finds, output="key STRING, n BIGINT, found BIGINT", stores=[others], **waits)
 
 
 def summed(choose: Choose, stream: Stream, other: Stream) -> Any:

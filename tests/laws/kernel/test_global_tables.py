@@ -64,14 +64,14 @@ class Converts(hr.Processor):
         self.context.forward(id=self.context.key["id"], what=str(what))
 
 
-def node(table: Any = None, **options: Any) -> Node:
+def node(table: Any = None, *, complete_first: bool = False, **options: Any) -> Node:
     table = RATES.table() if table is None else table
     found: Node = (
         ORDERS.group_by("id")
         .process(
             Converts,
             output="id STRING, what STRING",
-            stores=[hr.global_table("rates", table)],
+            stores=[hr.global_table("rates", table, complete_first=complete_first)],
             **{"stream_wait": "1 second", "wall_wait": "1 second", **options},
         )
         .named("converted")
@@ -230,7 +230,9 @@ def test_it_is_not_read_in_init() -> None:
         def process(self, record: hr.Record) -> None:
             """Nothing."""
 
-    early = ORDERS.process(Early, output="n INT", stores=[hr.global_table("rates", RATES.table())])
+    early = ORDERS.process(
+        Early, output="n INT", stores=[hr.global_table("rates", RATES.table(), complete_first=False)]
+    )
     reading = Reading(early.named("early"), world({1: [order("a", "eur", 1, 0)]}, {}))
     with pytest.raises(hr.ProcessorError, match="there is no place in the logs in init"):
         run(reading.operator.steps, reading)
@@ -267,7 +269,10 @@ def test_versions_of_other_tables_do_not_move_what_stands_in_one() -> None:
     made_of_two = ORDERS.group_by("id").process(
         Converts,
         output="id STRING, what STRING",
-        stores=[hr.global_table("rates", RATES.table()), hr.global_table("banks", banks.table())],
+        stores=[
+            hr.global_table("rates", RATES.table(), complete_first=False),
+            hr.global_table("banks", banks.table(), complete_first=False),
+        ],
         stream_wait="1 second",
         wall_wait="1 second",
     )

@@ -21,7 +21,8 @@ class Processors(Appended[Processed]):
 
     Written: `process` `reaches`
     Law (L34, L39): A user's class sees only its group. Records come in the log's order or by event time, and timers
-    go by recorded clocks. Stores survive a crash, and global tables are as of the call's place in the logs. `reaches`
+    go by recorded clocks. Stores survive a crash, and global tables are as of the call's place in the logs. Until a
+    global table of topics is loaded for the first time, records wait. `reaches`
     is the first record of a group with which a count or a sum is at or beyond a number. No later record takes it
     back.
     Source: Kafka Streams, Processor API (KIP-28, KIP-99, KIP-138).
@@ -40,12 +41,12 @@ class Processors(Appended[Processed]):
 
     @property
     def waits(self) -> Waits:
-        """For its timers; a processor that closes waits for a drain, too.
+        """For its timers, and for complete global tables; a processor that closes waits for a drain, too.
 
         The lag is the grace of the order of time: timers that are not called yet are due beyond the lowest stream time.
         """
         of = self.node
-        return Waits(of.longest_wait_ms, of.wall_waits, drain=of.closes, lag_ms=of.grace_ms)
+        return Waits(of.longest_wait_ms, of.wall_waits, of.waits_for, of.closes, of.grace_ms)
 
     # The group; timers by when they were due, then records; rows of a call by their number
     cause = (GROUP_HASH, DUE, *POSITION, NUMBER)

@@ -4,7 +4,8 @@ Law (L34): in each log commit a group gets the timers that the commit time has r
 each of them the timers by the stream clock that the record's clock has reached; the timers that the group's stream clock
 after the commit has reached; and `close` if there is a drain. A timer by the stream clock is called at each of its times,
 which is its clock. In the order of time a record's clock is max(event time, clock - grace), records go by it and then by
-place, and a commit gives those below its lowest stream time less the grace.
+place, and a commit gives those below its lowest stream time less the grace. Where global tables have to be complete first,
+nothing is called before the commit that completes them; with it come all records so far, by topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from headrace.operators.processors.oracle_stores import (
     Alarm,
     Group,
     as_column,
+    first_beyond,
     key_value_store,
     session_store,
     window_store,
@@ -36,10 +38,11 @@ from headrace.operators.processors.oracle_stores import (
 from headrace.operators.processors.oracle_tables import (
     Before,
     before_record,
+    complete_at,
     global_rows,
     note_fates_of_tables,
 )
-from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, OPEN, USED
 from headrace.oracle.log import Log, Place, Results, Row, Values
 from headrace.oracle.reader_time import StreamTimes
 from headrace.oracle.values import Identity, identity, plain
@@ -144,6 +147,9 @@ class _Run:
         self.moments: dict[Place, float] = {}  # of records in the order of time
         self.before = StreamTimes()  # the stream times of partitions before the current log commit
         self.numbers: dict[Any, int] = {}  # of the rows of each call
+        self.complete_ms = complete_at(
+            node, log
+        )  # the commit that completes global tables; None: there is none yet
 
     def _made(self) -> Processor:
         made = self.node.processor()
@@ -206,7 +212,7 @@ class _Run:
 
     def take(self, row: Row, clock: float) -> None:
         """One record, after the timers that its clock has reached."""
-        self.context.before = before_record(self.node, row)
+        self.context.before = before_record(self.node, row, self.complete_ms or 0)
         self.call_stream(self.group_of(row), clock, RECORDS, row)
         self.process(row, clock)
 
@@ -226,7 +232,7 @@ class _Run:
 
     def take_or_refuse(self, row: Row, clock: float) -> str:
         """One record, and its fate; one that raises leaves all as it was after the timers before it."""
-        self.context.before = before_record(self.node, row)
+        self.context.before = before_record(self.node, row, self.complete_ms or 0)
         group = self.group_of(row)
         self.call_stream(group, clock, RECORDS, row)
         before = copy.deepcopy(vars(group))
@@ -247,7 +253,7 @@ class _Run:
         for due_at, name in sorted(each for each in due if each[0] <= at_ms):
             alarm = group.alarms[name]
             if (alarm.due, alarm.clock) == (due_at, "wall"):
-                alarm.due = None if alarm.once else _first_beyond(at_ms, due_at, alarm.interval_ms)
+                alarm.due = None if alarm.once else first_beyond(at_ms, due_at, alarm.interval_ms)
                 self.call(group, alarm.method, stream, (WALL_TIMERS, int(due_at)))
 
     def call_stream(self, group: Group, upto: float, phase: int, row: Row | None = None) -> None:
@@ -323,17 +329,17 @@ def results(node: Processed, log: Log) -> Results:
     columns = None if log.schemas is None else log.schemas[RESULT]
     run, before, first = _Run(node, columns, log), StreamTimes(), 0
     drains = {row.at_ms for rows in log.feeds.values() for row in rows if row.fate == DRAIN}
+    complete_ms = run.complete_ms
     for at_ms, after in log.commits:
+        if complete_ms is None or at_ms < complete_ms:
+            continue
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
-        run.commit(at_ms, log.rows[first:last], before, after, is_drained=at_ms in drains)
+        rows = log.rows[first:last]
+        if at_ms == complete_ms:  # all commits so far count as this one
+            rows.sort(key=lambda row: row.place[1:])
+        run.commit(at_ms, rows, before, after, is_drained=at_ms in drains)
         before, first = after, last
+    for row in log.rows[first:]:
+        run.outcome.met(row, row.fate or OPEN)
     note_fates_of_tables(node, log, run.outcome)
     return run.outcome
-
-
-def _first_beyond(now_ms: int, due: float, interval_ms: int) -> int:
-    """The first of a timer's times that lies after now."""
-    following = int(due)
-    while following <= now_ms:
-        following += interval_ms
-    return following

@@ -218,3 +218,11 @@ def as_column(column: Column, value: Any) -> Any:
 
 def _only(key: tuple[Any, ...]) -> Any:
     return key[0] if len(key) == 1 else key
+
+
+def first_beyond(now_ms: int, due: float, interval_ms: int) -> int:
+    """The first of a timer's times that lies after now."""
+    following = int(due)
+    while following <= now_ms:
+        following += interval_ms
+    return following

@@ -1,7 +1,8 @@
 """Global tables of processors: at each call the row of a key is worked out anew, of the versions that stand before.
 
 Law: a record finds the versions that stand before it in the logs. A timer by the wall clock finds those of earlier log
-commits; a timer by the stream clock, and `close`, also those of its own. The last one by the table's order counts.
+commits; a timer by the stream clock, and `close`, also those of its own. The last one by the table's order counts. Records
+that had to wait for complete tables find those through the commit that completes them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.description.feeds import table_feed
 from headrace.description.processor import KeyValueStore, ProcessorError
 from headrace.description.table import TIMESTAMP
-from headrace.oracle.fates import USED, refused_by_table
+from headrace.oracle.fates import COMPLETE, OPEN, USED, refused_by_table
 from headrace.oracle.tables import deletes, order
 
 if TYPE_CHECKING:
@@ -75,14 +76,28 @@ def global_rows(here: Here, node: Processed, log: Log) -> dict[str, _Rows]:
     return {each.name: _Rows(here, each, log.feeds[table_feed(each.name)]) for each in node.tables}
 
 
-def before_record(node: Processed, record: Row) -> Before:
-    """Which versions stand before a record. Rows that a whole log commit made stand after its records."""
+def complete_at(node: Processed, log: Log) -> int | None:
+    """The commit with which the tables that are waited for are complete; 0: none is; None: there is none yet."""
+    rows = [row for table in node.tables for row in log.feeds[table_feed(table.name)]]
+    found = {row.topic: row.at_ms for row in reversed(rows) if row.fate == COMPLETE}
+    if not {*node.waits_for} <= found.keys():
+        return None
+    return max((found[topic] for topic in node.waits_for), default=0)
+
+
+def before_record(node: Processed, record: Row, complete_ms: int) -> Before:
+    """Which versions stand before a record. Rows that a whole log commit made stand after its records.
+
+    In: complete_ms  the commit through which records had to wait: these find the table after it
+    """
+    if record.at_ms <= complete_ms:
+        return lambda row: row.at_ms <= complete_ms
     told = {topic for each in node.tables for topic in each.revised_at_commit_end}
     return lambda row: row.at_ms < record.at_ms if row.topic in told else row.place < record.place
 
 
 def note_fates_of_tables(node: Processed, log: Log, results: Results) -> None:
-    """Add the fates of the tables' records. One that an input takes is used, whatever the others make of it."""
+    """Add the fates of the tables' records. One that an input takes is used, or waits, whatever the others make of it."""
     for table in node.tables:
         for row in log.feeds[table_feed(table.name)]:
             if row.offset is None:
@@ -90,7 +105,8 @@ def note_fates_of_tables(node: Processed, log: Log, results: Results) -> None:
             place = row.topic, row.partition, row.offset
             fate = _refused(table.table, row) or USED
             other = results.fates.get(place, fate)
-            results.fates[place] = USED if USED in (fate, other) else min(fate, other)
+            taken = next((each for each in (OPEN, USED) if each in (fate, other)), None)
+            results.fates[place] = taken or min(fate, other)
 
 
 def _refused(table: Table, row: Row) -> str | None:

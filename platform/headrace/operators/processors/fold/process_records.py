@@ -38,7 +38,6 @@ from headrace.fold.fates import (
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.sides import RECORD, SIDE
-from headrace.fold.positions import order_of, position_columns
 from headrace.fold.segments import LOWEST
 from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.changed_state import ChangedState
@@ -50,6 +49,7 @@ from headrace.operators.processors.fold.release import (
     WAITING,
     Released,
     clocks_of,
+    completion,
     passed,
     release,
     waiting_table,
@@ -97,9 +97,9 @@ class ProcessRecords(Step):
 
     @cached_property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """See `state_tables`; in the order of time the records that wait, too."""
+        """See `state_tables`; the records that wait, too."""
         tables = tables_of(self.shape)
-        if self.shape.by_time is not None:
+        if self.shape.waiting is not None:
             tables[WAITING] = waiting_table(self.shape, self._columns)
         return tables
 
@@ -112,7 +112,7 @@ class ProcessRecords(Step):
         if self._is_drained(times):
             return found
         if self.shape.by_partition:
-            return {TIMERS: Needs()} if TIMERS in self.state else {}
+            return found | ({TIMERS: Needs()} if TIMERS in self.state else {})
         for name, time_ms in (
             (STREAM_DUE, self._lowest_ms),
             (WALL_DUE, partial(frontier_ms, topics=self.shape.read)),
@@ -141,15 +141,15 @@ class ProcessRecords(Step):
         keys = pa.concat_tables([table.select([KEY, HASH]) for table in tables]).combine_chunks()
         same = group(keys[KEY])
         mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
-        in_time = WAITING in self.state
-        order = released.order(mine) if in_time else order_by_group(mine, order_of(position_columns(kept)))
+        in_time = self.shape.in_time
+        order = released.order(mine) if in_time else order_by_group(mine, released.places)
         kept, mine = kept.take(pa.array(order)), mine[order]
         by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
         late = (released.late if in_time else np.zeros(len(order), bool))[order]
         records = listed_records(self.shape, kept, released.commit[order], late)
-        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept, at_ms)
+        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept, times)
         runner = Runner(self.shape, _commits(at_ms, times), records, global_tables)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
@@ -177,12 +177,13 @@ class ProcessRecords(Step):
         """The rows without the versions of global tables."""
         return rows if self.packing is None else rows.filter(pc.equal(rows[SIDE], RECORD))
 
-    def _tables(self, rows: pa.Table, records: pa.Table, at_ms: Sequence[int]) -> TablesAsOf | None:
-        """The global tables; None: there are none. In: all rows; the records in their order; the commit times."""
+    def _tables(self, rows: pa.Table, records: pa.Table, times: Times) -> TablesAsOf | None:
+        """The global tables; None: there are none. In: all rows; the records in their order."""
         if self.packing is None:
             return None
         versions = rows.select(self.packing.rows.names).filter(pc.not_equal(rows[SIDE], RECORD))
-        return TablesAsOf(self.packing, versions, records, at_ms)
+        at_ms = [ms for ms, _ in times.commits]
+        return TablesAsOf(self.packing, versions, records, at_ms, completion(self.shape).completed_ms(times))
 
     @property
     def _of_groups(self) -> list[str]:

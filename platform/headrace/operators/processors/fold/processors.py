@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from headrace.description import Processed
 from headrace.description.feeds import RESULT
 from headrace.fold.contract import ROW_COLUMNS, Step
-from headrace.fold.kernel import Feeds, Kernel
+from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.operators.processors.fold.global_tables.global_tables import Packing
 from headrace.operators.processors.fold.global_tables.keep_tables import KeepTables
 from headrace.operators.processors.fold.process_batches import ProcessBatches
 from headrace.operators.processors.fold.process_records import ProcessRecords
+from headrace.operators.processors.fold.release import WAITING, open_records
 from headrace.operators.processors.fold.shape import AsFields, Shape
 
 
@@ -42,6 +44,11 @@ class Processors(Kernel):
             return (ProcessBatches(self.shape) if self.shape.vectorised else ProcessRecords(self.shape),)
         counting = (CountFates(),) if self.packing.is_shared else ()
         return (*counting, KeepTables(self.packing), ProcessRecords(self.shape, self.packing))
+
+    @property
+    def open_state(self) -> OpenState | None:
+        """The records that wait for complete global tables."""
+        return OpenState(WAITING, partial(open_records, shape=self.shape)) if self.shape.complete else None
 
     def rows(self, feeds: Feeds) -> pa.Table:
         """The rows of all feeds, as the first step takes them; with global tables they are decided."""

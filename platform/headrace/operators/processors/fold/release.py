@@ -1,9 +1,10 @@
-"""The order of time: when each record is given to its group.
+"""When each record is given to its group: in the order of time, and where global tables have to be complete first.
 
-Law (L34): a record with event time e and clock c has the moment max(e, c - grace). Records go by their moments, then by
-their places. The first commit n after which L(n) - grace is beyond a record's moment releases it. After n every record that
-comes later has a moment at or beyond L(n) - grace. So what waits, and the whole order, do not depend on how logs were
-committed. A record is late if its event time is before its moment.
+Law, in the order of time (L34): a record with event time e and clock c has the moment max(e, c - grace). Records go by their
+moments, then by their places. The first commit n after which L(n) - grace is beyond a record's moment releases it. After n
+every record that comes later has a moment at or beyond L(n) - grace. So what waits, and the whole order, do not depend on
+how logs were committed. A record is late if its event time is before its moment.
+Law, where tables have to be complete (L39): the log commits up to the one that completes them count as one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, STREAM, Clock, StateTable, Times, as_they_are
-from headrace.fold.positions import order_of_causes
+from headrace.fold.contract import (
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    PARTITION,
+    STREAM,
+    TOPIC,
+    Clock,
+    StateTable,
+    Times,
+    as_they_are,
+)
+from headrace.fold.lookups.release_records import Frontier
+from headrace.fold.positions import FIELDS, order_of, order_of_causes, position_columns
 from headrace.fold.segments import HIGHEST, LOWEST
 from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.shape import Shape
@@ -49,6 +63,11 @@ class Released:
         late: np.ndarray = int64(self.records[EVENT], null=HIGHEST) < self.moment_ms
         return late
 
+    @property
+    def places(self) -> np.ndarray:
+        """Numbers that compare as the records' places do: by the log commit that gives them, topic, partition and offset."""
+        return order_of({**position_columns(self.records), FIELDS[0].name: pa.array(self.commit)})
+
     def order(self, codes: np.ndarray) -> np.ndarray:
         """The permutation that sorts them by group, then by time, then by cause. In: the number of each one's group."""
         return np.lexsort((order_of_causes(self.records), self.moment_ms, codes))
@@ -72,7 +91,7 @@ def clocks_of(rows: pa.Table, times: Times, shape: Shape) -> tuple[np.ndarray, n
 
 def with_moments(rows: pa.Table, clock: np.ndarray, shape: Shape) -> pa.Table:
     """Rows with MOMENT. In: the clock of each."""
-    if shape.by_time is not None:
+    if shape.in_time:
         begun = np.where(clock == LOWEST, LOWEST, clock - shape.grace_ms)
         clock = np.maximum(int64(rows[EVENT], null=LOWEST), begun)
     return rows.append_column(MOMENT, pa.array(clock))
@@ -80,15 +99,25 @@ def with_moments(rows: pa.Table, clock: np.ndarray, shape: Shape) -> pa.Table:
 
 def waiting_table(shape: Shape, columns: Sequence[str]) -> StateTable:
     """The state's table. In: the columns of a record."""
-    assert shape.by_time is not None
-    own = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), *map(shape.by_time.field, columns)]
+    assert shape.waiting is not None
+    own = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), *map(shape.waiting.field, columns)]
     schema = pa.schema([*own, pa.field(MOMENT, pa.int64())])
     return StateTable(schema, (MOMENT, HASH), as_they_are, MOMENT, partial(_is_released, shape=shape))
 
 
+def completion(shape: Shape) -> Frontier:
+    """The frontier of records that wait for complete tables."""
+    return Frontier(complete=shape.complete, by_place=True)
+
+
+def frontier_of(clock: Clock, shape: Shape) -> int:
+    """Below which moment records are released. It does not fall."""
+    return lowest_ms(clock, shape.grace_ms) if shape.in_time else completion(shape).at(clock)
+
+
 def passed(times: Times, shape: Shape) -> tuple[int, int] | None:
-    """The moments that the stream clock passes in an increment: the first and the last; None: none."""
-    before, after = (lowest_ms(each, shape.grace_ms) for each in (times.before, times.after))
+    """The moments that the frontier passes in an increment: the first and the last; None: none."""
+    before, after = (frontier_of(each, shape) for each in (times.before, times.after))
     return (before, after - 1) if before < after else None
 
 
@@ -101,7 +130,7 @@ def release(
         waiting  rows of WAITING; also such as are not released, or were before
     """
     rows, own = forwarded
-    clocks = np.array([lowest_ms(each, shape.grace_ms) for _, each in times.commits], np.int64)
+    clocks = np.array([frontier_of(each, shape) for _, each in times.commits], np.int64)
     passing = passed(times, shape)
     if passing is None:
         waiting = waiting.slice(0, 0)
@@ -119,10 +148,17 @@ def release(
 
 
 def _first_beyond(clocks: np.ndarray, rows: pa.Table) -> np.ndarray:
-    """The number of the first commit whose clock is beyond the moment of each row; the clock does not fall."""
+    """The number of the first commit whose frontier is beyond the moment of each row."""
     found: np.ndarray = np.searchsorted(clocks, int64(rows[MOMENT]), side="right")
     return found
 
 
 def _is_released(waiting: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
-    return pa.array(int64(waiting[MOMENT]) < lowest_ms(after, shape.grace_ms))
+    return pa.array(int64(waiting[MOMENT]) < frontier_of(after, shape))
+
+
+def open_records(waiting: pa.Table, clock: Clock, *, shape: Shape) -> pa.Table:
+    """How many records of each partition wait. In: merged rows of WAITING. Out: TOPIC, PARTITION, `records` BIGINT."""
+    rows = waiting.filter(pc.invert(_is_released(waiting, clock, shape=shape)))
+    counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": "records"})

@@ -67,8 +67,10 @@ class Shape:
     closes          whether it has a `close`
     sets_apart      whether a record for which it raises is a dead letter; else it stops the node
     attempts        how often a record is tried before
-    by_time         of records in the order of time the schema of the rows; None: they come in the log's order
+    waiting         the schema of the rows, if records may wait; None: none does
+    in_time         whether they come in the order of time; else in the log's
     grace_ms        in the order of time, how long a record may come after those that it belongs before
+    complete        topics that have to be complete before any record is processed
     causes          whether its rows have CAUSE
     """
 
@@ -89,8 +91,10 @@ class Shape:
     closes: bool
     sets_apart: bool
     attempts: int
-    by_time: pa.Schema | None
+    waiting: pa.Schema | None
+    in_time: bool
     grace_ms: int = 0
+    complete: tuple[str, ...] = ()
     causes: bool = False
 
     @classmethod
@@ -125,8 +129,10 @@ class Shape:
             node.closes,
             node.on_error == SET_APART,
             node.attempts,
-            inputs if node.order == TIME else None,
+            inputs if node.order == TIME or node.waits_for else None,
+            node.order == TIME,
             node.grace_ms,
+            node.waits_for,
             CAUSE in inputs.names,
         )
 

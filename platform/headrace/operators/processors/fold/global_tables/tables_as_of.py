@@ -2,7 +2,7 @@
 
 Law (L39): a record finds the versions that stand before it in the order of the logs. A timer by the wall clock finds those
 of earlier log commits; a timer by the stream clock, and `close`, also those of its own. The last one by the table's order
-counts.
+counts. The records up to the log commit that completes the tables, if that is waited for, find those of this commit, too.
 """
 
 from __future__ import annotations
@@ -35,16 +35,24 @@ class TablesAsOf:
     seen    how many versions of the increment, of all tables, stand before that; None: it stands nowhere
     """
 
-    def __init__(self, packing: Packing, versions: pa.Table, records: pa.Table, at_ms: Sequence[int]) -> None:
+    def __init__(
+        self,
+        packing: Packing,
+        versions: pa.Table,
+        records: pa.Table,
+        at_ms: Sequence[int],
+        completed_ms: int | None = None,
+    ) -> None:
         """In: versions  as rows (see `Packing`), those before the increment among them; records: in their order.
 
-        at_ms  commit times of the increment, rising
+        at_ms         commit times of the increment, rising
+        completed_ms  that which completes tables that are waited for; None: none does
         """
         self.seen: int | None = None
         versions = versions.combine_chunks()
         is_held = int64(versions[INGESTED]) < (at_ms[0] if at_ms else HIGHEST)
         came = versions.take(pa.array(np.flatnonzero(~is_held)))
-        order, self._before = _places(packing, came, records)
+        order, self._before = _places(packing, came, records, completed_ms)
         came = came.take(pa.array(order)).combine_chunks()
         self._at_ms = int64(came[INGESTED]).tolist()
         of_held, of_came = (rows[SIDE].to_numpy() for rows in (versions, came))
@@ -118,20 +126,25 @@ class GlobalStore(GroupStore):
         return seen
 
 
-def _places(packing: Packing, versions: pa.Table, records: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+def _places(
+    packing: Packing, versions: pa.Table, records: pa.Table, completed_ms: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The versions in the order of the logs, and how many of them stand before each record.
 
     At one place the record comes first: it does not find what it says itself. The versions of some topics follow from a
-    whole log commit, and stand after its records.
+    whole log commit, and stand after its records. Records that have waited stand after all of the commit that gives them.
     """
     both = pa.concat_tables([versions.select(POSITION), records.select(POSITION)])
-    is_told = np.zeros(both.num_rows, bool)
-    is_told[: versions.num_rows] = pc.is_in(
+    after = np.zeros(both.num_rows, np.int8)
+    after[: versions.num_rows] = pc.is_in(
         versions[TOPIC], value_set=pa.array(packing.after_commit, pa.string())
     ).to_numpy()
-    place = order_of(position_columns(both))
+    place, at_ms = order_of(position_columns(both)), int64(both[INGESTED])
     is_version = np.arange(both.num_rows) < versions.num_rows
-    in_order = np.lexsort((is_version, place, is_told, int64(both[INGESTED])))
+    if completed_ms is not None:
+        waited = ~is_version & (at_ms <= completed_ms)
+        after, at_ms = np.where(waited, 2, after), np.where(waited, completed_ms, at_ms)
+    in_order = np.lexsort((is_version, place, after, at_ms))
     before = np.cumsum(is_version[in_order])
     found = np.empty(both.num_rows, np.int64)
     found[in_order] = before
