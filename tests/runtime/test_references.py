@@ -145,7 +145,6 @@ def test_whoever_writes_learns_what_readers_ask(lake: Lake) -> None:
         True,
     )
     assert readers_of(lake, "counts@") == ["hours", "looked_up"]
-    assert asked_in(lake, "counts@", but=["looked_up"]).readers == ("hours",)
     through = asked_through(READINGS, [COUNTS], {"counts": asked})
     assert through.longest_wait_ms == (3 + 60) * MINUTE_MS
     assert through.ordered

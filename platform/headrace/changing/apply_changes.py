@@ -31,6 +31,7 @@ from headrace.changing.lease_conflicts import unless_others_write
 from headrace.changing.plan_changes import plan_changes, stored_node
 from headrace.changing.rename_node import rename_node, require_renamable
 from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
+from headrace.changing.settle_logs import settle_logs
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
@@ -173,6 +174,9 @@ class ApplyChanges:
     def _catch_up(self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]) -> None:
         """Come to where the tables stand; a log that is not settled so far yet is waited for."""
         deadline = time.monotonic() + CATCH_UP_SECONDS
+        site = Site(self._spark, self._lake, self._clock)
+        for node in self._changed:
+            settle_logs(site, node, self._nodes, rebuilds[node.required_name].meets_at_ms)
         self._build(rebuilds, on_stage, again=True)
         while behind := [name for name, each in rebuilds.items() if each.is_behind]:
             if time.monotonic() >= deadline:

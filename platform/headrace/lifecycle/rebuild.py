@@ -169,6 +169,11 @@ class Rebuild:
         return self._target
 
     @property
+    def meets_at_ms(self) -> int:
+        """The commit time through which it reads: there it meets the tables that it is to replace."""
+        return max(self._bounds().values(), default=0)
+
+    @property
     def is_behind(self) -> bool:
         """True while it has read less than the tables that it is to replace: a swap would take them back in time."""
         before_ms = standing(self._lake, self._node)

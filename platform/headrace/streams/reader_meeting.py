@@ -71,15 +71,16 @@ class ReaderMeeting:
         by_name = read_by_name(self._lake)
         for stream in self._streams:
             if stream.name in by_name:
-                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@", names=recent_names)
+                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@", recent_names)
                 is_read = bool(of_nodes[stream.name].readers)
                 _tried(partial(stream.look_at_readers, is_read_by_name=is_read))
             _tried(stream.look_at_generations)
 
     def _serve(self, log: LogStream, of_nodes: Mapping[str, Asked]) -> None:
+        """Serve who reads a log, also nodes of this run: a change of theirs that is applied now may ask for more."""
         own = {node.required_name for node in self._nodes}
         through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
-        log.serve(asked_in(self._lake, log.name, own, recent_names) | through)
+        log.serve(asked_in(self._lake, log.name, recent_names) | through)
         log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock, recent_names))
 
 

@@ -24,7 +24,7 @@ from headrace.nodes.opening import read_opening
 from headrace.nodes.topics import longest_wait_ms, nodes_below, ordered_topics, wall_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
@@ -90,12 +90,12 @@ def read_by_name(lake: Lake) -> frozenset[str]:
     return frozenset(recent_names(lake.readers("@")))
 
 
-def asked_in(lake: Lake, topic: str, but: Iterable[str] = (), names: Names = small_files.names) -> Asked:
-    """The requests of a log's readers, as the lake has them. In: but  nodes that are left out: the caller runs them."""
-    asked, left_out = Asked(), set(but)
+def asked_in(lake: Lake, topic: str, names: Names = small_files.names) -> Asked:
+    """The requests of a log's readers, as the lake has them."""
+    asked = Asked()
     for reader in readers_of(lake, topic, names):
         said = small_files.read_json(f"{lake.readers(topic)}/{reader}{SUFFIX}")
-        if reader not in left_out and said is not None:
+        if said is not None:
             asked |= _asked(said, reader)
     return asked
 
