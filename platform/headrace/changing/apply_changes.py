@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
@@ -191,7 +192,7 @@ class ApplyChanges:
         self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None], *, again: bool = False
     ) -> None:
         """Fold what the tables before have read, each node before those that read it."""
-        for node in self._needed():
+        for node in self._needed:
             name = node.required_name
             if not again:
                 on_stage(
@@ -206,8 +207,9 @@ class ApplyChanges:
             else:
                 self._run(node)
 
+    @cached_property
     def _needed(self) -> list[Node]:
-        """The changed nodes, and those that have to run for them: their logs are read, and are not there yet."""
+        """The changed nodes, and those that have to run for them: their logs are read, and are not there at first."""
         changed = {node.required_name for node in self._changed}
         wanted = set(changed)
         for node in reversed(self._nodes):
