@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from headrace.engine import log_parts
+from headrace.explain import scope_size
+from headrace.explain.keyed_evidence import KeyedEvidence
 from headrace.explain.recomputation import Recomputation, place_of
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import Cause, ExplainedNode, causes_of
 from headrace.fold.fates import FATES
 from headrace.nodes.topics import with_nodes_read
+from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
 from headrace.testing import TestDriver
 from tests.matrix.kinds import name_of, nodes
@@ -71,6 +75,33 @@ def test_unnamed_records_do_not_matter_and_deciding_ones_do(driver: TestDriver, 
             refuted(explained, asked, cause)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not reads_all(nodes()[kind])])
+def test_logs_that_are_read_part_by_part_give_the_same_answer(
+    driver: TestDriver, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = driver._nodes[name_of(kind)]
+    rows = driver.rows(node.required_name)
+    asked = [
+        {n: row[n] for n in node.columns if not isinstance(row[n], list | dict)}
+        for row in (rows[0], rows[-1])
+    ]
+    whole = [causes_of(driver._session, driver.lake, node, one) for one in asked]
+    places = [("events", 0, offset) for offset in (3, 20, 34)]
+    fates = [fate(driver, node, place) for place in places]
+    monkeypatch.setattr(scope_size, "LOCAL_BYTES", -1)
+    monkeypatch.setattr(log_parts, "PART_ROWS", 3)
+    evidence = ExplainedNode(driver._session, driver.lake, node, large=False).evidence
+    assert isinstance(evidence, KeyedEvidence)
+    assert [causes_of(driver._session, driver.lake, node, one) for one in asked] == whole
+    assert [fate(driver, node, place) for place in places] == fates
+
+
+def fate(driver: TestDriver, node: Any, place: tuple[str, int, int]) -> Any:
+    return fate_of_record(
+        driver._session, driver.lake, with_nodes_read(node), (driver._topics[place[0]], *place[1:])
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fate_of_a_record_is_the_one_that_the_kernel_counts(driver: TestDriver, kind: str) -> None:
     node = driver._nodes[name_of(kind)]
@@ -95,7 +126,7 @@ def test_the_fate_of_a_record_is_the_one_that_the_kernel_counts(driver: TestDriv
 def refuted(explained: ExplainedNode, asked: dict[str, Any], cause: Cause) -> None:
     assert cause.proved
     sought = explained.sought(asked)
-    keys = explained.keys(sought, explained.evidence.table(sought.columns, sought.values))
+    keys = explained.keys(sought)
     again = Recomputation(explained.scope, explained.scope.log(keys), keys, sought.values.to_pylist()[0])
     named = {(r.topic, r.partition, r.offset): r for r in cause.records}
     every = {place_of(r) for _, r in again.records()}

@@ -100,7 +100,7 @@ def test_what_cannot_be_explained_is_refused(driver: TestDriver, monkeypatch: py
         driver.why("windows", sensor="b")
     with pytest.raises(DescriptionError, match="13 rows with sensor=a"):
         driver.why("windows", sensor="a")
-    monkeypatch.setattr(scope_size, "LOCAL_BYTES", 0)
+    monkeypatch.setattr(scope_size, "KEYED_BYTES", 0)
     monkeypatch.setattr(row_cause, "read_evidence", None)  # the size is known before anything is read
     with pytest.raises(TerminalError, match="logs and tables have"):
         driver.why("windows", sensor="a")

@@ -82,6 +82,8 @@ def show_records(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show the records behind a count of a node, by reason, with examples. Streams may run meanwhile."""
+    from headrace.explain.asking import why_not
+
     described = node_named(node, pipeline)
     require_lake(lake)
     found = _fated(lake, examples).of_node(described, fate)
@@ -89,7 +91,7 @@ def show_records(
         report(each)
     shown = [example for each in found for example in each.examples]
     if shown:
-        report(f"More about one: headrace why-not {shown[0].topic} {shown[0].partition} {shown[0].offset}")
+        report(f"More about one: {why_not(shown[0].topic, shown[0].partition, shown[0].offset)}")
     if not found:
         report(
             f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."

@@ -130,7 +130,7 @@ class LogSlice:
         found: list[tuple[int, str]] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                rows = file.read_row_groups(self._groups(file), columns=[INGESTED_AT, COMMIT_ROWS])
+                rows = file.read_row_groups(self.groups_of(file), columns=[INGESTED_AT, COMMIT_ROWS])
             said = rows[COMMIT_ROWS].is_valid().to_numpy()
             rows = rows.filter(pa.array(said & self._within(rows)))
             at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
@@ -142,7 +142,7 @@ class LogSlice:
         found: list[int] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                rows = file.read_row_groups(self._groups(file), columns=[INGESTED_AT])
+                rows = file.read_row_groups(self.groups_of(file), columns=[INGESTED_AT])
             at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
             found += at_us[self._within(rows)].tolist()
         return found
@@ -150,16 +150,16 @@ class LogSlice:
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
         with open_parquet(f"{self.uri}/{name}", size, None) as file:
             wanted = {INGESTED_AT, COMMIT_ROWS, *(".".join(origin.path) for origin in columns.values())}
-            groups = self._groups(file)
+            groups = self.groups_of(file)
             if not groups:
                 return
             rows = file.read_row_groups(groups, columns=sorted(wanted))
         if not (mine := self._own_rows(rows)).all():
             rows = rows.filter(pa.array(mine))
         if rows.num_rows:
-            yield pa.table({name: _column(rows, origin) for name, origin in columns.items()})
+            yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
 
-    def _groups(self, file: pq.ParquetFile) -> list[int]:
+    def groups_of(self, file: pq.ParquetFile) -> list[int]:
         """The groups of a file that may have rows of the slice."""
         return [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
 
@@ -195,7 +195,7 @@ class LogSlice:
         return mine
 
 
-def _column(rows: pa.Table, origin: Origin) -> pa.ChunkedArray:
+def column_of(rows: pa.Table, origin: Origin) -> pa.ChunkedArray:
     """One column; null where a file was written before the log had it."""
     name, *within = origin.path
     nothing = pa.chunked_array([pa.nulls(rows.num_rows, origin.type)])

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from headrace.description import is_of_kafka, written_by
 from headrace.description.wording import listed
-from headrace.engine.log_slices import LAST_MS, LogSlice, whole_log
+from headrace.engine.log_parts import rows_of_place
+from headrace.engine.log_slices import whole_log
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.log.commit_row import CommitRow
@@ -57,10 +56,7 @@ def logged_record(lake: Lake, topic: Topic, partition: int, offset: int) -> Logg
     table = open_table(uri)
     if not table.exists:
         raise _no_log(topic)
-    files = {name: file.size for name, file in table.snapshot().within("offset", offset, offset).items()}
-    rows = LogSlice(uri, files, 0, LAST_MS).rows(table.columns)
-    is_it = pc.and_(pc.equal(rows["partition"], partition), pc.equal(rows["offset"], offset))
-    there = rows.filter(is_it).to_pylist()
+    there = rows_of_place(uri, partition, offset)
     if not there:
         return LoggedRecord(topic.name, partition, offset, *_absence(lake, topic, partition, offset))
     return _of_row(topic.name, there[0])

@@ -6,21 +6,19 @@ Law: without any record that is not named, the oracle's row is equal. Without on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.description.epoch_time import moment
+from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.node_output import NodeOutput
-from headrace.description.windows import START
-from headrace.engine.log_slices import whole_log
+from headrace.description.windows import START, CalendarWindows, TimeWindows
+from headrace.engine.log_parts import rows_of_place
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.recomputation import Recomputation, place_of
-from headrace.explain.scope_size import require_small
+from headrace.explain.scope_size import read_evidence, require_small
 from headrace.lake import open_table
-from headrace.lifecycle.oracle_check import read_evidence
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
@@ -123,7 +121,7 @@ class ExplainedNode:
         self.spark, self.lake, self.large = spark, lake, large
         self.node = node = resolve_references(lake, node)
         self.name = name = node.required_name
-        require_small(lake, node, large=large, hint="Spark reads the records of the key.")
+        require_small(lake, node, large=large, hint="Spark reads the records of the key.", keyed=True)
         self.results = open_table(lake.table(name))
         self.evidence = read_evidence(spark, lake, node)
         self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))
@@ -133,9 +131,8 @@ class ExplainedNode:
     def causes(self, values: Values, depth: int, as_of_ms: int | None) -> list[Cause]:
         """In: as_of_ms  the log commit through which the logs are read; None: all that the node has read."""
         sought = self.sought(values)
-        stored = self.evidence.table(sought.columns, sought.values)
-        keys = self.keys(sought, stored)
-        log = self.scope.log(keys)
+        keys = self.keys(sought)
+        log = self._scope_of(sought).log(keys)
         log = log if as_of_ms is None else log.through(as_of_ms)
         recomputed = Recomputation(self.scope, log, keys, sought.values.to_pylist()[0])
         rows = recomputed.rows()
@@ -143,6 +140,7 @@ class ExplainedNode:
         rows = [*{recomputed.shown(row): row for row in rows}.values()]
         if self.opening_records and as_of_ms is None:
             # The oracle does not know the opening balance: of its rows those count that the table has, too.
+            stored = self.evidence.table(sought.columns, sought.values)
             known &= {recomputed.shown(row) for row in stored}
             hidden = not self.node.shows_open
             rows = [row for row in rows if recomputed.shown(row) in known or (hidden and self._is_open(row))]
@@ -169,7 +167,20 @@ class ExplainedNode:
             )
         return Sought.of(self.node, named, self.results)
 
-    def keys(self, sought: Sought, stored: Sequence[Values]) -> pa.Table | None:
+    def _scope_of(self, sought: Sought) -> KeyScope:
+        """The scope that is read: for one window of fixed bounds the records of its time alone."""
+        window = getattr(self.node, "window", None)
+        if START not in sought.columns or not isinstance(window, TimeWindows | CalendarWindows):
+            return self.scope
+        start = sought.values[START][0].as_py()
+        if start is None:
+            return self.scope
+        first_us = milliseconds(start) * 1_000
+        return replace(
+            self.scope, evidence=self.evidence.between(first_us, first_us + window.wait_ms * 1_000)
+        )
+
+    def keys(self, sought: Sought) -> pa.Table | None:
         """The keys whose records are replayed; None: all."""
         if self.scope.part is None:
             return None
@@ -177,6 +188,7 @@ class ExplainedNode:
         schema = pa.schema([of.field(name) for name in by])
         if {*by} <= {*sought.columns}:
             return sought.values.select([*by]).cast(schema)
+        stored = self.evidence.table(sought.columns, sought.values)
         known = {identity(row[n] for n in by): {n: row[n] for n in by} for row in stored}
         return pa.Table.from_pylist([*known.values()], schema)
 
@@ -269,9 +281,8 @@ class ExplainedNode:
 
     def _written(self, record: Row, writer: Node) -> dict[str, Any]:
         """The values that tell a row of a node: those of its key, and of the window."""
-        uri = self.lake.log(record.topic)
-        rows = whole_log(uri).rows(open_table(uri).columns)
-        row = rows.filter(pc.equal(rows["offset"], record.offset)).to_pylist()[0]
+        assert record.offset is not None
+        (row,) = rows_of_place(self.lake.log(record.topic), record.partition, record.offset)
         values = {**(row["key"] or {}), **(row["value"] or {})}
         names = writer.key if writer.day_column is None and writer.key else writer.columns
         return {n: values[n] for n in names if n in values and not isinstance(values[n], list | dict)}

@@ -7,7 +7,7 @@ sampled is another choice than Spark's: both go by hashes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -51,15 +51,19 @@ class LocalEvidence(Evidence):
     @classmethod
     def read(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> LocalEvidence:
         """The evidence as of the node's last micro-batch."""
+        stored = cls.of_tables(spark, lake, node, of)
+        upto_ms = {topic.name: stored.progress.upto_ms.get(topic.name, 0) for topic in node.topics}
+        unusable = UnusableTable(spark, lake, node).read()
+        return replace(stored, tables=feed_tables(spark, of, slices_of(lake, node, {}, upto_ms), unusable))
+
+    @classmethod
+    def of_tables(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> LocalEvidence:
+        """The node's tables alone, without its logs."""
         stored = stored_rows(lake, node, of)
         rows = made_of(node, stored.table) if operator_of(node).appended else stored.table
         times = [name for name in TIMES_OF_ROWS if name in rows.column_names]
-        upto_ms = {topic.name: stored.progress.upto_ms.get(topic.name, 0) for topic in node.topics}
-        unusable = UnusableTable(spark, lake, node).read()
-        tables = feed_tables(spark, of, slices_of(lake, node, {}, upto_ms), unusable)
-        return cls(
-            spark, node, of, stored.progress, stored.version, tables, rows.select([*node.columns, *times])
-        )
+        rows = rows.select([*node.columns, *times])
+        return cls(spark, node, of, stored.progress, stored.version, {}, rows)
 
     @property
     def feeds(self) -> Sequence[str]:
@@ -73,7 +77,7 @@ class LocalEvidence(Evidence):
 
     def table(self, by: Sequence[str], keys: pa.Table | None) -> Rows:
         """See `Evidence`."""
-        return _plain(self.rows if keys is None else self.rows.filter(_among(self.rows, by, keys)))
+        return plain(self.rows if keys is None else self.rows.filter(among(self.rows, by, keys)))
 
     def sampled(self, feed: str, by: Sequence[str], number: int, seed: int) -> pa.Table:
         """See `Evidence`."""
@@ -91,37 +95,38 @@ class LocalEvidence(Evidence):
         """See `Evidence`."""
         rows = _with_stream_before(self.tables[feed]) if before else self.tables[feed]
         if keys is None:
-            return _plain(rows)
-        mine = _among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
+            return plain(rows)
+        mine = among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
         if controls:
             mine = mine | (has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK))
-        return _plain(rows.filter(pa.array(mine)))
+        return plain(rows.filter(pa.array(mine)))
 
     def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
         """See `Evidence`."""
         rows = self.tables[feed]
         places = zip((TOPIC, PARTITION, OFFSET), (topic, partition, offset), strict=True)
         is_it = reduce(pc.and_, (pc.equal(rows[name], value) for name, value in places))
-        return _plain(rows.filter(pc.fill_null(is_it, False)))
+        return plain(rows.filter(pc.fill_null(is_it, False)))
 
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
         """See `Evidence`."""
         rows = self.tables[feed]
-        own = pc.unique(rows.filter(_among(rows, keys.column_names, keys))[PARTITION])
-        return _plain(rows.filter(pc.is_in(rows[PARTITION], own)))
+        own = pc.unique(rows.filter(among(rows, keys.column_names, keys))[PARTITION])
+        return plain(rows.filter(pc.is_in(rows[PARTITION], own)))
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""
         return commits_of(rows.select(READ_BY_COMMITS).to_pylist() for rows in self.tables.values())
 
 
-def _plain(rows: pa.Table) -> Rows:
-    plain: Rows = rows.to_pylist()
-    return plain
+def plain(rows: pa.Table) -> Rows:
+    """Rows as dicts."""
+    found: Rows = rows.to_pylist()
+    return found
 
 
-def _among(rows: pa.Table, by: Sequence[str], keys: pa.Table) -> pa.Array:
-    """Which rows have one of some keys. NaN is a value, and 0.0 is -0.0."""
+def among(rows: pa.Table, by: Sequence[str], keys: pa.Table) -> pa.Array:
+    """Which rows have one of some keys. In: by  their columns. NaN is a value, and 0.0 is -0.0."""
     own = keys.rename_columns([*by]).cast(rows.select([*by]).schema)
     return pc.is_in(key_of_row(rows, by)[0], key_of_row(own, by)[0])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -63,6 +63,9 @@ class LogRows(Protocol):
 
     def history(self) -> list[Commit]:
         """The log commits."""
+
+    def between(self, first_us: int, end_us: int) -> Self:
+        """The same, without records of keys that have other event times, if that saves reading."""
 
     def values_of_joins(self, join: Join, pairs: Sequence[Pair]) -> Sequence[Values]:
         """The values of a join's `select`."""
@@ -222,6 +225,19 @@ class KeyScope:
         """The log commits, told by all their rows; a node of one topic in which no row waits does not ask for them."""
         asks = self.node.longest_wait_ms or isinstance(self.node, Processed) or len(self.node.topics) > 1
         return self.evidence.history() if asks else []
+
+
+def reads_all(node: Node) -> bool:
+    """Whether an oracle needs all rows of a feed, or of a partition, for the rows of some keys."""
+    relations = [each for _, each in relations_in(node)]
+    joins = [each for each in relations if isinstance(each, Join)]
+    return (
+        isinstance(node, Suppressed | Processed)
+        or (isinstance(node, FlatMapped) and not node.distinguishing_columns)
+        or (isinstance(node, WindowedAggregate) and isinstance(node.window, SessionWindows))
+        or any(isinstance(each, TableAggregate) or is_sessions(each) for each in relations)
+        or any(each.how == OUTER or isinstance(node, TableChanges) for each in joins)
+    )
 
 
 def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.durations import format_duration
+from headrace.explain.asking import why, why_not
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 POSITION = ("topic", "partition", "offset")
-
-
-def why_not(topic: str, partition: int, offset: int) -> str:
-    """The command that says what has become of a record; a row of a node is named by the node."""
-    return f"headrace why-not {topic.partition('@')[0]} {partition} {offset}"
 
 
 def late_examples(late: DataFrame) -> list[dict[str, Any]]:
@@ -47,11 +42,17 @@ def unmatched_examples(books: Books) -> list[dict[str, Any]]:
         return []
     alone = reduce(and_, (F.col(quote(name)).isNull() for name in unmatched.columns), F.lit(True))
     key = [F.col(quote(name)).cast("string").alias(name) for name in node.key]
-    rows = books.results.where(alone).select(*key).orderBy(*(quote(name) for name in node.key)).limit(SHOWN)
+    known = reduce(and_, (each.isNotNull() for each in key))  # a value of a command is never null
+    rows = (
+        books.results.where(alone & known)
+        .select(*key)
+        .orderBy(*(quote(name) for name in node.key))
+        .limit(SHOWN)
+    )
     return [
         {
             "what": "without a partner",
-            "command": f"headrace why {node.required_name} {shlex.join(f'{n}={row[n]}' for n in node.key)}",
+            "command": why(node.required_name, row.asDict()),
         }
         for row in rows.collect()
     ]
