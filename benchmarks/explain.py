@@ -1,8 +1,8 @@
 """How long `headrace why` and the curve of graces take over a packed log of many records and keys, without Spark.
 
 `python -m benchmarks.explain`, with `--folder` to keep the lake and ask again. The log is written by the sequencer and
-packed by maintenance; the nodes fold it. Then each question is asked by the command, in a process of its own, as people ask it.
-Each answer is checked: the oracle proves it, and names as many records as the row counts.
+packed by maintenance; the nodes fold it. Then the command asks each question in a process of its own, as people do. Each
+answer is checked: the oracle proves it, and it names as many records as the row counts.
 
 One record in a hundred is half an hour late, which is more than the grace.
 """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.engine import log_parts
+from headrace.errors import TerminalError
 from headrace.explain import scope_size
 from headrace.explain.keyed_evidence import KeyedEvidence
 from headrace.explain.recomputation import Recomputation, place_of
@@ -93,6 +94,10 @@ def test_logs_that_are_read_part_by_part_give_the_same_answer(
     evidence = ExplainedNode(driver._session, driver.lake, node, large=False).evidence
     assert isinstance(evidence, KeyedEvidence)
     assert [causes_of(driver._session, driver.lake, node, one) for one in asked] == whole
+    if kind == "Merged":  # a record of the second stream may change rows of any key
+        with pytest.raises(TerminalError, match="its logs and tables have"):
+            fate(driver, node, places[0])
+        return
     assert [fate(driver, node, place) for place in places] == fates
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import headrace as hr
-from headrace.explain.graces.grace_curve import grace_curve
+from headrace.explain.graces.grace_curve import GraceCurve, GracePoint, grace_curve
+from headrace.explain.graces.other_grace_in_words import lines_of_curve
 from headrace.nodes.feed_tables import feed_tables
 from headrace.testing import TestDriver
 from tests.scenarios.test_what_if import BEGIN_MS, EVENTS, SECOND_MS, WINDOWS, driver_of, node
@@ -78,3 +81,15 @@ def test_records_that_a_condition_drops_belong_to_no_window() -> None:
     driver = driver_of(some.aggregate(n=hr.count()).named("some"), 3)
     assert driver.grace_curve("some").records == 150 - driver.fates("some")["filtered"]
     driver.close()
+
+
+def test_the_sentence_names_a_cost_only_if_there_is_one() -> None:
+    now, more = GracePoint(0, 8, 0, 0), GracePoint(60_000, 10, 0, 0)
+    curve = GraceCurve("windows", 10, [now, more], now, more)
+    assert curve.in_words == (
+        "With a grace of 1 minute, 2 of the 2 incomplete records count, and results come no later."
+    )
+    table = [*lines_of_curve(curve)][2:]
+    assert [line.split()[-1] for line in table] == ["now", "none"]  # before: "0 ms"
+    later = replace(more, wait_ms=5_000)
+    assert replace(curve, more=later).in_words.endswith("count, and results come 5 seconds later.")

@@ -114,8 +114,8 @@ def parts_of(whole: LogSlice, wanted: Wanted) -> Iterator[LogPart]:
         with open_parquet(f"{whole.uri}/{name}", size, None) as file:
             footer = file.metadata
             groups = [n for n in whole.groups_of(file) if wanted.may_be_in(footer.row_group(n))]
-        sizes = np.cumsum([footer.row_group(number).num_rows for number in groups]) if groups else []
-        for number in np.unique(np.asarray(sizes) // PART_ROWS):
+        sizes = np.cumsum([footer.row_group(number).num_rows for number in groups], dtype=np.int64)
+        for number in np.unique(sizes // PART_ROWS):
             own = [group for group, end in zip(groups, sizes, strict=True) if end // PART_ROWS == number]
             yield LogPart(whole.uri, {name: size}, whole.after_ms, whole.through_ms, own, wanted, footer)
 

@@ -36,6 +36,8 @@ class RecordInFeed:
     def _decide(self) -> None:
         scope = self.of.scope
         keys = scope.keys_of(self.feed, self.row)
+        if keys is None:
+            self.of.require_small(keyed=False)
         recomputed = Recomputation(scope, scope.log(keys), keys, {})
         results = recomputed.results()
         record = next(

@@ -121,12 +121,17 @@ class ExplainedNode:
         self.spark, self.lake, self.large = spark, lake, large
         self.node = node = resolve_references(lake, node)
         self.name = name = node.required_name
-        require_small(lake, node, large=large, hint="Spark reads the records of the key.", keyed=True)
+        self.require_small(keyed=True)
         self.results = open_table(lake.table(name))
         self.evidence = read_evidence(spark, lake, node)
         self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))
         opening = read_opening(lake, node)
         self.opening_records = sum(sum(opening.records(topic.name).values()) for topic in node.topics)
+
+    def require_small(self, *, keyed: bool) -> None:
+        """See `scope_size.require_small`. In: keyed  whether the rows of some keys are enough."""
+        hint = "Spark reads the records of the key."
+        require_small(self.lake, self.node, large=self.large, hint=hint, keyed=keyed)
 
     def causes(self, values: Values, depth: int, as_of_ms: int | None) -> list[Cause]:
         """In: as_of_ms  the log commit through which the logs are read; None: all that the node has read."""

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import format_duration
+from headrace.explain.graces.grace_curve import wait_in_words
 from headrace.quality.words import percent
 
 if TYPE_CHECKING:
@@ -54,15 +55,13 @@ def curve_picture(curve: GraceCurve) -> dict[str, Any]:
 
 
 def _row(curve: GraceCurve, what: str, point: GracePoint) -> dict[str, Any]:
-    waits = ("–" if ms is None else format_duration(ms) for ms in (point.wait_ms, point.wait_p99_ms))
-    median, highest = waits
     return {
         "what": what,
         "grace": format_duration(point.grace_ms),
         "complete": percent(_share(curve, point)),
         "incomplete": curve.records - point.complete,
-        "wait": median,
-        "wait_p99": highest,
+        "wait": wait_in_words(point.wait_ms),
+        "wait_p99": wait_in_words(point.wait_p99_ms),
     }
 
 

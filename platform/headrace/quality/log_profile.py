@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.quality.examples import why_not
+from headrace.explain.asking import why_not
 from headrace.quality.words import moment, span
 from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.spark.frames import local_frame

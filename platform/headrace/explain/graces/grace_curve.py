@@ -66,6 +66,11 @@ class GracePoint:
     wait_p99_ms: int | None
 
 
+def wait_in_words(wait_ms: int | None) -> str:
+    """How long results wait, for people."""
+    return "–" if wait_ms is None else format_duration(wait_ms) if wait_ms else "none"
+
+
 @dataclass(frozen=True)
 class GraceCurve:
     """The curve of a node.
@@ -92,7 +97,12 @@ class GraceCurve:
             return f"A grace of {grace} buys nothing: none of the {late:,} incomplete records would count."
         cost = ""
         if self.more.wait_ms is not None and self.now.wait_ms is not None:
-            cost = f", and results come {format_duration(max(self.more.wait_ms - self.now.wait_ms, 0))} later"
+            later_ms = max(self.more.wait_ms - self.now.wait_ms, 0)
+            cost = (
+                f", and results come {format_duration(later_ms)} later"
+                if later_ms
+                else ", and results come no later"
+            )
         return f"With a grace of {grace}, {gained:,} of the {late:,} incomplete records count{cost}."
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description.durations import format_duration
 from headrace.explain.cause_in_words import time_in_words, values_in_words
+from headrace.explain.graces.grace_curve import wait_in_words
 
 if TYPE_CHECKING:
     from headrace.explain.graces.grace_curve import GraceCurve
@@ -50,7 +51,7 @@ def lines_of_curve(curve: GraceCurve) -> Iterator[str]:
     yield f"  {'grace':24}  {'complete':>9}  {'incomplete':>10}  median wait of results"
     for point in sorted({*curve.points, curve.more}, key=lambda each: each.grace_ms):
         share = point.complete / curve.records if curve.records else 1
-        wait = "no window would be final" if point.wait_ms is None else format_duration(point.wait_ms)
+        wait = "no window would be final" if point.wait_ms is None else wait_in_words(point.wait_ms)
         mark = "  ← now" if point is curve.now else ""
         incomplete = curve.records - point.complete
         yield f"  {format_duration(point.grace_ms):24}  {share:>9.3%}  {incomplete:>10,}  {wait}{mark}"
