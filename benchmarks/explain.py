@@ -47,12 +47,12 @@ FIRST_WINDOW = "2026-05-29T00:00:00Z"
 COMMAND = """
 import atexit, os, sys
 
-def tell():
+def report():
     peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]
     read = open("/proc/self/io").read().split("rchar:")[1].split()[0]
     print(sum(os.times()[:2]), peak, read, file=sys.stderr)
 
-atexit.register(tell)
+atexit.register(report)
 from headrace.cli import main
 main()
 """
@@ -161,8 +161,9 @@ def _batches(first: int, end: int, records: int, keys: int) -> list[pa.RecordBat
 
 def _why(lake: Lake, node: str, shop: str, *more: str) -> Asked:
     question = "a window" if more else "an all-time total"
-    asked = _asked(lake, question, ["why", node, f"shop={shop}", *more, "--json"], parsed := [])
-    (cause,) = parsed
+    answer: list[Any] = []
+    asked = _asked(lake, question, ["why", node, f"shop={shop}", *more, "--json"], answer)
+    (cause,) = answer
     if not cause["proved"] or len(cause["records"]) != cause["row"]["n"]:
         raise TerminalError(f"{node}, {shop}: the answer names {len(cause['records'])} records.")
     return asked

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 import headrace as hr
+from headrace.cli import app
 from headrace.operators.registry import operator_for
 from headrace.quality import check_node, node_checks
 from headrace.quality.books import open_books
+from headrace.quality.examples import unmatched_examples
 from headrace.quality.ratios import late_drops_below, no_unmatched_above
 from tests.conftest import Drive
 
@@ -56,7 +60,9 @@ def test_a_node_has_the_checks_of_what_it_can_drop(node: Any, late: bool, unmatc
 
 
 @pytest.mark.spark
-def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(drive: Drive, tmp_path: Path) -> None:
+def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(
+    drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = drive(CALM, JOINED, SITES, KNOWN)
     driver.pipe("sensors", key="a", value={"site": "x"}, timestamp_ms=0)
     driver.cut()
@@ -80,3 +86,9 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(drive: Drive, tm
         assert unmatched.explain(False).sentence.startswith(
             "2 of 4 records are records that found no row, 50.00% where 5.00% may be;"
         )
+    books = open_books(driver.spark, driver._lake, SITES)
+    commands = [shlex.split(each["command"]) for each in unmatched_examples(books)]
+    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: [CALM, JOINED, SITES, KNOWN])
+    for _, *words in commands:
+        run = CliRunner().invoke(app, [*words, "--lake", driver.lake.root])
+        assert "site=None" in run.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli import app
 from headrace.errors import TerminalError
+from headrace.explain.asking import why
 from headrace.explain.record_fate import NodeFate
 from headrace.testing import TestDriver
 from tests.runtime.test_why import BEGIN_MS, BUSY, PLACED, PLACES, READINGS, WINDOWS
@@ -238,3 +240,25 @@ def test_the_command_says_the_same_for_people_and_programs(
     facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).output.splitlines()[0])
     assert facts["record"]["offset"] == 2
     assert [each["node"] for each in facts["nodes"]] == ["windows", "loud", "placed", "first", "newest"]
+
+
+def test_a_printed_command_works_as_it_stands(driver: TestDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for second in (0, 75, 20):
+        pipe(driver, second)
+    driver.pipe("readings", key="it's b", value={"value": 5, "place": "nowhere"}, timestamp_ms=BEGIN_MS)
+    driver.cut()
+    for module in ("node_named", "explaining"):
+        monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: NODES)
+
+    def output(command: str) -> str:
+        _, *words = shlex.split(command)
+        run = CliRunner().invoke(app, [*words, "--lake", driver.lake.root])
+        assert run.exit_code == 0, run.output
+        return run.output
+
+    listed = output("headrace records windows late")
+    assert "windows: late" in output(listed.split("More about one: ")[1].splitlines()[0])
+    (row,) = driver.why("placed", sensor="it's b")
+    alone = output(why("placed", {name: row.row[name] for name in ("sensor", "place")}))
+    assert "readings 0/3" in alone
+    assert "city=None" in alone

@@ -1,7 +1,7 @@
 """A slice of a log in parts, so that a log of any size is read in bounded memory, and only the rows that are wanted.
 
-Law: the parts together give the rows of the slice that are wanted, and perhaps others. What is not wanted is read no
-further than the columns that tell it.
+Law: the parts together give the rows of the slice that are wanted, and perhaps others. Of other rows only the columns that
+tell what is wanted are read.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class LogPart(LogSlice):
                 rows = file.read_row_groups(self.groups, columns=[*{*telling, *read}])
                 mine = self._own_rows(rows)
             else:
-                told = file.read_row_groups(self.groups, columns=telling)
-                mine = self._own_rows(told) & self.wanted.among(told)
+                known = file.read_row_groups(self.groups, columns=telling)
+                mine = self._own_rows(known) & self.wanted.among(known)
                 ends = np.cumsum([file.metadata.row_group(number).num_rows for number in self.groups])
                 parts = zip(self.groups, np.split(mine, ends[:-1]), strict=True)
                 hit = {number: part for number, part in parts if part.any()}

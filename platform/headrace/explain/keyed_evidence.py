@@ -1,7 +1,7 @@
 """The evidence of some keys as this process reads it from logs of any size, part by part: the columns of a key first.
 
-Law: it has the rows of `LocalEvidence` and of `SparkEvidence`. What does not concern a key is read no further than the
-columns that tell it. The node's tables are read only if they are asked for.
+Law: it has the rows of `LocalEvidence` and of `SparkEvidence`. Of other keys only the columns that tell the key are read.
+The node's tables are read only if they are asked for.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class KeyedEvidence(Evidence):
     def _plain(self, feed: str, keys: pa.Table, within: tuple[int, int] | None, *, controls: bool) -> Rows:
         of = self.of.rows.packed.feeds[feed]
         assert of.origins is not None
-        wanted = {topic: Wanted(_told_by(of, topic, keys), within, controls) for topic in of.origins}
+        wanted = {topic: Wanted(_values_by_origin(of, topic, keys), within, controls) for topic in of.origins}
         found: Rows = []
         for rows in self._rows(feed, wanted):
             mine = among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
@@ -181,7 +181,7 @@ class KeyedEvidence(Evidence):
         return [{**row, STREAM: row.pop(f"{STREAM}_max"), TOPIC: topic.name} for row in plain(highest)]
 
 
-def _told_by(feed: FeedRows, topic: str, keys: pa.Table) -> dict[Origin, pa.Array]:
+def _values_by_origin(feed: FeedRows, topic: str, keys: pa.Table) -> dict[Origin, pa.Array]:
     """The columns of a log that a feed has as they are, and the values of keys there."""
     assert feed.origins is not None
     steps = feed.steps[topic].steps if topic in feed.steps else ()

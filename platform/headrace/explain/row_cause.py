@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.node_output import NodeOutput
-from headrace.description.windows import START, CalendarWindows, TimeWindows
+from headrace.description.windows import START
 from headrace.engine.log_parts import rows_of_place
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.recomputation import Recomputation, place_of
@@ -175,7 +175,7 @@ class ExplainedNode:
     def _scope_of(self, sought: Sought) -> KeyScope:
         """The scope that is read: for one window of fixed bounds the records of its time alone."""
         window = getattr(self.node, "window", None)
-        if START not in sought.columns or not isinstance(window, TimeWindows | CalendarWindows):
+        if window is None or window.by_records or START not in sought.columns:
             return self.scope
         start = sought.values[START][0].as_py()
         if start is None:

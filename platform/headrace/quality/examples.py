@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.quality.books import Books
 
 SHOWN = 5
+NESTED = ("array", "map", "struct")
 POSITION = ("topic", "partition", "offset")
 
 
@@ -41,18 +42,27 @@ def unmatched_examples(books: Books) -> list[dict[str, Any]]:
     if unmatched is None or unmatched.asking or not unmatched.columns or not node.key:
         return []
     alone = reduce(and_, (F.col(quote(name)).isNull() for name in unmatched.columns), F.lit(True))
-    key = [F.col(quote(name)).cast("string").alias(name) for name in node.key]
-    known = reduce(and_, (each.isNotNull() for each in key))  # a value of a command is never null
+    # Rows that are final and have no window may share a key: then the other columns tell them apart.
+    is_one = node.has_windows or node.day_column is None
+    nested = {field.name for field in books.results.schema if field.dataType.typeName() in NESTED}
+    names = [
+        *node.key,
+        *(() if is_one else (n for n in node.columns if n not in node.key and n not in nested)),
+    ]
+    known = reduce(and_, (F.col(quote(name)).isNotNull() for name in node.key))  # a command names no null
+    texts = [F.col(quote(name)).cast("string").alias(name) for name in names]
     rows = (
         books.results.where(alone & known)
-        .select(*key)
-        .orderBy(*(quote(name) for name in node.key))
+        .select(*texts)
+        .orderBy(*(quote(name) for name in names))
         .limit(SHOWN)
     )
     return [
         {
             "what": "without a partner",
-            "command": why(node.required_name, row.asDict()),
+            "command": why(
+                node.required_name, {n: text for n, text in row.asDict().items() if text is not None}
+            ),
         }
         for row in rows.collect()
     ]
