@@ -1,7 +1,7 @@
 """A slice of a log in parts, so that a log of any size is read in bounded memory, and only the rows that are wanted.
 
-Law: the parts together give the rows of the slice that are wanted, and perhaps others. Of other rows only the columns that
-tell what is wanted are read.
+Law: the parts together give the rows of the slice that are wanted, and perhaps others. All other rows are
+skipped once the columns are read that tell what is wanted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The evidence of some keys as this process reads it from logs of any size, part by part: the columns of a key first.
 
-Law: it has the rows of `LocalEvidence` and of `SparkEvidence`. Of other keys only the columns that tell the key are read.
+Law: it has the rows of `LocalEvidence` and of `SparkEvidence`. Rows of other keys are skipped once their key is read.
 The node's tables are read only if they are asked for.
 """
 
