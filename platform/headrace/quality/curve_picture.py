@@ -57,7 +57,7 @@ def curve_picture(curve: GraceCurve) -> dict[str, Any]:
 def _row(curve: GraceCurve, what: str, point: GracePoint) -> dict[str, Any]:
     return {
         "what": what,
-        "grace": format_duration(point.grace_ms),
+        "grace": format_duration(point.grace_ms) if point.grace_ms else "none",
         "complete": percent(_share(curve, point)),
         "incomplete": curve.records - point.complete,
         "wait": wait_in_words(point.wait_ms),
