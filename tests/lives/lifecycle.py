@@ -87,6 +87,9 @@ class LifecycleDriver(LivesDriver):
         """Begin as `LivesDriver` does."""
         self.description = Description([*life.nodes])
         self.before_change: tuple[int, int] | None = None  # a node's number and its choices
+        self.goes_back = (
+            True  # over a rename with which readers were rebuilt nobody does: another rename undoes it
+        )
         self.acts: list[str] = []
         super().__init__(life, spark)
 
@@ -103,10 +106,10 @@ class LifecycleDriver(LivesDriver):
             case Rename():
                 times = self.description.renamed
                 once_more = {**times, step.node: times.get(step.node, 0) + 1}
-                self._apply(step, replace(self.description, renamed=once_more))
+                self.goes_back &= not self._changes_rules(step, replace(self.description, renamed=once_more))
             case Change():
                 self._change(step)
-            case GoBack():
+            case GoBack() if self.goes_back:
                 self._act("rollback", self._go_back)
             case Recompute():
                 self._of_node(step.node, "recompute", self._recompute)
@@ -209,17 +212,19 @@ class LifecycleDriver(LivesDriver):
         overwrite(log, commits[-1 - step.back])
         [*Repair(self.spark, self._lake, [*self._nodes.values()], topic, NOWHERE, clock=self._clock).run()]
 
-    # Descriptions.
-
     def _change(self, step: Change) -> None:
         if step.node >= len(self._names):
             return
-        made, number = [*self.description.made], len(self._names)
-        before, rules = made[step.node].number, [node.fingerprint() for node in self.whole[:number]]
+        made, before = [*self.description.made], self.description.made[step.node].number
         made[step.node] = replace(made[step.node], number=step.number)
-        is_applied = self._apply(step, replace(self.description, made=made))
-        if is_applied and rules != [node.fingerprint() for node in self.whole[:number]]:
-            self.before_change = (step.node, before)  # else nothing was rebuilt
+        if self._changes_rules(step, replace(self.description, made=made)):
+            self.before_change, self.goes_back = (step.node, before), True
+
+    def _changes_rules(self, step: Change | Rename, after: Description) -> bool:
+        """Whether a description is applied, and nodes were rebuilt by it."""
+        number = len(self._names)
+        rules = [node.fingerprint() for node in self.whole[:number]]
+        return self._apply(step, after) and rules != [node.fingerprint() for node in self.whole[:number]]
 
     def _apply(self, step: Change | Rename, after: Description) -> bool:
         before, number = self.description, len(self._names)
@@ -283,8 +288,6 @@ class LifecycleDriver(LivesDriver):
         forget()
         self._become(number_of_nodes)
         self._put_right()
-
-    # Nodes.
 
     def _recompute(self, name: str) -> None:
         verdicts = Backfill(self.spark, self._lake, self._nodes[name]).run()
