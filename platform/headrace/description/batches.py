@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 COUNT, BYTES, WAIT, BEAT, DRAIN = "count", "bytes", "wait", "beat", "drain"  # what closes a batch
 _BATCH_COLUMNS = ("batch_id", "events", "records", "opened_at", "closed_at", "closed_by")
@@ -63,11 +62,6 @@ class Batches(Emitting):
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "collect", _collected(self.stream, self.collect))
         super().__post_init__()
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that it reads."""
-        return self.stream.topics
 
     @property
     def feed(self) -> Feed:

@@ -39,7 +39,7 @@ def code_of(root: object, what: str) -> dict[str, Any]:
     Raises: DescriptionError for a part whose content cannot be seen, with its path
     """
     name = _name_of(root)
-    return {"name": name, "parts": _Walk(_packages_of(root), what, {}).parts_of(root, name)}
+    return {"name": name, "parts": CodeWalk(_packages_of(root), what, {}).parts_of(root, name)}
 
 
 def code_of_workers(root: object, what: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _name_of(root: object) -> str:
     return str(getattr(root, "__qualname__", type(root).__qualname__))
 
 
-class _Walk:
+class CodeWalk:
     """Goes from the code to what it refers to. Each function and class is described where it is reached first."""
 
     def __init__(self, packages: frozenset[str], what: str, seen: Mapping[int, tuple[str, object]]) -> None:
@@ -84,7 +84,7 @@ class _Walk:
 
     def unordered(self, value: object, path: str) -> str:
         """An element of a set, by itself: its content does not depend on where it stands in the set."""
-        parts = _Walk(self._packages, self._what, self._seen).parts_of(value, path)
+        parts = CodeWalk(self._packages, self._what, self._seen).parts_of(value, path)
         return digest(json.dumps(parts, sort_keys=True))
 
     def owns(self, module: str | None) -> bool:

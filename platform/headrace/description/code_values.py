@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from headrace.description.code_text import digest, stored_by_body, text_of_class
+
+if TYPE_CHECKING:
+    from headrace.description.code_identity import CodeWalk
 
 PICKLE_PROTOCOL = 4  # the last one that keeps bytes of buffers with their object
 _PLAIN = (type(None), bool, int, float, str)
@@ -34,26 +37,7 @@ class HiddenError(UnseenError):
     """Code that reaches what its text does not name."""
 
 
-class Walk(Protocol):
-    """Describes functions and classes, and knows where it met them first."""
-
-    def owns(self, module: str | None) -> bool:
-        """True for a module of the code's own package."""
-
-    def place_of(self, value: object) -> str | None:
-        """The path at which a function or a class was reached before."""
-
-    def describe_function(self, function: FunctionType, path: str) -> str:
-        """The text of a function."""
-
-    def describe_class(self, owner: type, path: str) -> str | None:
-        """The text of a class."""
-
-    def unordered(self, value: object, path: str) -> str:
-        """An element of a set, by itself."""
-
-
-def content_of(value: Any, path: str, walk: Walk) -> Any:
+def content_of(value: Any, path: str, walk: CodeWalk) -> Any:
     """The content of a value as JSON.
 
     Raises: UnseenError for what pickle cannot write, and for a whole module of the code's package
@@ -62,7 +46,7 @@ def content_of(value: Any, path: str, walk: Walk) -> Any:
 
 
 class _Contents:
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: CodeWalk) -> None:
         self._walk, self._open = walk, set[int]()
 
     def of(self, value: Any, path: str) -> Any:

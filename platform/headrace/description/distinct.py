@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.fingerprint import rules_of
@@ -12,9 +12,6 @@ from headrace.description.record_rows import RecordRows
 from headrace.description.stream import Stream
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
-
-if TYPE_CHECKING:
-    from headrace.description.topic import Topic
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,6 @@ class Distinct(RecordRows):
     def stream(self) -> Stream:
         """The stream that it reads."""
         return self.rows
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream."""
-        return self.rows.topics
 
     @property
     def in_words(self) -> str:

@@ -15,7 +15,6 @@ from headrace.description.wording import listed
 
 if TYPE_CHECKING:
     from headrace.description.node import Node
-    from headrace.description.topic import Topic
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,6 @@ class FlatMapped(Emitting):
     def stream(self) -> Stream:
         """The stream with the array as a column: what the operator reads."""
         return self.rows._with_step(self.array)
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream."""
-        return self.rows.topics
 
     @property
     def inputs(self) -> tuple[Stream | Node, ...]:

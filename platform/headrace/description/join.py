@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.description.expressions import Expression
-    from headrace.description.topic import Topic
 
 INNER, LEFT, OUTER = "inner", "left", "outer"
 HOWS = (INNER, LEFT, OUTER)
@@ -73,16 +72,6 @@ class Join(Refinable):
     def parts(self) -> Mapping[str, Relation]:
         """Both sides."""
         return {"left": self.left, "right": self.right}
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that either side reads."""
-        return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """That of its sides: final windows wait to be closed."""
-        return max(self.left.longest_wait_ms, self.right.longest_wait_ms)
 
     @property
     def window_ms(self) -> int | None:

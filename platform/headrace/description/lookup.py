@@ -108,11 +108,6 @@ class Lookup(Emitting):
         super().__post_init__()
 
     @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream and of the table."""
-        return tuple(dict.fromkeys((*self.stream.topics, *self.right.topics)))
-
-    @property
     def row_topics(self) -> tuple[Topic, ...]:
         """The topics of the stream."""
         return self.stream.topics

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.record_rows import RecordRows
 from headrace.description.stream import Stream
 from headrace.description.wording import listed
-
-if TYPE_CHECKING:
-    from headrace.description.topic import Topic
 
 LEFT, RIGHT = "left", "right"
 
@@ -46,11 +43,6 @@ class Merged(RecordRows):
     def sides(self) -> Mapping[str, Stream]:
         """Both streams."""
         return {LEFT: self.left, RIGHT: self.right}
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of both streams."""
-        return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
 
     goes_by_clocks = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import require_known_columns
@@ -12,9 +12,6 @@ from headrace.description.record_rows import RecordRows
 from headrace.description.stream import Stream
 from headrace.description.unnamed import is_unnamed
 from headrace.description.wording import listed
-
-if TYPE_CHECKING:
-    from headrace.description.topic import Topic
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,6 @@ class NamedStream(RecordRows):
     def as_stream(self) -> Stream:
         """The stream itself: a name changes nothing of what is made of it."""
         return self.rows
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream."""
-        return self.rows.topics
 
     goes_by_clocks = True
 

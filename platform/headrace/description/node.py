@@ -107,9 +107,9 @@ class Node(WaysOn, ABC):
         return replace(self, sinks=(*self.sinks, sink))
 
     @property
-    @abstractmethod
     def topics(self) -> tuple[Topic, ...]:
-        """The topics that it reads."""
+        """The topics that it reads: those of its streams and tables, each once."""
+        return tuple(dict.fromkeys(topic for each in self.inputs for topic in each.topics))
 
     @property
     def row_topics(self) -> tuple[Topic, ...]:

@@ -107,12 +107,6 @@ class Processed(Emitting):
         super().__post_init__()
 
     @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream, then those of global tables."""
-        read = (topic for table in self.tables for topic in table.topics)
-        return tuple(dict.fromkeys((*self.stream.topics, *read)))
-
-    @property
     def feeds(self) -> Mapping[str, Feed]:
         """The records, and those of each global table."""
         return {RESULT: self.feed} | {table_feed(each.name): each.table.feed for each in self.tables}

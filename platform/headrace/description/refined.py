@@ -67,11 +67,6 @@ class Refined(Refinable):
         return self.table.topics
 
     @property
-    def longest_wait_ms(self) -> int:
-        """That of the table."""
-        return self.table.longest_wait_ms
-
-    @property
     def key(self) -> tuple[str, ...]:
         """The key of the table."""
         return self.table.key

@@ -18,7 +18,6 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.description.topic import Topic
 
 OF_TABLES = (
     "count",
@@ -91,16 +90,6 @@ class TableAggregate(Refinable):
     def parts(self) -> Mapping[str, Relation]:
         """The table."""
         return {"rows": self.table}
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that the table reads."""
-        return self.table.topics
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """That of the table."""
-        return self.table.longest_wait_ms
 
     @property
     def key(self) -> tuple[str, ...]:

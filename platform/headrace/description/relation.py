@@ -54,6 +54,11 @@ class Relation(Node, kind="table"):
         return {part: leaf.feed for part, leaf in leaves_of(self).items()}
 
     @property
+    def longest_wait_ms(self) -> int:
+        """That of its tables: final windows wait to be closed."""
+        return max((table.longest_wait_ms for table in self.parts.values()), default=0)
+
+    @property
     def inputs(self) -> tuple[Stream | Node, ...]:
         """The tables that it is made of, or the stream of its log."""
         return tuple(self.parts.values()) or super().inputs

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from headrace.description.feeds import Feed
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,6 @@ class RunningAggregate(Refinable):
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
         super().__post_init__()
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that it reads."""
-        return self.stream.topics
 
     @property
     def feed(self) -> Feed:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 OUTER = "outer"
 STREAM_HOWS = (INNER, LEFT, OUTER)
@@ -60,11 +59,6 @@ class StreamJoin(Emitting):
         self._check_on()
         self._refuse_clashes()
         super().__post_init__()
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics of both streams."""
-        return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
 
     @property
     def sides(self) -> Mapping[str, Stream]:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from headrace.description.node import Node
     from headrace.description.relation import Relation
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 Updated = RunningAggregate | WindowedAggregate | Table
 
@@ -96,11 +95,6 @@ class Suppressed(Emitting):
     def column_sources(self) -> Mapping[str, Sequence[tuple[Stream, str]]]:
         """Those of what is suppressed."""
         return self.updated.column_sources()
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topic that it reads."""
-        return self.updated.topics
 
     @property
     def suppressed_by(self) -> UntilTimeLimit:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 POSITION, TIMESTAMP = "position", "timestamp"
 ORDERS = (POSITION, TIMESTAMP)
@@ -90,11 +89,6 @@ class Table(Refinable):
     def shape(self) -> Shape:
         """The columns, key first, and those of their types that are known."""
         return Shape((*self.key, *self.values), self.stream.shape.types)
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that it reads."""
-        return self.stream.topics
 
     @property
     def values(self) -> tuple[str, ...]:

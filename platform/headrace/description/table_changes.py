@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.description.feeds import Feed
     from headrace.description.node import Node
     from headrace.description.stream import Stream
-    from headrace.description.topic import Topic
 
 KEY_DELETED = "key_deleted"
 
@@ -66,11 +65,6 @@ class TableChanges(Emitting):
     def relation(self) -> Relation:
         """The table."""
         return self.changed
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """The topics that the table reads."""
-        return self.changed.topics
 
     tells_changes = True
 

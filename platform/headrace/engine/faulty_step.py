@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.description import FlatMap, Select, Transform, Where, WithColumn, parse_expression
 from headrace.description.feeds import Feed
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from headrace.description import Step, Topic
-
-
-class Evaluates(Protocol):
-    """Evaluates rows in a job of Spark. A job may be one too many: then OutOfTriesError."""
-
-    def raised(self, frames: Sequence[DataFrame]) -> str | None:
-        """The error message of one of the rows that raise; None if no row raises."""
-
-    def rows(self, frame: DataFrame) -> Sequence[Row]:
-        """The rows."""
+    from headrace.engine.step_trials import Trials
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,7 @@ class Part:
 
 
 def fate_and_reason(
-    feed: Feed, topic: str, log: DataFrame, raised: str, work: Evaluates, likely: int | None
+    feed: Feed, topic: str, log: DataFrame, raised: str, work: Trials, likely: int | None
 ) -> tuple[str, str | None, int | None]:
     """The fate of a record whose steps raise, the reason, and the number of the part that is at fault.
 
@@ -62,7 +53,7 @@ def fate_and_reason(
     return DEAD_LETTER, f"{part.named}: {told}", at
 
 
-def _first_raising(parts: Sequence[Part], work: Evaluates, likely: int | None) -> tuple[int | None, str]:
+def _first_raising(parts: Sequence[Part], work: Trials, likely: int | None) -> tuple[int | None, str]:
     """The number of the first part that raises, and what it says; None if none does. Two jobs if it is the likely one."""
     # Parts before `low` do not raise; the one at `high` or one before it does, if any does.
     low, high, said = 0, len(parts), ""

@@ -1,12 +1,13 @@
-"""The protocol `Operator`: what the system asks of an operator, of the description alone.
+"""The base `Operator`: what the system asks of an operator, of the description alone.
 
 Law: each answer follows from the description. No file, no clock, no Spark session and no row takes part.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from headrace.description import WindowedAggregate
 from headrace.description.clocks import STREAM, WALL
@@ -104,90 +105,47 @@ class Unmatched:
     advice: str
 
 
-class Judged(Protocol):
-    """The questions of checks and of care to an operator. At most ten members; all have a default in `OfNode`."""
+@dataclass(frozen=True)
+class Judged(Generic[AnyNode]):
+    """The questions of checks and of care to the operator of one node, with the answers of most. At most ten members."""
+
+    node: AnyNode
 
     @property
     def checks(self) -> Mapping[str, str]:
         """The claims about the node's table alone, by name, in the order in which they are judged."""
+        return OF_ROWS
 
     @property
     def unmatched(self) -> Unmatched | None:
         """The records that find no partner; None: none asks for one, or nothing tells which."""
+        return None
 
     @property
     def lateness(self) -> tuple[str, int | None]:
         """The setting that bounds how late a record may be, and its length in ms; empty and None: there is none."""
+        return "", None
 
     @property
     def windows_by_time(self) -> bool:
         """Whether a record tells by its own row which windows it enters, and when they close."""
+        return False
 
     @property
     def has_balance(self) -> bool:
         """Whether the totals at a cut of the log can be those with which another description begins."""
+        return False
 
     @property
     def uncuttable(self) -> str:
         """Why rows of its logs cannot be cut off; empty: they can, as far as the operator goes."""
+        return ""
 
 
-class Operator(Judged, Protocol):
-    """An operator of one node. At most ten members of its own; all but `kernel` have a default in `OfNode`."""
+class Operator(Judged[AnyNode], ABC):
+    """What the system asks of the operator of one node, with the answers of most. At most ten members of its own."""
 
-    @property
-    def driving(self) -> tuple[str, ...]:
-        """The topics whose stream time the node goes by. The node's other topics are *reference*.
-
-        Law: no record of a reference topic makes a row leave, and the node waits for none of its times. A topic that is
-             both is driving.
-        """
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns that tell a row from all others, in the lake and in every sink.
-
-        `__sequence` is the log commit that caused the row. `__place` is its place among the rows of that commit, as bytes
-        that are made of the columns of `order` (see `nodes.sink_rows`).
-        """
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The columns by which the rows of one log commit go. Some may be missing in a table."""
-
-    @property
-    def waits(self) -> Waits:
-        """The waits of the node after a record."""
-
-    @property
-    def cause(self) -> tuple[str, ...]:
-        """The columns of the node's table that order what caused rows of one clock (L32).
-
-        POSITION is that of a record; the place of its own cause stands in for it if the record is a node's row.
-        """
-
-    @property
-    def clock(self) -> RowClock | None:
-        """The clock of a row in the node's log; None: the log's clock before the row's commit.
-
-        Law: a row of a later commit than n has a clock at or beyond that of the log after n.
-        """
-
-    @property
-    def can_be_late(self) -> bool:
-        """Whether a record can come too late for the node, so that it is dropped."""
-
-    @property
-    def by_commit(self) -> bool:
-        """Whether a row belongs to the day of a log commit, and not to one of event time."""
-
-    def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
-        """The time from which on rows of the table may still come, by its day column; None: from any time on.
-
-        In: closed_ms  every window with end + grace at or before it is closed; None: none is
-            read_ms    commit time through which the log is folded; None: nothing is
-        """
-
+    @abstractmethod
     def kernel(self, of: Bindings) -> Kernel:
         """The operator bound to the schemas of its rows.
 
@@ -195,89 +153,70 @@ class Operator(Judged, Protocol):
         Law:    no type of a column, no option and no size leads to another kernel; the description alone does.
         """
 
-
-@dataclass(frozen=True)
-class OfNode(Generic[AnyNode]):
-    """The answers of most operators: all topics drive, and a row has the place of its record."""
-
-    node: AnyNode
-
     @property
     def driving(self) -> tuple[str, ...]:
-        """All topics."""
+        """The topics whose stream time the node goes by: all. The node's other topics are *reference*.
+
+        Law: no record of a reference topic makes a row leave, and the node waits for none of its times. A topic that is
+             both is driving.
+        """
         return tuple(topic.name for topic in self.node.topics)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The key: a later row of a key replaces the earlier one, or there is none."""
+        """The columns that tell a row from all others, in the lake and in every sink: the key, if a later row of it counts.
+
+        `__sequence` is the log commit that caused the row. `__place` is its place among the rows of that commit, as bytes
+        that are made of the columns of `order` (see `nodes.sink_rows`).
+        """
         return self.node.key
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The position of the record."""
+        """The columns by which the rows of one log commit go. Some may be missing in a table."""
         return POSITION
 
     @property
     def waits(self) -> Waits:
-        """As the description says."""
+        """The waits of the node after a record."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits)
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """As they stand in a commit."""
+        """The columns of the node's table that order what caused rows of one clock (L32): as they stand in a commit.
+
+        POSITION is that of a record; the place of its own cause stands in for it if the record is a node's row.
+        """
         return self.order
 
     @property
     def clock(self) -> RowClock | None:
-        """None: commits decide when a row leaves."""
+        """The clock of a row in the node's log; None: the log's clock before the row's commit.
+
+        Law: a row of a later commit than n has a clock at or beyond that of the log after n.
+        """
         return None
 
     @property
     def can_be_late(self) -> bool:
-        """It cannot."""
+        """Whether a record can come too late for the node, so that it is dropped."""
         return False
-
-    @property
-    def checks(self) -> Mapping[str, str]:
-        """Rows are unique."""
-        return OF_ROWS
-
-    @property
-    def unmatched(self) -> Unmatched | None:
-        """No record asks for a partner."""
-        return None
-
-    @property
-    def lateness(self) -> tuple[str, int | None]:
-        """No time bounds it."""
-        return "", None
-
-    @property
-    def windows_by_time(self) -> bool:
-        """It has no such windows."""
-        return False
-
-    @property
-    def has_balance(self) -> bool:
-        """It has no totals."""
-        return False
-
-    @property
-    def uncuttable(self) -> str:
-        """They can."""
-        return ""
 
     @property
     def by_commit(self) -> bool:
-        """It belongs to a day of event time, or to none."""
+        """Whether a row belongs to the day of a log commit, and not to one of event time."""
         return False
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
-        """From any time on: any row may be revised, or any window be open."""
+        """The time from which on rows of the table may still come, by its day column; None: from any time on.
+
+        In: closed_ms  every window with end + grace at or before it is closed; None: none is
+            read_ms    commit time through which the log is folded; None: nothing is
+        """
         return None
 
 
-class Appended(OfNode[AnyNode]):
+class Appended(Operator[AnyNode]):
     """Rows that are only appended: several may have one key, so a row is told from all others by its place."""
 
     identity = OF_PLACE  # the log commit, and the place in it
@@ -297,7 +236,7 @@ class Appended(OfNode[AnyNode]):
         return read_ms
 
 
-class OfWindows(OfNode[WindowedAggregate]):
+class OfWindows(Operator[WindowedAggregate]):
     """A row says when its window ended."""
 
     @property

@@ -35,9 +35,9 @@ KINDS = {
 }
 
 
-def operator_for(node: Node) -> Operator:
+def operator_for(node: Node) -> Operator[Any]:
     """The operator of a node."""
-    made: Operator = getattr(part_of(node, "operator"), KINDS[_kind(node)][1])(node)
+    made: Operator[Any] = getattr(part_of(node, "operator"), KINDS[_kind(node)][1])(node)
     return made
 
 

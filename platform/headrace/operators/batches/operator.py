@@ -6,10 +6,10 @@ from headrace import description
 from headrace.fold.kernel import Kernel
 from headrace.operators.batches.fold import BatchedSink
 from headrace.operators.claims import OF_BATCHES
-from headrace.operators.contract import POSITION, Bindings, OfNode, Waits
+from headrace.operators.contract import POSITION, Bindings, Operator, Waits
 
 
-class Batches(OfNode[description.Batches]):
+class Batches(Operator[description.Batches]):
     """One row for each batch.
 
     Written: `group_by` `batch`

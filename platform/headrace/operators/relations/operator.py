@@ -10,14 +10,14 @@ from headrace.description.join import OUTER
 from headrace.fold import relations
 from headrace.fold.kernel import Kernel
 from headrace.operators.claims import OF_JOINS, OF_OUTER_JOINS, OF_ROWS
-from headrace.operators.contract import Bindings, OfNode
+from headrace.operators.contract import Bindings, Operator
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Relations(OfNode[Join | Refined | TableAggregate]):
+class Relations(Operator[Join | Refined | TableAggregate]):
     """Current rows that follow from other tables; both sides of a join drive.
 
     Written: `join` of tables, `table.group_by` `aggregate`, and `where` `select` `with_column` `transform` after a

@@ -5,10 +5,10 @@ from __future__ import annotations
 from headrace.description import Table
 from headrace.fold import tables
 from headrace.fold.kernel import Kernel
-from headrace.operators.contract import Bindings, OfNode
+from headrace.operators.contract import Bindings, Operator
 
 
-class Tables(OfNode[Table]):
+class Tables(Operator[Table]):
     """One row per key, revised.
 
     Written: `table`

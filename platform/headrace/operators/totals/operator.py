@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headrace.description import RunningAggregate
 from headrace.fold.kernel import Kernel
-from headrace.operators.contract import Bindings, OfNode
+from headrace.operators.contract import Bindings, Operator
 from headrace.operators.totals import fold
 
 
-class Totals(OfNode[RunningAggregate]):
+class Totals(Operator[RunningAggregate]):
     """One row per group, revised.
 
     Written: `group_by` `aggregate` without windows, and `throttle` of any table
