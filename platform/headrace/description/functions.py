@@ -8,11 +8,12 @@ with odd inputs while ANSI mode is off; tests/runtime/test_raising_functions.py 
 from __future__ import annotations
 
 
-def _names(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
+    """The names in a text, between blanks."""
     return frozenset(text.split())
 
 
-AGGREGATES = _names("""
+AGGREGATES = names_in("""
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
     approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
     bitmap_or_agg bool_and bool_or collect_list collect_set corr count count_if count_min_sketch covar_pop
@@ -25,22 +26,24 @@ AGGREGATES = _names("""
     try_avg try_sum var_pop var_samp variance
     """)
 
-WINDOW_FUNCTIONS = _names("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
+WINDOW_FUNCTIONS = names_in("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
 
-GENERATORS = _names("explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack")
+GENERATORS = names_in(
+    "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack"
+)
 
-TIME_WINDOWS = _names("session_window window window_time")
+TIME_WINDOWS = names_in("session_window window window_time")
 
-RUN_DEPENDENT = _names("""
+RUN_DEPENDENT = names_in("""
     aes_encrypt curdate current_catalog current_database current_date current_schema current_time
     current_timestamp current_timezone current_user input_file_block_length input_file_block_start
     input_file_name java_method localtimestamp monotonically_increasing_id now rand randn random randstr
     reflect session_user shuffle spark_partition_id try_reflect uniform user uuid version
     """)
 
-RUN_DEPENDENT_WITHOUT_ARGUMENTS = _names("to_unix_timestamp unix_timestamp")
+RUN_DEPENDENT_WITHOUT_ARGUMENTS = names_in("to_unix_timestamp unix_timestamp")
 
-RUN_DEPENDENT_WORDS = _names("""
+RUN_DEPENDENT_WORDS = names_in("""
     current_catalog current_database current_date current_schema current_time current_timestamp current_user
     localtimestamp session_user
     """)
@@ -60,7 +63,7 @@ TRY_FORMS = {
 }
 """Functions that raise for some inputs, and what to call instead."""
 
-RAISES_ON_PURPOSE = _names("assert_true raise_error")
+RAISES_ON_PURPOSE = names_in("assert_true raise_error")
 
 _AGGREGATE = ".group_by(…).window(…).aggregate(…)"
 _REFUSALS = (

@@ -143,7 +143,7 @@ class Judged(Generic[AnyNode]):
 
 
 class Operator(Judged[AnyNode], ABC):
-    """What the system asks of the operator of one node, with the answers of most. At most ten members of its own."""
+    """The questions of the system to the operator of one node, with the answers of most. At most ten members of its own."""
 
     @abstractmethod
     def kernel(self, of: Bindings) -> Kernel:
