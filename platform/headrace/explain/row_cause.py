@@ -174,8 +174,8 @@ class ExplainedNode:
 
     def _scope_of(self, sought: Sought) -> KeyScope:
         """The scope that is read: for one window of fixed bounds the records of its time alone."""
-        window = getattr(self.node, "window", None)
-        if window is None or window.by_records or START not in sought.columns:
+        window: Any = getattr(self.node, "window", None)
+        if START not in sought.columns or getattr(window, "by_records", True):  # of streams it is a method
             return self.scope
         start = sought.values[START][0].as_py()
         if start is None:
