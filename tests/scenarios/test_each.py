@@ -9,6 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace.observe.refused_rows import refused_rows
+from headrace.writing import deliveries
 from headrace.writing.redeliver import redeliver
 from tests.scenarios.timeline import MINUTE
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.conftest import Drive
-
-pytestmark = pytest.mark.spark
 
 VISITS = hr.Topic("visits", key="user STRING", value="n INT", idle_timeout=None)
 
@@ -47,7 +46,8 @@ def pipe(driver: Any, *numbers: int) -> None:
     driver.cut()
 
 
-def test_each_row_is_sent_once_in_order_whatever_crashes(drive: Drive, spark: SparkSession) -> None:
+@pytest.mark.fast
+def test_each_row_is_sent_once_in_order_whatever_crashes_and_few_need_no_spark(drive: Drive) -> None:
     mails = Mails()
     rows = VISITS.where("n > 0").named("rows").to(hr.each(mails.send, name="mail"))
     driver = drive(rows)
@@ -65,12 +65,25 @@ def test_each_row_is_sent_once_in_order_whatever_crashes(drive: Drive, spark: Sp
         pipe(driver, 201, 202, 203)
     driver.cut()
     assert [row["n"] for row in mails.sent][12:] == [201, 202, 203]
-    ids = [row.id for row in mails.sent]
+
+
+@pytest.mark.spark
+def test_a_row_has_the_same_id_whoever_gives_it_and_whenever(
+    drive: Drive, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mails = Mails()
+    rows = VISITS.where("n > 0").named("rows").to(hr.each(mails.send, name="mail"))
+    driver = drive(rows)
+    pipe(driver, 1, 2, 3)
+    monkeypatch.setattr(deliveries, "HERE_BYTES", 0)  # the next are many, which Spark reads
+    pipe(driver, 4, 5)
+    told = [(row.id, dict(row), row.timestamp, row.sequence) for row in mails.sent]
     mails.sent.clear()
     redeliver(spark, driver.lake, rows)
-    assert [row.id for row in mails.sent] == ids
+    assert [(row.id, dict(row), row.timestamp, row.sequence) for row in mails.sent] == told
 
 
+@pytest.mark.spark
 def test_a_row_that_fails_is_tried_again_and_then_parked(drive: Drive) -> None:
     mails = Mails(refuses=2)
     driver = drive(VISITS.where("n > 0").named("rows").to(hr.each(mails.send, attempts=2, wait="1 ms")))
@@ -82,6 +95,7 @@ def test_a_row_that_fails_is_tried_again_and_then_parked(drive: Drive) -> None:
     assert '"n":2' in parked.examples[0]
 
 
+@pytest.mark.fast
 def test_deletes_are_told_apart_and_final_windows_with_too_few_are_sent(drive: Drive) -> None:
     changes, few = Mails(), Mails()
     table = VISITS.table().named("current").to(hr.each(changes.send))

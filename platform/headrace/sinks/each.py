@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -80,13 +81,21 @@ class EachSink:
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Call the function for the rows that were not sent yet, in their order (see `Sink.deliver`)."""
         from headrace.description import quote
-        from headrace.sinks.refusals import record_refusals
-
-        def park(refusals: list[Refusal]) -> None:
-            record_refusals(rows, delivery, refusals, f"Function '{self.name}'")
 
         columns = rows.select(*map(quote, delivery.columns), *OWN)
-        self.send(columns.orderBy(SEQUENCE, ORDINAL).toArrow(), delivery, park)
+        table = columns.orderBy(SEQUENCE, ORDINAL).toArrow()
+        self.send(table, delivery, partial(self._park, lambda: rows, delivery))
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """The same of few rows, in this process: Spark is needed for rows that fail alone (see `TableSink`)."""
+        assert delivery.frame is not None
+        self.send(rows, delivery, partial(self._park, delivery.frame, delivery))
+
+    def _park(self, frame: Callable[[], DataFrame], delivery: Delivery, refusals: list[Refusal]) -> None:
+        from headrace.sinks.refusals import record_refusals
+
+        if refusals:
+            record_refusals(frame(), delivery, refusals, f"Function '{self.name}'")
 
     def send(self, table: pa.Table, delivery: Delivery, park: Callable[[list[Refusal]], None]) -> None:
         """The same of the rows as Arrow has them, in their order.

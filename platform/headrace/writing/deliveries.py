@@ -8,7 +8,7 @@ A sink that takes tables gets few rows from this process; others, and many rows,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ class MicroBatch:
             for sink in self.node.sinks:
                 delivery = delivery_of(lake, self.node, sink)
                 if isinstance(sink, TableSink) and sum(file.size for file in self.files) <= HERE_BYTES:
-                    sink.deliver_table(self._table, delivery)
+                    sink.deliver_table(self._table, replace(delivery, frame=lambda: self._frame))
                 else:
                     sink.deliver(self._frame, delivery)
         finally:
