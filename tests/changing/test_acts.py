@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.changing.acts import Act, ChangedNode, last_act, write_act
+from headrace.changing.acts import DONE, Act, ChangedNode, begin_act, last_act, write_act
 from headrace.changing.comparing.compare_generations import Differences
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
@@ -29,3 +31,32 @@ def test_a_note_holds_numbers_and_no_values_of_rows(tmp_path: Path) -> None:
     noted = last_act(lake)
     assert noted is not None
     assert str(Differences(**noted.nodes[0].differences)) == str(Differences(3, 2, 0, 1, 1))
+
+
+@pytest.mark.parametrize("second_ms", [5, 3])
+def test_an_act_of_the_same_moment_or_by_a_clock_put_back_is_the_last_one(
+    tmp_path: Path, second_ms: int
+) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    first, second = (begin_act(lake, _of(node, ms)) for node, ms in (("totals", 5), ("finals", second_ms)))
+    write_act(lake, replace(first, state=DONE))
+    assert len(small_files.names(lake.changes_applied)) == 2
+    assert last_act(lake) == second
+
+
+def test_each_process_notes_an_act_of_its_own(tmp_path: Path) -> None:
+    lake, together = Lake(f"file:{tmp_path}"), Barrier(8)
+
+    def begin(number: int) -> Act:
+        together.wait()
+        return begin_act(lake, _of(f"node_{number}", 5))
+
+    with ThreadPoolExecutor(8) as pool:
+        begun = [*pool.map(begin, range(8))]
+    names = small_files.names(lake.changes_applied)
+    assert names == sorted(f"{act.began_ms:015}.json" for act in begun)
+    assert len({*names}) == 8
+
+
+def _of(node: str, began_ms: int) -> Act:
+    return Act(began_ms, "none", 9, (ChangedNode(node, "a", "b", {}),))

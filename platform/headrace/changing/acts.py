@@ -35,7 +35,7 @@ class ChangedNode:
 class Act:
     """Nodes that were changed together.
 
-    began_ms       when the first of them was swapped in; it names the act
+    began_ms       when the first of them was swapped in; it names the act, and is later than that of each act before
     emit           what sinks get
     kept_until_ms  until then one can go back
     nodes          those swapped in so far or about to be, each before those that read it
@@ -56,13 +56,31 @@ class Act:
         return replace(self, nodes=(*others[:at], node, *others[at:]))
 
 
+def begin_act(lake: Lake, act: Act) -> Act:
+    """Note a new act. If its moment is not later than that of each act before, or is another act's, a later one names it."""
+    before = last_act(lake)
+    act = act if before is None else replace(act, began_ms=max(act.began_ms, before.began_ms + 1))
+    while not _write(lake, act, overwrite=False):
+        act = replace(act, began_ms=act.began_ms + 1)
+    return act
+
+
 def write_act(lake: Lake, act: Act) -> Act:
-    """Note an act as it stands. It notes only how many rows differ, because an erased key must not stand there."""
+    """Note an act that was begun, as it stands."""
+    _write(lake, act, overwrite=True)
+    return act
+
+
+def _write(lake: Lake, act: Act, *, overwrite: bool) -> bool:
+    """Note only how many rows differ, because an erased key must not stand there.
+
+    Out: False if there is such an act and `overwrite` is False
+    """
     entry = asdict(act)
     for node in entry["nodes"]:
         node["differences"] = {name: of for name, of in node["differences"].items() if name != EXAMPLES}
-    small_files.write_json(f"{lake.changes_applied}/{act.began_ms:015}.json", entry)
-    return act
+    path = f"{lake.changes_applied}/{act.began_ms:015}.json"
+    return small_files.write_json(path, entry, overwrite=overwrite)
 
 
 def last_act(lake: Lake) -> Act | None:

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, write_act
+from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, begin_act, last_act, write_act
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.comparing.compare_generations import Differences, compare_generations
@@ -292,7 +292,9 @@ class ApplyChanges:
         act = replace(act, written_again=tuple(sorted(self._written_again)))
         for each in differences.values():
             act = act.with_node(each)
-        return write_act(self._lake, act) if differences else act
+        if not differences:
+            return act
+        return write_act(self._lake, act) if self._act_before else begin_act(self._lake, act)
 
     def _broken_off(self) -> Act | None:
         """The act that was broken off, if it is this one.
