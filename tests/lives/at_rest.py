@@ -19,7 +19,6 @@ from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
 from headrace.writing.redeliver import can_be_put_right
-from tests.matrix.stores import shown
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -146,12 +145,10 @@ def store(life: LivesDriver, node: Node, rows: Rows) -> list[str]:
     if name not in life.stores:
         return []
     sink = life.stores[name]
-    keeps_rows = sink.corrected and not can_be_put_right(sink)
-    if keeps_rows and node.day_column is None:
-        return []  # nor does it get the rows that have changed
-    wanted = Counter(shown({column: row[column] for column in node.columns}) for row in rows)
-    there = Counter(sink.table())
+    wanted, there = sink.of_table(rows), Counter(sink.table())
     found = [f"sink of {name}: {words}" for words in sink.contradictions[:1] if not sink.corrected]
-    if wanted - there if keeps_rows else there != wanted:
-        found.append(f"sink of {name}: missing {[*(wanted - there)][:2]}, more {[*(there - wanted)][:2]}")
+    missing, more = wanted - there - sink.not_told, there - wanted
+    keeps_rows = sink.corrected and not can_be_put_right(sink)
+    if missing or (more and not keeps_rows):
+        found.append(f"sink of {name}: missing {[*missing][:2]}, more {[*more][:2]}")
     return found

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.lifecycle import redrive
+from headrace.settings.kafka import KafkaSettings
+from headrace.spark.topic_limits import TopicLimits
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
 
+NOWHERE = KafkaSettings(bootstrap_servers="localhost:1")
 PARTITION, OFFSET = 3, 4  # their places in a row of `PipedTopic`
 
 
@@ -80,3 +86,28 @@ class BrokerTopic(PipedTopic):
             return self.take_here(), ends
         finally:
             self._rows = kept
+
+
+class ToBroker(redrive.Redrive):
+    """Sends dead letters to the broker of a life."""
+
+    def __init__(self, spark: SparkSession, lake: Any, topic: Any, broker: BrokerTopic) -> None:
+        super().__init__(spark, lake, topic, NOWHERE)
+        self.__dict__ |= {"_producer": Producer(broker), "_limits": TopicLimits()}
+
+
+@dataclass
+class Producer:
+    """Stands where a producer of librdkafka stands."""
+
+    broker: BrokerTopic
+
+    def produce(self, topic: str, *, on_delivery: Any, timestamp: int, partition: int, **record: Any) -> None:
+        """Send a record."""
+        headers = dict(record["headers"])
+        self.broker.add(record["key"], record["value"], timestamp, partition, headers)
+        on_delivery(None, None)
+
+    def flush(self, seconds: float) -> int:
+        """All of them are there."""
+        return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,19 +15,17 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
 from headrace.errors import HeadraceError, TerminalError
 from headrace.lake import forget, open_table
-from headrace.lifecycle import redrive
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
-from headrace.settings.kafka import KafkaSettings
-from headrace.spark.topic_limits import TopicLimits
 from headrace.testing.driver import SimulatedCrashError
 from headrace.writing.redeliver import can_be_put_right, redeliver
 from tests.lake.lost_commits import overwrite, versions
 from tests.lake.searching import files_with
+from tests.lives.broker import NOWHERE, ToBroker
 from tests.lives.descriptions import described, name_of
 from tests.lives.drawing import ERASABLE
 from tests.lives.live import LivesDriver
@@ -49,9 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from tests.lives.broker import BrokerTopic
+    from tests.lives.stores import LivesStore
 
-NOWHERE = KafkaSettings(bootstrap_servers="localhost:1")
 CHANGES_NO_ROW = ("retain", "recompute", "redeliver", "redrive")
 REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
     "its log cannot be cut at",
@@ -176,7 +174,7 @@ class LifecycleDriver(LivesDriver):
         return {(row["partition"], row["offset"]) for row in self.log(topic) if row["offset"] is not None}
 
     def _erase(self, step: Erase) -> None:
-        nodes, topic = [*self._nodes.values()], self._topics[step.topic]
+        before, nodes, topic = self._in_sinks(), [*self._nodes.values()], self._topics[step.topic]
         [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
         forget()
         if step.key == ERASABLE and not any(
@@ -185,7 +183,7 @@ class LifecycleDriver(LivesDriver):
             left = files_with(self, step.key)
             assert not left, f"an erased key stands in {left[:3]}"
         self._become(len(self._names))
-        self._put_right()
+        self._put_right(before)
 
     def _has_key(self, topic: str) -> bool:
         """Whether a record of the topic has the key that no other text holds."""
@@ -230,6 +228,7 @@ class LifecycleDriver(LivesDriver):
         before, number = self.description, len(self._names)
         if step.node >= number:
             return False
+        rows = self._in_sinks()
         self._describe(after)
         crash = Once(step.dies)
 
@@ -244,7 +243,7 @@ class LifecycleDriver(LivesDriver):
                     continue
                 break
             self._become(number)
-            self._put_right()
+            self._put_right(rows)
 
         done = False
         with self.undisturbed(), pytest.MonkeyPatch.context() as patch:
@@ -278,6 +277,7 @@ class LifecycleDriver(LivesDriver):
         return [name_of(place, self.description.renamed.get(place, 0)) for place in range(len(self.whole))]
 
     def _go_back(self) -> None:
+        before = self._in_sinks()
         roll_back(self.spark, self._lake, self._clock)
         assert self.before_change is not None
         (place, number), made = self.before_change, [*self.description.made]
@@ -287,7 +287,7 @@ class LifecycleDriver(LivesDriver):
         self._describe(replace(self.description, made=made))
         forget()
         self._become(number_of_nodes)
-        self._put_right()
+        self._put_right(before)
 
     def _recompute(self, name: str) -> None:
         verdicts = Backfill(self.spark, self._lake, self._nodes[name]).run()
@@ -299,12 +299,22 @@ class LifecycleDriver(LivesDriver):
         if node.sinks and open_table(self._lake.state(name)).version:
             redeliver(self.spark, self._lake, node)
 
-    def _put_right(self) -> None:
-        """Rows of before have changed: sinks that can be corrected are, and the others hold rows of before, too."""
+    def _in_sinks(self) -> dict[LivesStore, Counter[str]]:
+        """The rows of the nodes, by each sink that only takes rows."""
+        return {
+            store: store.of_table(self.rows(name))
+            for name, store in self.stores.items()
+            if name in self._nodes and not can_be_put_right(store)
+        }
+
+    def _put_right(self, before: dict[LivesStore, Counter[str]]) -> None:
+        """Rows of before have changed: sinks that can be corrected are. The others keep what they have."""
         for name, store in self.stores.items():
             store.corrected = True
             if name in self._nodes and can_be_put_right(store):
                 self._redeliver(name)
+        for store, rows in self._in_sinks().items():
+            store.not_told += rows - before.get(store, Counter())
 
 
 @dataclass
@@ -321,28 +331,3 @@ class Once:
             self.left = None
             raise SimulatedCrashError(step)
         self.left -= 1
-
-
-class ToBroker(redrive.Redrive):
-    """Sends dead letters to the broker of a life."""
-
-    def __init__(self, spark: SparkSession, lake: Any, topic: Any, broker: BrokerTopic) -> None:
-        super().__init__(spark, lake, topic, NOWHERE)
-        self.__dict__ |= {"_producer": Producer(broker), "_limits": TopicLimits()}
-
-
-@dataclass
-class Producer:
-    """Stands where a producer of librdkafka stands."""
-
-    broker: BrokerTopic
-
-    def produce(self, topic: str, *, on_delivery: Any, timestamp: int, partition: int, **record: Any) -> None:
-        """Send a record."""
-        headers = dict(record["headers"])
-        self.broker.add(record["key"], record["value"], timestamp, partition, headers)
-        on_delivery(None, None)
-
-    def flush(self, seconds: float) -> int:
-        """All of them are there."""
-        return 0

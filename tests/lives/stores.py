@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import TransientError
@@ -22,6 +23,13 @@ class LivesStore(Store):
         self._at_places: dict[tuple[Any, ...], str] = {}
         self.contradictions: list[str] = []
         self.corrected = False  # rows of before have changed
+        self.not_told = Counter[
+            str
+        ]()  # rows that an apply, a rollback or an erasure has made, of which it tells no sink
+
+    def of_table(self, rows: Iterable[Row]) -> Counter[str]:
+        """The rows of the node's table, as `table` has them."""
+        return Counter(shown({name: row[name] for name in self.columns}) for row in rows)
 
     def take(self, rows: list[Row], delivery: Delivery) -> None:
         """Take rows, or fail before, in or after that."""
