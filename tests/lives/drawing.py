@@ -1,11 +1,10 @@
-"""Random lives. Few numbers make one, so that Hypothesis draws and shrinks them fast."""
+"""Random lives. Few numbers make one, and a seed makes the numbers: the same in each process, whatever else it has loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from tests.laws.kernel.pipelines import ENDS, GOING_ON, ON_A_LAKE
 from tests.lives.story import (
@@ -62,7 +61,6 @@ PARTITIONS = (0, 0, 0, 1, 1, 2)
 WHAT = (*["record"] * 12, "tombstone", "malformed", "rolled back", "again", "again")
 HALF_SECONDS = sorted(range(-40, 25), key=abs)
 SECOND, HOUR = 1_000, 3_600_000
-NUMBERS = st.lists(st.integers(0, 1 << 24), min_size=1, max_size=6)
 WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0)
 # A producer's clock goes on, stands still, jumps ahead or jumps back.
 GOES_ON = (*[9 * SECOND] * 6, 0, 0, 61 * SECOND, HOUR, 26 * HOUR, -30 * SECOND)
@@ -176,26 +174,39 @@ def act(number: int) -> Step:
     return Mend(topic, 1 + node % 3)
 
 
-@st.composite
-def lives(draw: st.DrawFn, *, acts: bool = False) -> Life:
-    """A pipeline of up to six nodes, and what happens to it. In: acts  whether people do what needs Spark, too."""
-    theme = draw(st.integers(0, len(THEMES) - 1))
-    numbers_of_nodes = draw(st.lists(st.integers(0, 1 << 24), min_size=1, max_size=NODES_MAX))
-    nodes = tuple(made(number, theme) for number in numbers_of_nodes)
+def lives(seed: int, *, acts: bool = False) -> Iterator[Life]:
+    """The lives of a seed, without end. In: acts  whether people do what needs Spark, too."""
+    random = Random(seed)
+    while True:
+        yield life(random, acts=acts)
+
+
+def life(random: Random, *, acts: bool) -> Life:
+    """A pipeline of up to six nodes, and what happens to it."""
+    theme = random.randrange(len(THEMES))
+    nodes = tuple(made(number, theme) for number in numbers(random, 24, 1, NODES_MAX))
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []
     center = 0
-    for _ in range(draw(st.integers(*STEPS))):
-        numbers = draw(NUMBERS)
-        center += min(GOES_ON[numbers[0] % len(GOES_ON)], farthest)
-        steps.append(Send(tuple(sent(number, center) for number in numbers)))
-        steps.append(Wait(*pick(numbers[-1] // 7, WAITS)))
-        steps += [one_step(number, center) for number in draw(st.lists(st.integers(0, 1 << 30), max_size=3))]
-        if numbers[-1] % 3:
+    for _ in range(random.randint(*STEPS)):
+        records = numbers(random, 24, 1, 6)
+        center += min(GOES_ON[records[0] % len(GOES_ON)], farthest)
+        steps.append(Send(tuple(sent(number, center) for number in records)))
+        steps.append(Wait(*pick(records[-1] // 7, WAITS)))
+        steps += [one_step(number, center) for number in numbers(random, 30, 0, 3)]
+        if records[-1] % 3:
             steps.append(Cut())
         if acts and len(steps) > ACTS_AFTER:
-            steps += map(act, draw(st.lists(st.integers(0, 1 << 30), max_size=2)))
-    return Life(nodes, draw(st.integers(1, len(nodes))), tuple(steps))
+            steps += map(act, numbers(random, 30, 0, 2))
+    return Life(nodes, random.randint(1, len(nodes)), tuple(steps))
+
+
+def numbers(random: Random, bits: int, least: int, most: int) -> list[int]:
+    """So many numbers, at least and at most. Most are small: then the same key, time and kind come again."""
+    return [
+        random.getrandbits(random.choice((8, 16, 16, 16, bits, bits)))
+        for _ in range(random.randint(least, most))
+    ]
 
 
 def one_step(number: int, center: int) -> Step:

@@ -16,16 +16,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
 
 from headrace.spark.on_demand import laptop_session
 from tests.faults.results import revision
@@ -62,10 +60,6 @@ class Done:
     kinds: list[str] = field(default_factory=list)
 
 
-class FailedError(Exception):
-    """A life has failed."""
-
-
 def in_words(error: Exception) -> str:
     """An error as a fault of a life."""
     return f"{type(error).__name__}: {error}"
@@ -86,17 +80,7 @@ def try_seed(
     """Live the lives of a seed. In: spark  a session: the lives are of the second tier"""
     done, began, kinds = Done(seed), time.process_time(), set[str]()
 
-    @seeded(seed)
-    @settings(
-        database=None,
-        deadline=None,
-        max_examples=number,
-        phases=[Phase.generate],
-        suppress_health_check=[*HealthCheck],
-        report_multiple_bugs=False,
-    )
-    @given(lives(acts=spark is not None))
-    def each(life: Life) -> None:
+    for life in islice(lives(seed, acts=spark is not None), number):
         done.lives += 1
         kinds.update(made.kind for made in life.nodes)
         try:
@@ -109,13 +93,10 @@ def try_seed(
             )
             smallest, done.reason = shrinking.smallest(life, fault) if shrinks else (life, fault)
             done.failure = smallest.text()
-            raise FailedError from None
+            break
         done.micro_batches += lived.micro_batches
         done.log_commits += lived.log_commits
         done.troubles += lived.troubles
-
-    with suppress(FailedError):
-        each()
     done.cpu_s, done.kinds = round(time.process_time() - began, 1), sorted(kinds)
     return done
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from headrace.description import with_unnamed
 from headrace.operators.registry import KINDS
 from tests.lives.descriptions import described
-from tests.lives.drawing import made
+from tests.lives.drawing import lives, made
 from tests.lives.many import try_seed
 from tests.lives.mutations import PATCHES, ROOT
 from tests.matrix.kinds import kind_of
@@ -27,12 +29,25 @@ SEEDS = [
     pytest.param(seed, marks=pytest.mark.slow if seed > QUICK else ())
     for seed in range(1, 1 + LIVES // A_TEST)
 ]
+PRINTS_LIVES = """
+from itertools import islice
+from tests.lives.drawing import lives
+print(*[life.text() for acts in (False, True) for life in islice(lives(2, acts=acts), 3)], sep="\\n")
+"""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_rest_tables_are_the_oracles_sinks_hold_each_row_once_and_books_balance(seed: int) -> None:
     done = try_seed(seed, A_TEST)
     assert not done.failure, f"{done.reason}\n{done.failure}"
+
+
+@pytest.mark.slow
+def test_a_seed_gives_the_same_lives_in_a_process_that_has_loaded_other_modules() -> None:
+    here = [life.text() for acts in (False, True) for life in islice(lives(2, acts=acts), 3)]
+    command = [sys.executable, "-c", PRINTS_LIVES]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == "\n".join(here).splitlines()
 
 
 def test_each_kind_of_node_is_drawn() -> None:
