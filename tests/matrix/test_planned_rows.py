@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,9 +16,12 @@ from headrace.explain.tables import planned_rows as planned
 from headrace.explain.tables.planned_rows import PlannedRows, planned_rows
 from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.topics import is_read
 from headrace.observe.local_views import LocalViews
+from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
 from headrace.testing import TestDriver
+from headrace.writing.node_runner import NodeRunner
 from tests.matrix.kinds import AFTER, name_of, nodes
 
 pytestmark = [pytest.mark.fast, pytest.mark.slow]
@@ -70,6 +73,48 @@ def test_the_rows_are_those_of_a_run_of_the_changed_description(kind: str, answe
     for each in of.differing:
         assert each.before is None or identity(each.before.values()) in before - after
         assert each.after is None or identity(each.after.values()) in after - before
+
+
+@pytest.fixture(scope="module")
+def sampled(answers: Any) -> tuple[PlannedRows, PlannedRows, set[str]]:
+    """The answers for two keys of each node, and for all; and the nodes that the first one has folded."""
+    old, *_ = answers
+    described, folded = [*nodes(left_out=AFTER).values()], set[str]()
+
+    def counted(spark: Any, node: Any, *more: Any, **named: Any) -> NodeRunner:
+        folded.add(node.required_name)
+        return NodeRunner(spark, node, *more, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planned, "NodeRunner", counted)
+        some = planned_rows(old._session, old.lake, described, sample=2)
+    return some, planned_rows(old._session, old.lake, described, sample=1_000), folded
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_has_the_rows_of_its_keys(kind: str, answers: Any, sampled: Any) -> None:
+    old, new, answer, _ = answers
+    whole, some, all_keys = (
+        next(each for each in of.nodes if each.node == name_of(kind)) for of in (answer, *sampled[:2])
+    )
+    assert len(some.keys) == 2
+    assert some.keys == all_keys.keys[:2]
+    assert all_keys.rows == whole.rows
+    names, own = [*some.keys[0]], {identity(key.values()) for key in some.keys}
+    before, after = (rows_of(driver, kind, names, own) for driver in (old, new))
+    of = some.rows
+    assert (of.rows_before, of.rows_after) == (before.total(), after.total())
+    assert of.removed + of.changed == (before - after).total()
+    assert of.added + of.changed == (after - before).total()
+
+
+def test_only_nodes_whose_rows_need_other_keys_and_nodes_that_are_read_are_folded_for_a_sample(
+    sampled: Any,
+) -> None:
+    of_all = nodes(left_out=AFTER).values()
+    assert sampled[2] == {
+        node.required_name for node in of_all if reads_all(node) or is_read(node, [*of_all])
+    }
 
 
 def test_some_rows_of_these_logs_change(answers: Any) -> None:
@@ -128,6 +173,32 @@ def test_days_compares_the_last_days_alone() -> None:
     driver.close()
 
 
+def test_a_sample_goes_by_the_columns_of_the_key_that_both_tables_have() -> None:
+    events = hr.Topic("events", key="key STRING", value="value BIGINT", idle_timeout="1 minute")
+
+    def described(*by: str) -> list[Any]:
+        totals = events.group_by(*by).aggregate(n=hr.count()).named("totals")
+        return [totals, totals.where("n > 0").named("shown")] if len(by) > 1 else [totals]
+
+    driver = TestDriver(described("key"))
+    for number in range(40):
+        driver.pipe("events", key=f"k{number % 10}", value={"value": number % 4}, timestamp_ms=BEGIN_MS)
+    driver.cut()
+    answer = driver.plan_rows(described("key", "value"), sample=3)
+    totals, shown = answer.nodes
+    assert [[*key] for each in (totals, shown) for key in (each.keys or ())[:1]] == [
+        ["key"],
+        ["key", "value"],
+    ]
+    assert totals.rows is not None
+    assert shown.rows is not None
+    assert (totals.rows.rows_before, totals.rows.rows_after, totals.rows.changed) == (3, 6, 3)
+    assert (shown.outcome, shown.rows.added) == ("new", 3)
+    assert "(3 rows become 6, of 3 keys)" in "\n".join(lines_of(answer))
+    assert "The rows of 3 keys at most of each node are compared." in markdown_of(answer)
+    driver.close()
+
+
 def test_logs_that_are_too_large_are_named_with_their_size(
     answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,13 +207,22 @@ def test_logs_that_are_too_large_are_named_with_their_size(
     monkeypatch.setattr(planned, "NodeRunner", None)  # the size is known before anything is read
     with pytest.raises(TerminalError, match=r"read logs of .* kB"):
         planned_rows(old._session, old.lake, [*nodes(left_out=AFTER).values()])
+    monkeypatch.setattr(planned, "LOCAL_BYTES", 1 << 30)
+    monkeypatch.setattr(planned, "KEYED_BYTES", 0)
+    monkeypatch.setattr(planned, "replayed_rows", None)
+    with pytest.raises(TerminalError, match=r"Without Spark 0 bytes are read"):
+        planned_rows(old._session, old.lake, [*nodes(left_out=AFTER).values()], sample=2)
 
 
-def rows_of(driver: TestDriver, kind: str) -> Counter[Any]:
+def rows_of(
+    driver: TestDriver, kind: str, names: Sequence[str] = (), keys: Collection[Any] = ((),)
+) -> Counter[Any]:
+    """The rows of a node whose values of some columns are among some keys."""
     node = driver._nodes[name_of(kind)]
     stored = LocalViews(driver._session, driver.lake).stored(node)
     rows = stored.results if operator_of(node).appended else stored.table
-    return Counter(identity(row.values()) for row in rows.select([*node.columns]).to_pylist())
+    own = [row for row in rows.to_pylist() if identity(row[name] for name in names) in keys]
+    return Counter(identity(row[name] for name in node.columns) for row in own)
 
 
 def files(driver: TestDriver) -> set[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.long_work import long_work
-from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.options import DEFAULTS, Pipeline, Root, with_group
 from headrace.cli.telling import report
 from headrace.log.site import Site
 from headrace.settings import load_pipeline
@@ -17,17 +17,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@dataclass(frozen=True)
+class RowsCompared:
+    """The rows that `plan --rows` compares."""
+
+    days: Annotated[
+        int | None, typer.Option(min=1, help="With --rows: compare the rows of so many days, the last ones.")
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="KEYS", help="With --rows: compare the rows of so many keys, always the same ones."
+        ),
+    ] = None
+    large: Annotated[bool, typer.Option("--large", help="With --rows: read logs of any size.")] = False
+
+
+WHOLE = RowsCompared()
+
+
+@with_group
 def plan_pipeline(
     rows: Annotated[
         bool, typer.Option("--rows", help="Say which rows change: fold the logs in a temporary folder.")
     ] = False,
-    days: Annotated[
-        int | None, typer.Option(min=1, help="With --rows: compare the rows of so many days, the last ones.")
-    ] = None,
+    group: RowsCompared = WHOLE,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="With --rows: print Markdown, for a pull request.")
     ] = False,
-    large: Annotated[bool, typer.Option("--large", help="With --rows: read logs of any size.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -45,8 +62,8 @@ def plan_pipeline(
     from headrace.nodes.topics import topics_of
     from headrace.spark.on_demand import SparkOnDemand
 
-    if (days is not None or markdown or large) and not rows:
-        raise typer.BadParameter("--days, --markdown and --large go with --rows")
+    if (group != WHOLE or markdown) and not rows:
+        raise typer.BadParameter("--days, --sample, --markdown and --large go with --rows")
     nodes = load_pipeline(pipeline)
     if not rows:
         untaken = [each for topic in topics_of(nodes).values() for each in untaken_fields(Lake(lake), topic)]
@@ -54,7 +71,7 @@ def plan_pipeline(
         report(plan, plan.to_json())
     else:
         spark = SparkOnDemand.session(lambda: _session(lake))
-        planned = planned_rows(spark, Lake(lake), nodes, days=days, large=large)
+        planned = planned_rows(spark, Lake(lake), nodes, **vars(group))
         plan = planned.plan
         words = markdown_of(planned) if markdown else "\n".join([str(plan), "", *lines_of(planned)])
         report(words, {**plan.to_json(), "rows": [asdict(each) for each in planned.nodes]})

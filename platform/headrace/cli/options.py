@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from types import SimpleNamespace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from pydantic import ValidationError
@@ -30,6 +32,29 @@ Root = Annotated[
     ),
 ]
 S = TypeVar("S", bound=BaseSettings)
+
+
+def with_group(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer. Its parameter `group`, a dataclass, becomes one option for each field, where it stands."""
+    hints = get_type_hints(command, include_extras=True)
+    kind, fields = hints["group"], get_type_hints(hints["group"], include_extras=True)
+    parameters = list[Parameter]()
+    for each in signature(command).parameters.values():
+        if each.name == "group":
+            parameters += [
+                each.replace(name=name, annotation=of, default=getattr(kind, name))
+                for name, of in fields.items()
+            ]
+        else:
+            parameters.append(each.replace(annotation=hints[each.name]))
+
+    def flat(**values: Any) -> None:
+        command(group=kind(**{name: values.pop(name) for name in fields}), **values)
+
+    flat.__name__, flat.__doc__, flat.__module__ = command.__name__, command.__doc__, command.__module__
+    flat.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(flat)["__signature__"] = Signature(parameters)
+    return flat
 
 
 def read_settings(section: type[S], **overrides: Any) -> S:

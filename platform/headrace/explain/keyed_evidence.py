@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TO
 from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
 from headrace.fold.values.columns import int64
 from headrace.lake import open_table
-from headrace.lifecycle.local_evidence import LocalEvidence, among, plain
+from headrace.lifecycle.local_evidence import LocalEvidence, among, lowest, plain, usable_keys
 from headrace.lifecycle.oracle_evidence import Evidence, Rows
 from headrace.lifecycle.spark_evidence import SparkEvidence
 from headrace.nodes.feed_tables import set_apart
@@ -75,7 +75,7 @@ class KeyedEvidence(Evidence):
         version = results.version if operator_of(node).appended else version
         return cls(spark, node, of, progress, version, lake, slices, unusable)
 
-    def between(self, first_us: int, end_us: int) -> KeyedEvidence:
+    def between(self, first_us: int, end_us: int) -> Self:
         """See `Evidence`."""
         return replace(self, within=(first_us, end_us))
 
@@ -109,7 +109,13 @@ class KeyedEvidence(Evidence):
 
     def sampled(self, feed: str, by: Sequence[str], number: int, seed: int) -> pa.Table:
         """See `Evidence`."""
-        return self._by_spark.sampled(feed, by, number, seed)
+        of = self.of.rows.packed.feeds[feed]
+        assert of.origins is not None
+        schema = pa.schema([self.columns(feed).field(name) for name in by])
+        keys = self._stored.rows.select([*by]).cast(schema)
+        for rows in self._rows(feed, dict.fromkeys(of.origins, Wanted())):
+            keys = lowest(pa.concat_tables([keys, usable_keys(rows, by).cast(schema)]), number, seed)
+        return keys if keys.num_rows <= number else lowest(keys, number, seed)
 
     def of_keys(
         self, feed: str, keys: pa.Table | None, *, controls: bool = False, before: bool = False

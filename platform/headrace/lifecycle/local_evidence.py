@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +16,8 @@ import pyarrow.compute as pc
 
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
-from headrace.fold.keys import key_of_row
+from headrace.fold.hashing import xxh64
+from headrace.fold.keys import group, key_of_row
 from headrace.lifecycle.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
 from headrace.nodes.feed_tables import feed_tables
 from headrace.nodes.node_tables import slices_of
@@ -81,13 +81,8 @@ class LocalEvidence(Evidence):
 
     def sampled(self, feed: str, by: Sequence[str], number: int, seed: int) -> pa.Table:
         """See `Evidence`."""
-        rows = self.tables[feed]
-        usable = rows.filter(pc.and_(rows[OFFSET].is_valid(), rows[FATE].is_null())).select([*by])
-        known = pa.concat_tables([usable, self.rows.select([*by]).cast(usable.schema)])
-        keys = key_of_row(known, by)[0].to_pylist()
-        first = {key: place for place, key in reversed([*enumerate(keys)])}
-        lowest = sorted(first, key=lambda key: _hash(seed, key))[:number]
-        return known.take(pa.array([first[key] for key in lowest], pa.int64()))
+        usable = usable_keys(self.tables[feed], by)
+        return lowest(pa.concat_tables([usable, self.rows.select([*by]).cast(usable.schema)]), number, seed)
 
     def of_keys(
         self, feed: str, keys: pa.Table | None, *, controls: bool = False, before: bool = False
@@ -131,8 +126,18 @@ def among(rows: pa.Table, by: Sequence[str], keys: pa.Table) -> pa.Array:
     return pc.is_in(key_of_row(rows, by)[0], key_of_row(own, by)[0])
 
 
-def _hash(seed: int, key: bytes) -> bytes:
-    return blake2b(key, digest_size=8, salt=seed.to_bytes(8, signed=True)).digest()
+def usable_keys(rows: pa.Table, by: Sequence[str]) -> pa.Table:
+    """The keys of the records that a node may take."""
+    return rows.filter(pc.and_(rows[OFFSET].is_valid(), rows[FATE].is_null())).select([*by])
+
+
+def lowest(keys: pa.Table, number: int, seed: int = 0) -> pa.Table:
+    """So many of the keys, each once: those with the lowest hashes of a seed. Other keys and their order do not matter."""
+    first = group(key_of_row(keys, keys.column_names)[0]).first
+    bytes_of = key_of_row(keys.take(pa.array(first)), keys.column_names)[0]
+    hashed = pa.table({"hash": xxh64(bytes_of, seed), "key": bytes_of})
+    order = pc.sort_indices(hashed, [("hash", "ascending"), ("key", "ascending")])[:number]
+    return keys.take(pa.array(first).take(order))
 
 
 def _with_stream_before(rows: pa.Table) -> pa.Table:

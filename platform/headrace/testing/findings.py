@@ -126,9 +126,13 @@ class Findings(ABC):
         """
         return audit_table(self._session, self._lake, self._known(node), against, columns=columns)
 
-    def plan_rows(self, nodes: Sequence[Node]) -> PlannedRows:
-        """The rows that a changed description adds, removes and changes. In: nodes  all of the changed pipeline."""
-        return planned_rows(self._session, self._lake, nodes)
+    def plan_rows(self, nodes: Sequence[Node], *, sample: int | None = None) -> PlannedRows:
+        """The rows that a changed description adds, removes and changes.
+
+        In: nodes  all of the changed pipeline
+            sample how many keys of each node are compared; None: all
+        """
+        return planned_rows(self._session, self._lake, nodes, sample=sample)
 
     def grace_curve(self, node: str) -> GraceCurve:
         """How complete the node's windows are with each grace, and how long results wait for it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,10 +24,19 @@ from headrace.engine.operators import stored_results
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError
-from headrace.explain.tables.compared_rows import ComparedRows, compare_rows
+from headrace.explain.scope_size import KEYED_BYTES
+from headrace.explain.tables.compared_rows import ComparedRows, Values, compare_rows
+from headrace.explain.tables.sampled_rows import (
+    DescribedRows,
+    bounds_of,
+    is_replayed,
+    of_keys,
+    replayed_rows,
+    shared_keys,
+)
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import Needs
-from headrace.lifecycle.meeting_point import meeting_point, standing
+from headrace.lifecycle.meeting_point import standing
 from headrace.lifecycle.oracle_check import LOCAL_BYTES
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import REBUILT
@@ -41,8 +51,6 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
@@ -60,6 +68,7 @@ class NodeRows:
     outcome  as the plan has it
     rows     the differences; None: they are not known, for a reason
     days     True if only the last days are compared; a node whose rows have no day is compared whole
+    keys     those of the sample, in the order of their hashes; None: all keys are compared
     columns_added, columns_removed  columns that only one of the tables has, or has with another type
     """
 
@@ -68,26 +77,38 @@ class NodeRows:
     rows: ComparedRows | None
     reason: str = ""
     days: bool = False
+    keys: Sequence[Values] | None = None
     columns_added: tuple[str, ...] = ()
     columns_removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """The rows of a plan: of each node that is new, rebuilt or refused. In: days  how many of the last are compared."""
+    """The rows of a plan: of each node that is new, rebuilt or refused.
+
+    days    how many of the last are compared; sample: how many keys. None: all
+    """
 
     plan: ChangePlan
     nodes: Sequence[NodeRows]
     days: int | None = None
+    sample: int | None = None
 
 
 def planned_rows(
-    spark: SparkSession, lake: Lake, nodes: Sequence[Node], *, days: int | None = None, large: bool = False
+    spark: SparkSession,
+    lake: Lake,
+    nodes: Sequence[Node],
+    *,
+    days: int | None = None,
+    sample: int | None = None,
+    large: bool = False,
 ) -> PlannedRows:
     """Fold the logs by the described nodes, and compare with the tables that there are.
 
     In:     nodes  all of the pipeline
             days   compare the rows of so many UTC days alone, the last of each table; None: all
+            sample compare the rows of so many keys of each node alone, those with the lowest hashes; None: all
             large  whether to read logs of any size
     Raises: TerminalError when the logs are too large
     """
@@ -98,20 +119,33 @@ def planned_rows(
     reasons = {name: _why_unknown(plan, each, by_name[name]) for name, each in changed.items()}
     wanted = [node for node in described if reasons.get(node.required_name) == ""]
     needed = _needed(lake, described, wanted)
-    _require_small(lake, needed, large=large)
+    replayed = [node for node in needed if sample and is_replayed(spark, node, needed)]
+    _require_small(lake, [node for node in needed if node not in replayed], LOCAL_BYTES, large=large)
+    _require_small(lake, replayed, KEYED_BYTES, large=large)
     with tempfile.TemporaryDirectory(prefix="headrace-plan-") as folder:
         names = frozenset(node.required_name for node in needed)
         aside = replace(lake, nodes=f"file:{folder}", aside=names)
+        known = dict[str, NodeRows]()
         for node in needed:
-            _fold(spark, lake, aside, node, described)
+            of = changed[node.required_name] if node in wanted else None
+            before = None if of is None else _table_before(spark, lake, node, of)
+            after = None
+            if before is not None and node in replayed:
+                after = replayed_rows(spark, lake, aside, node, before, sample or 0)
+            if after is None:
+                _require_small(lake, [node], LOCAL_BYTES, large=large)
+                _fold(spark, lake, aside, node, described)
+            if of is not None and before is not None:
+                after = after or _folded(spark, aside, node)
+                if sample is not None and after.keys is None:
+                    after = replace(after, keys=shared_keys(before, after.rows, node.key, sample))
+                known[of.node] = _compared(lake, node, of, before, after, days)
         rows = [
-            _compared(spark, lake, aside, by_name[name], changed[name], days)
-            if not reason
-            else NodeRows(name, changed[name].outcome, None, reason)
+            known.get(name) or NodeRows(name, changed[name].outcome, None, reason)
             for name, reason in reasons.items()
         ]
         lakes.forget(f"file:{folder}")
-    return PlannedRows(plan, rows, days)
+    return PlannedRows(plan, rows, days, sample)
 
 
 def _why_unknown(plan: ChangePlan, of: NodePlan, node: Node) -> str:
@@ -152,58 +186,69 @@ def _has_log(lake: Lake, node: Node) -> bool:
     return not is_unnamed(node.required_name) and lakes.last_commit(log, f"log/{given}") is not None
 
 
-def _require_small(lake: Lake, nodes: Sequence[Node], *, large: bool) -> None:
-    """Raises: TerminalError, before anything is read."""
+def _require_small(lake: Lake, nodes: Sequence[Node], most: int, *, large: bool) -> None:
+    """Raises: TerminalError, before anything is read. In: most  bytes of logs that are read without Spark."""
     uris = {lake.log(topic.name) for node in nodes for topic in node.topics}
     size = sum(lakes.open_table(uri).snapshot().bytes for uri in uris if lakes.exists(uri))
-    if size > LOCAL_BYTES and not large:
+    if size > most and not large:
         raise TerminalError(
-            f"The changed nodes read logs of {in_bytes(size)}. Without Spark {in_bytes(LOCAL_BYTES)} are read.",
+            f"The changed nodes read logs of {in_bytes(size)}. Without Spark {in_bytes(most)} are read.",
             hint="Add --large: Spark folds the logs.",
         )
 
 
 def _fold(spark: SparkSession, lake: Lake, aside: Lake, node: Node, described: Sequence[Node]) -> None:
     """Fold a node aside, as far as its tables have read."""
-    topics = [topic.name for topic in node.topics]
-
-    def bounds() -> Mapping[str, int]:
-        before_ms = standing(lake, node)
-        return {} if before_ms is None else meeting_point(before_ms, topics)
-
     alone = replace(node, sinks=())
+    bounds = partial(bounds_of, lake, node)
     runner = NodeRunner(spark, alone, aside, is_read=is_read(node, described), bounds=bounds)
     while runner.advance():
         pass
 
 
-def _compared(
-    spark: SparkSession, lake: Lake, aside: Lake, node: Node, plan: NodePlan, days: int | None
-) -> NodeRows:
-    alone, name = replace(node, sinks=()), plan.renamed_from or plan.node
+def _folded(spark: SparkSession, aside: Lake, node: Node) -> DescribedRows:
+    """The rows of a node that was folded aside."""
+    alone, operator = replace(node, sinks=()), operator_of(node)
     stored = stored_rows(aside, alone, bound(spark, alone))
-    appended = operator_of(node).appended
-    after = stored.results if appended else stored.table
-    before = _table_before(lake, name) if plan.outcome == REBUILT else after.slice(0, 0)
-    if appended and plan.outcome == REBUILT and SEQUENCE in before.column_names:
+    through_ms = operator.frontier_ms(stored.progress)
+    return DescribedRows(stored.results if operator.appended else stored.table, through_ms)
+
+
+def _compared(
+    lake: Lake,
+    node: Node,
+    plan: NodePlan,
+    before: pa.Table,
+    described: DescribedRows,
+    days: int | None,
+) -> NodeRows:
+    after = described.rows
+    if plan.outcome == REBUILT and operator_of(node).appended and SEQUENCE in before.column_names:
         before_ms = min((standing(lake, node) or {}).values(), default=0)
-        reached_ms = min(before_ms, operator_of(node).frontier_ms(stored.progress))
+        reached_ms = min(before_ms, described.through_ms)
         before, after = settled(before, reached_ms), settled(after, reached_ms)
     before, after = (_since(node, rows) for rows in (before, after))
     by_day = days is not None and node.day_column in after.column_names and node.day_column is not None
     if by_day:
         before, after = _last_days(node, before, after, days or 0)
+    keys = described.keys
+    if keys is not None:
+        before, after = of_keys(before, keys), of_keys(after, keys)
     before, after = (rows.select([n for n in rows.column_names if n[:2] != "__"]) for rows in (before, after))
     kinds = [{field.name: field.type for field in rows.schema} for rows in (before, after)]
     added, removed = (
         tuple(n for n in own if own[n] != other.get(n)) for own, other in ((kinds[1], kinds[0]), kinds)
     )
     compared = compare_rows(before, after, node.key)
-    return NodeRows(plan.node, plan.outcome, compared, "", by_day, added, removed)
+    named = None if keys is None else keys.to_pylist()
+    return NodeRows(plan.node, plan.outcome, compared, "", by_day, named, added, removed)
 
 
-def _table_before(lake: Lake, name: str) -> pa.Table:
+def _table_before(spark: SparkSession, lake: Lake, node: Node, plan: NodePlan) -> pa.Table:
     """The rows of a node's tables, whoever has described it; of current results with the changes since the base."""
+    if plan.outcome != REBUILT:
+        return bound(spark, replace(node, sinks=())).result_schema.empty_table()
+    name = plan.renamed_from or plan.node
     table, state = lakes.open_table(lake.table(name)), lakes.open_table(lake.state(name))
     snapshot = table.snapshot()
     rows = rows_of((f"{table.uri}/{file}" for file in snapshot.files), table.columns)

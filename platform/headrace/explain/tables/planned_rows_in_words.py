@@ -42,6 +42,8 @@ def markdown_of(planned: PlannedRows) -> str:
             lines += [*examples, "```", "", "</details>"]
     if planned.days is not None:
         lines += ["", f"Windows are compared for the last {planned.days} days."]
+    if planned.sample is not None:
+        lines += ["", f"The rows of {planned.sample:,} keys at most of each node are compared."]
     return "\n".join([*lines, ""])
 
 
@@ -50,6 +52,7 @@ def _in_short(planned: PlannedRows, node: NodeRows) -> str:
     if of is None:
         return f"not known: {node.reason}"
     stretch = f", of the last {planned.days} days" if node.days else ""
+    stretch += "" if node.keys is None else f", of {len(node.keys):,} keys"
     return (
         f"{of.added:,} added, {of.removed:,} removed, {of.changed:,} changed "
         f"({of.rows_before:,} rows become {of.rows_after:,}{stretch})"
