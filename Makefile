@@ -105,9 +105,10 @@ docs: $(SITE)/.built ## Build the documentation site in .headrace/site, if a pag
 tutorial: setup ## Do docs/tutorial.md word for word in an empty folder; takes minutes
 	@$(BIN)/python -m docs.tools.tutorial
 
-cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
-	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
-		-Dexec.mainClass=headrace.StreamJoinCases -Dexec.args=tests/fixtures
+cases: ## Write the cases of Kafka Streams anew; needs Maven and Java 17
+	@for class in StreamJoinCases RestartedWindows; do \
+		mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
+			-Dexec.mainClass=headrace.$$class -Dexec.args=tests/fixtures || exit 1; done
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
