@@ -21,8 +21,8 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +62,7 @@ OTHERS: Mapping[str, Callable[..., None]] = {
     "--topic-to-table": topic_to_table.main,
 }
 PLAIN = {"": counts()}
+MIRRORED = {"off": counts(), "mirrored": counts()}
 GUARDED = {
     "off": counts(),
     "monotone": counts(hr.ReplayGuard()),
@@ -82,6 +83,9 @@ def main(
     guards: Annotated[
         bool,
         typer.Option("--guards", help="Records have chains, 5 % come again: with no guard, and with each."),
+    ] = False,
+    mirrored: Annotated[
+        bool, typer.Option("--mirrored", help="In turns without and with an Iceberg mirror, each second.")
     ] = False,
 ) -> None:
     """Measure how fast a full topic becomes final windows; every run is checked against plain Python.
@@ -114,10 +118,11 @@ def main(
                 table.add_column(column, justify="right")
             rates: dict[str, list[float]] = defaultdict(list)
             for run in range(runs):
-                for guard, node in (GUARDED if guards else PLAIN).items():
-                    checked = None if guard == "off" else windows_are(right, node)
+                for guard, node in (GUARDED if guards else MIRRORED if mirrored else PLAIN).items():
+                    checked = None if guard == "off" and guards else windows_are(right, node)
                     place = Lake(f"{root}/lake{guard}{run}")
-                    m = catch_up(spark, place, kafka, node, delivered, checked)
+                    with _mirror(folder / f"mirror{run}", guard == "mirrored"):
+                        m = catch_up(spark, place, kafka, node, delivered, checked)
                     backfill = delivered / backfill_seconds(spark, place, node)
                     figures = (
                         m.records_per_second,
@@ -137,7 +142,26 @@ def main(
                     console.print(f"{said}: {statistics.median(measured):,.0f} records/s")
                 if measured and guard not in ("", "off"):
                     cost = statistics.median(rates["off"]) / statistics.median(measured) - 1
-                    console.print(f"{guard} guard: {cost:+.0%} time against none")
+                    console.print(f"{guard}: {cost:+.0%} time against off")
+
+
+@contextmanager
+def _mirror(folder: Path, wanted: bool) -> Iterator[None]:
+    """Mirror the tables of the body in an Iceberg catalog of their own, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    folder.mkdir()
+    settings = {
+        "HEADRACE_ICEBERG_URI": f"sqlite:///{folder}/catalog.db",
+        "HEADRACE_ICEBERG_EVERY_SECONDS": "1",
+    }
+    os.environ |= settings
+    try:
+        yield
+    finally:
+        for name in settings:
+            del os.environ[name]
 
 
 if __name__ == "__main__":
