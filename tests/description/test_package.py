@@ -14,14 +14,15 @@ pytestmark = pytest.mark.fast
 
 PROGRAM = """
 import sys
-import headrace
-print([name for name in ("pyspark", "dagster", "pandas", "delta") if name in sys.modules])
+import {module}
+print([name for name in ("pyspark", "dagster", "pandas", "delta", "jinja2") if name in sys.modules])
 """
 
 
-def test_importing_headrace_starts_neither_spark_nor_dagster() -> None:
+@pytest.mark.parametrize("module", ["headrace", "headrace.cli"])
+def test_importing_headrace_or_its_command_line_starts_neither_spark_nor_dagster(module: str) -> None:
     environment = {"PYTHONPATH": hr.__file__.removesuffix("/headrace/__init__.py")}
-    command = [sys.executable, "-c", PROGRAM]
+    command = [sys.executable, "-c", PROGRAM.format(module=module)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 

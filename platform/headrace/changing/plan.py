@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.changing.comparing.compare_rules import Changes
-from headrace.changing.drift import UntakenField
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+
+if TYPE_CHECKING:
+    from headrace.changing.drift import UntakenField
 
 NEW, UNCHANGED, RENAMED = "new", "unchanged", "renamed"
 HEADS = {

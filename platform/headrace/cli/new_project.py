@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jinja2 import Environment, StrictUndefined
 
 from headrace.cli.installed_from import installed_from
 from headrace.cli.telling import report
@@ -62,6 +61,8 @@ def make_project(name: str, parent: Path) -> Path:
         "version": version("headrace"),
         "today": dt.datetime.now(dt.UTC).date().isoformat(),
     }
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     for place, template in _templates(files("headrace.cli") / "project", ""):
         target = folder / place.replace("package/", f"{package}/", 1)
