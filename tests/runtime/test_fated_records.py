@@ -127,6 +127,7 @@ assert "13 of " in asked("dead-letters", "odd")
 assert "13 of " in asked("dead-letters", "events", "--nodes")
 assert "not a JSON object" in asked("dead-letters", "places", "--nodes")  # before: crossed reads a node that is not among them
 assert "late by " in asked("records", "time_windows", "late")
+assert "late by " in asked("records", "time_windows")
 assert "by the description" in asked("records", "odd", "filtered")
 assert "No sink of node" in asked("refused", "odd")
 assert SparkContext._gateway is None, "a JVM was started"

@@ -75,27 +75,32 @@ def _fated(lake: str, examples: int) -> FatedRecords:
 def show_records(
     node: Annotated[str, typer.Argument(help="The node whose ledger counts the records.")],
     fate: Annotated[
-        str, typer.Argument(help="late, filtered, replay, duplicate, tombstone, dead_letter, erased, used.")
-    ],
+        str | None,
+        typer.Argument(
+            help="late, filtered, replay, duplicate, tombstone, dead_letter, erased, used; all but used by default."
+        ),
+    ] = None,
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show the records behind a count of a node, by reason, with examples. Streams may run meanwhile."""
     from headrace.explain.asking import why_not
+    from headrace.fold.fates import FATES, OPEN, USED
 
     described = node_named(node, pipeline)
     require_lake(lake)
-    found = _fated(lake, examples).of_node(described, fate)
+    dropped = [each for each in FATES if each not in (USED, OPEN)]
+    records = _fated(lake, examples)
+    found = [each for one in ([fate] if fate else dropped) for each in records.of_node(described, one)]
     for each in found:
         report(each)
     shown = [example for each in found for example in each.examples]
     if shown:
         report(f"More about one: {why_not(shown[0].topic, shown[0].partition, shown[0].offset)}")
     if not found:
-        report(
-            f"Node '{node}' has no records of fate {fate} as far as it has read, or they were cut off its logs."
-        )
+        wanted = f"of fate {fate}" if fate else "that did not count"
+        report(f"Node '{node}' has no records {wanted} as far as it has read, or they were cut off its logs.")
 
 
 def show_refused(

@@ -52,7 +52,7 @@ def _in_short(planned: PlannedRows, node: NodeRows) -> str:
     if of is None:
         return f"not known: {node.reason}"
     stretch = f", of the last {planned.days} days" if node.days else ""
-    stretch += "" if node.keys is None else f", of {len(node.keys):,} keys"
+    stretch += "" if node.keys is None else f", of {len(node.keys):,} key{'s' if len(node.keys) > 1 else ''}"
     return (
         f"{of.added:,} added, {of.removed:,} removed, {of.changed:,} changed "
         f"({of.rows_before:,} rows become {of.rows_after:,}{stretch})"
