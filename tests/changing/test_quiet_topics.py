@@ -1,4 +1,4 @@
-"""A change lets a node read a topic to which nothing comes any more: it is applied, whoever writes that topic's log."""
+"""A change that makes a node read a silent topic is applied, whoever writes the topic's log."""
 
 from __future__ import annotations
 

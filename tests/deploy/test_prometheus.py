@@ -32,7 +32,7 @@ class Prometheus:
         self.address = f"http://127.0.0.1:{port}"
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """What it answers, or HTTPError."""
+        """The data of its answer. Raises: HTTPError when it refuses."""
         query = urllib.parse.urlencode(parameters)
         with urllib.request.urlopen(f"{self.address}/api/v1/{path}?{query}") as answer:
             return json.load(answer)["data"]

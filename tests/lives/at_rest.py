@@ -99,7 +99,7 @@ def replayed(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
 
 
 def accounts(life: LivesDriver, node: Node) -> list[str]:
-    """Of logs that were cut, the opening balance and the rest of the log account for each record."""
+    """In a log that was cut, the opening balance and the remaining rows account for each record."""
     wrong = [
         each for each in open_books(life.spark, life.lake, node).accounts if each.delivered != each.accounted
     ]

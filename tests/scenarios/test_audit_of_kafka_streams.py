@@ -13,18 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import headrace as hr
 from headrace.testing import TestDriver
+from tests.scenarios.audited_windows import WINDOWS
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "restarted_windows"
-READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT", idle_timeout=None)
-WINDOWS = (
-    READINGS.group_by()
-    .window(hr.tumbling("1 minute"), grace="30 seconds")
-    .aggregate(total=hr.sum("value"))
-    .suppress(hr.until_window_closes())
-    .named("windows")
-)
 
 
 def lines(name: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-import headrace as hr
+from tests.scenarios.audited_windows import WINDOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from tests.conftest import Drive
 
 MINUTE, BEGIN_MS = 60_000, 1_700_000_040_000
-READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT", idle_timeout=None)
-WINDOWS = (
-    READINGS.group_by()
-    .window(hr.tumbling("1 minute"), grace="30 seconds")
-    .aggregate(total=hr.sum("value"))
-    .suppress(hr.until_window_closes())
-    .named("windows")
-)
 # Partition, minute and value. The fifth and the sixth are late: both partitions have passed minute 2.
 TWO_PARTITIONS = (
     (0, 0.2, 1),
