@@ -116,6 +116,20 @@ def _any(tests: list[pytest.Item], *markers: str) -> bool:
     return any(test.get_closest_marker(name) for test in tests for name in markers)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """With `--durations` also the files that take longest, fixtures included: a file is what a worker takes."""
+    shown = terminalreporter.config.option.durations
+    if not shown:
+        return
+    seconds: dict[str, float] = defaultdict(float)
+    for report in chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    terminalreporter.write_sep("=", f"slowest {shown} files of {sum(seconds.values()):.0f} s")
+    for file in sorted(seconds, key=lambda file: -seconds[file])[:shown]:
+        terminalreporter.write_line(f"{seconds[file]:.1f} s {file}")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The process's Spark session; Java is neither generated nor compiled for a few rows.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -15,27 +14,24 @@ from headrace.local.broker import Broker
 from headrace.local.dev_traffic import make_topics, send
 from headrace.local.topics import create_topics, partitions_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 VIEWS = hr.Topic("views", key="user STRING", value="page STRING")
 PAGES = VIEWS.where("page IS NOT NULL").to(hr.KafkaSink("narrow")).named("pages")
 
 
-def test_topics_that_exist_are_taken_and_a_deleted_one_ends_the_traffic_by_name(tmp_path: Path) -> None:
-    with Broker(tmp_path) as broker:
-        bootstrap = broker.bootstrap_servers
-        create_topics(bootstrap, {"narrow": 1})
-        topics = make_topics([PAGES], bootstrap)  # before: "Topic 'narrow' has 1 partitions, not 3."
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        made = partitions_of(admin)
-        assert (made["narrow"], made["views"]) == (1, 3)
-        producer = Producer({"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 500})
-        send(producer, topics, "views", "ann", {"page": "/"}, 1_000)
-        producer.flush(10)
-        admin.delete_topics(["views"])["views"].result()
-        with pytest.raises(TerminalError, match="Topic 'views' is no longer at the broker"):
-            _send_for_ever(producer, topics)  # before: KafkaException, with a stack trace
+@pytest.mark.broker
+def test_topics_that_exist_are_taken_and_a_deleted_one_ends_the_traffic_by_name(kafka: Broker) -> None:
+    bootstrap = kafka.bootstrap_servers
+    create_topics(bootstrap, {"narrow": 1})
+    topics = make_topics([PAGES], bootstrap)  # before: "Topic 'narrow' has 1 partitions, not 3."
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    made = partitions_of(admin)
+    assert (made["narrow"], made["views"]) == (1, 3)
+    producer = Producer({"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 500})
+    send(producer, topics, "views", "ann", {"page": "/"}, 1_000)
+    producer.flush(10)
+    admin.delete_topics(["views"])["views"].result()
+    with pytest.raises(TerminalError, match="Topic 'views' is no longer at the broker"):
+        _send_for_ever(producer, topics)  # before: KafkaException, with a stack trace
 
 
 def _send_for_ever(producer: Producer, topics: dict[str, hr.Topic]) -> None:

@@ -1,6 +1,7 @@
-"""One life, killed at every kind of commit step, and twice in a row: the tables are the oracle's, and the sinks hold each row once.
+"""One life, killed where a process meets others: the tables are the oracle's, and the sinks hold each row once.
 
-`make faults` lives many more, at every step of every operator and sink, at random moments.
+`tests/lives` dies at each step of a commit without a process of its own; `make test-long` kills at each, and `make faults` lives
+many more lives, at every step of every operator and sink, at random moments.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ KILLS = [
     ("postgres-{}_batches", "before delivery", 1),
     ("stream/batches_stream", "after state", 1),
 ]
+# Behind the commit of a log, between the tables of a node, and on both sides of a store that is told.
+MET = [
+    kill
+    for kill in KILLS
+    if kill[1] in ("after log commit", "after outputs", "after delivery", "before delivery")
+]
 ON_S3 = [(READINGS, "after log commit", 3)]
 
 
@@ -49,12 +56,15 @@ def lived(place: Place, kills: list[tuple[str, str, int]], readings: int) -> Non
 
 
 @pytest.mark.postgres
-def test_killed_at_every_commit_step_a_pipeline_leaves_what_the_oracle_finds(
-    kafka: Broker, postgres: Postgres, lake: Lake, tmp_path: Path
+@pytest.mark.parametrize(
+    "kills", [MET, pytest.param(KILLS, marks=pytest.mark.long)], ids=["few", "every step"]
+)
+def test_killed_at_steps_of_commits_a_pipeline_leaves_what_the_oracle_finds(
+    kafka: Broker, postgres: Postgres, lake: Lake, tmp_path: Path, kills: list[tuple[str, str, int]]
 ) -> None:
     names = ("final", "totals", "batches", "joined")
-    place = Place(kafka.bootstrap_servers, lake.root, "killed", tmp_path, names)
-    lived(place, KILLS, readings=60)
+    place = Place(kafka.bootstrap_servers, lake.root, f"killed_{len(kills)}", tmp_path, names)
+    lived(place, kills, readings=60)
 
 
 @pytest.mark.long

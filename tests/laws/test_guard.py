@@ -7,6 +7,7 @@ Every example adds to the same three logs: its root topics have names of their o
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,24 +16,28 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.engine.log_slices import LogSlice
+from headrace.lake import open_table
 from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
+from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing.piped import PipedTopic
 from tests.laws.republishing import Message, by_offset, republish, root_topic
+from tests.laws.tables import in_ms
 from tests.oracle.guard_oracle import Delivery, Entry, ExactOracle, monotone
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.fast, pytest.mark.slow]
 
 NUMBER = count()
 PARTITIONS = 3
@@ -57,12 +62,17 @@ class Sent:
     ts: int = 0
 
 
+def no_session() -> SparkSession:
+    """Stands where a session stands, and is none."""
+    return SparkOnDemand.session(lambda: pytest.fail("a sequencer of few records starts Spark"))
+
+
 class GuardedLog:
     """One guarded topic and its log, whose sequencer dies and is opened again."""
 
-    def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self.topic = hr.Topic(name, value="n INT", replay_guard=GUARDS[name])
-        self.spark, self.path = spark, f"file:{folder}/{name}"
+        self.path = f"file:{folder}/{name}"
         self.clock, self.piped = ManualClock(1_800_000_000_000), PipedTopic(self.topic, {})
         self.armed: list[str] = []
         self.history: list[Commit] = []
@@ -70,7 +80,7 @@ class GuardedLog:
         self.sequencer = self.open()
 
     def open(self) -> Sequencer:
-        return Sequencer(self.spark, self.topic, self.path, self.clock, on_step=self.on_step)
+        return Sequencer(no_session(), self.topic, self.path, self.clock, on_step=self.on_step)
 
     def on_step(self, step: str) -> None:
         if step in self.armed:
@@ -85,8 +95,7 @@ class GuardedLog:
             value = b"{" if record.dead else b'{"n": 1}'
             offset = self.piped.add(None, value, record.ts, record.partition, headers)
             delivered.append(Delivery(record.partition, offset, record.chain, record.dead))
-        raw = self.piped.take_here() if len(sent) % 4 else self.piped.take(self.spark)
-        assert raw is not None
+        raw = self.piped.take_here()
         if fate == "restart":
             self.sequencer = self.open()
         elif fate is not None:
@@ -97,24 +106,22 @@ class GuardedLog:
         self.sequencer.append(raw)
         return delivered
 
-    def rows(self, after_ms: int) -> dict[tuple[int, int], Row]:
+    def rows(self, after_ms: int) -> dict[tuple[int, int], dict[str, Any]]:
         """The rows with an offset that were committed after a time."""
-        log = self.spark.read.format("delta").load(self.path)
-        rows = log.where(f"offset IS NOT NULL AND unix_millis(ingested_at) > {after_ms}").selectExpr(
-            "partition", "offset", "replay", "unix_millis(stream_time) AS stream_ms"
-        )
-        return {(row["partition"], row["offset"]): row for row in rows.collect()}
+        found = LogSlice.of(self.path, after_ms, self.sequencer.state.ingested_at_ms)
+        rows = found.rows(open_table(self.path).columns).to_pylist()
+        return {(row["partition"], row["offset"]): in_ms(row) for row in rows if row["offset"] is not None}
 
 
 @pytest.fixture(scope="module")
-def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuardedLog]]:
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuardedLog]]:
     folder = tmp_path_factory.mktemp("guarded")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guard_module, "INLINE_CHARACTERS_MAX", 900)  # both places of the state are lived in
-        yield {name: GuardedLog(spark, folder, name) for name in GUARDS}
+        yield {name: GuardedLog(folder, name) for name in GUARDS}
 
 
-# A commit takes a second: to shrink a world would take an hour, so one that fails is shown as it is.
+@settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")))
 @given(data=st.data())
 def test_what_the_oracle_refuses_is_refused_and_each_result_is_taken_once(
     logs: dict[str, GuardedLog], data: st.DataObject
@@ -139,7 +146,7 @@ def test_what_the_oracle_refuses_is_refused_and_each_result_is_taken_once(
             assert found == monotone(name, commits).replays
         else:
             assert found == {at for commit in commits for at in log.oracle.take(commit).replays}
-        assert {at: row["stream_ms"] for at, row in rows.items()} == stream_times(log, cuts, commits, found)
+        assert {at: row["stream_time"] for at, row in rows.items()} == stream_times(log, cuts, commits, found)
         if name != "bounded":
             assert_each_taken_once(sent, [record for commit in commits for record in commit], found)
 

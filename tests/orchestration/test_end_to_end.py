@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.spark, pytest
 DAYS = ("2024-05-01", "2024-05-02")
 RANGE = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[1]}
 ROWS = {"2024-05-01": 36, "2024-05-02": 72}
+ROWS_OF_A_SECOND = 4_000_000  # as the session of tests reads them, which interprets
 CHECKS = {
     *("no_log_commit_missing", "no_duplicate_offset", "dead_letters_below"),
     *("every_offset_accounted_for", "windows_are_final", "late_drops_below", "backfill_equals_stream"),
@@ -174,5 +175,5 @@ def test_a_long_computation_tells_how_far_it_has_come(
         caplog.at_level(logging.INFO),
         logged_progress(spark, logging.getLogger("backfill"), every_seconds=0.05),
     ):
-        spark.range(0, 400_000_000, 1, 8).selectExpr("sum(hash(id))").collect()
+        spark.range(0, ROWS_OF_A_SECOND, 1, 8).selectExpr("sum(hash(id))").collect()
     assert re.search(r"Spark has finished \d of 8 tasks of the current stages\.", caplog.text)
