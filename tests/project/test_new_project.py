@@ -162,7 +162,8 @@ def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
     assert described["tool"]["dg"]["project"]["root_module"] == "my_streams"
     assert pipeline_of_project(project) == "my_streams"
     assert pipeline_of_project(tmp_path) == "assets"
-    for path in project.rglob("*"):
+    copied = {*(project / "deploy").rglob("*")}  # as they are: see the test of the dashboard
+    for path in {*project.rglob("*")} - copied:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         assert "{{" not in text.replace("${{", ""), path  # GitHub's own begin with a dollar
         if path.suffix == ".py":
@@ -249,9 +250,23 @@ def test_jars_that_are_there_are_not_fetched_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.fast
-def test_the_wheel_can_fetch_the_jars(installed: Path) -> None:
-    assert {"resolve.py", "ivy.xml", "SHA256SUMS"} == {
-        path.name for path in (installed / "headrace" / "local" / "jar_list").iterdir()
+def test_the_wheel_has_the_jars_and_the_rules_of_prometheus_where_it_looks_for_them(
+    installed: Path, tmp_path: Path
+) -> None:
+    for name in ("jars", "monitoring"):
+        ask = f"from headrace.cli.setting_up import deployed; print(deployed({name!r}))"
+        folder = Path(run(installed, tmp_path, "-c", ask).strip())
+        assert folder.is_relative_to(installed)  # before: a folder of the working directory, that nobody has
+        assert {file.name for file in folder.iterdir()} >= {
+            file.name for file in (ROOT / "deploy" / name).iterdir() if file.is_file()
+        }
+
+
+@pytest.mark.fast
+def test_a_project_has_the_rules_of_prometheus_and_the_dashboard(tmp_path: Path) -> None:
+    ours, theirs = ROOT / "deploy" / "monitoring", make_project("mine", tmp_path) / "deploy" / "monitoring"
+    assert {file.name: file.read_text() for file in theirs.iterdir()} == {
+        file.name: file.read_text() for file in ours.iterdir()
     }
 
 

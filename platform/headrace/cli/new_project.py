@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.installed_from import installed_from
+from headrace.cli.setting_up import deployed
 from headrace.cli.telling import report
 from headrace.errors import TerminalError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Names that a folder of templates cannot have.
 RENAMED = {"gitignore": ".gitignore", "dockerignore": ".dockerignore", "github": ".github"}
+MONITORING = "monitoring"  # rules of Prometheus and a dashboard, in `deploy/`
 OF_THIS_MACHINE = "local.mk"  # which git ignores
 
 
@@ -68,6 +70,10 @@ def make_project(name: str, parent: Path) -> Path:
         target = folder / place.replace("package/", f"{package}/", 1)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(environment.from_string(template).render(names), encoding="utf-8")
+    for file in deployed(MONITORING).iterdir():
+        target = folder / "deploy" / MONITORING / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
     source = installed_from()
     if source is not None:
         noted = source.replace("$", "$$")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+import headrace
 from headrace.cli.telling import report
 from headrace.errors import TransientError
 from headrace.spark.jars import jars_dir, project_root
@@ -38,14 +39,17 @@ def fetch_jars(destination: Path | None = None) -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [sys.executable, str(_program()), str(folder)], stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, str(deployed("jars") / LIST), str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise TransientError(f"The jars could not be fetched into '{folder}'.", detail=done.stderr.strip())
     return folder
 
 
-def _program() -> Path:
-    """The program with its list of jars: in the wheel beside this file, in a checkout in deploy/jars."""
-    installed = Path(__file__).with_name("jar_list") / LIST
-    return installed if installed.exists() else project_root() / "deploy" / "jars" / LIST
+def deployed(name: str) -> Path:
+    """A folder of `deploy/`: in the wheel below the package, in a checkout where it is."""
+    installed = Path(headrace.__file__).parent / "deploy" / name
+    return installed if installed.exists() else project_root() / "deploy" / name
