@@ -69,6 +69,20 @@ def test_the_line_is_a_description_and_takes_the_field(drive: Drive) -> None:
         assert each.name not in left
 
 
+def test_columns_stay_as_they_are_and_a_field_that_has_one_is_not_proposed_again(drive: Drive) -> None:
+    columns = "id STRING NOT NULL, amount DOUBLE"
+    strict = replace(orders, value=columns)
+    driver = drive(strict.group_by("id").aggregate(n=hr.count()).named("totals"))
+    for field in ("coupon", "Amount", "__hidden"):  # no description takes the second and the third
+        driver.pipe("orders", key="a", value={"id": "a", field: "X"})
+    driver.cut()
+    lake = Lake(driver.lake.root)
+    (found,) = untaken_fields(lake, strict)
+    assert found.line == 'value="id STRING NOT NULL, amount DOUBLE, coupon STRING"'
+    grown = replace(orders, value=json.loads(found.line.removeprefix("value=")))
+    assert untaken_fields(lake, grown) == []  # before: its older records proposed it a second time
+
+
 def test_the_plan_shows_proposals_and_nothing_is_to_be_applied(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ import pyarrow as pa
 from headrace.description.ddl import quote
 from headrace.description.formats import Avro, Json
 from headrace.description.formats.avro_types import SchemaError, parse_schema
+from headrace.description.schema import parse_ddl
+from headrace.errors import DescriptionError
 from headrace.lake import open_table
 from headrace.lake.sorted_rows import all_rows
 from headrace.log.schema_store import SchemaStore
@@ -91,8 +93,9 @@ def _of_json(lake: Lake, topic: Topic, column: str) -> list[UntakenField]:
                 seen[name].types.add(_type(value))
     by_count = sorted(seen.items(), key=lambda item: (-item[1].records, item[0]))
     return [
-        UntakenField(topic.name, name, of := _common(each.types), _line(topic, name, of), each.records, among)
+        field
         for name, each in by_count
+        for field in _proposed(topic, name, _common(each.types), each.records, among)
     ]
 
 
@@ -118,11 +121,7 @@ def _of_schemas(lake: Lake, topic: Topic) -> list[UntakenField]:
         known = _fields(schema.text, schema.references) if schema.kind == "AVRO" else {}
         if taken & known.keys():
             found |= known
-    return [
-        UntakenField(topic.name, name, of, _line(topic, name, of))
-        for name, of in sorted(found.items())
-        if name not in taken
-    ]
+    return [field for name, of in sorted(found.items()) for field in _proposed(topic, name, of)]
 
 
 def _fields(text: str, references: tuple[str, ...]) -> dict[str, str]:
@@ -135,11 +134,26 @@ def _fields(text: str, references: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _line(topic: Topic, name: str, of: str) -> str:
-    """The topic's `value=` with one more column, as it stands in the description."""
+def _proposed(
+    topic: Topic, name: str, of: str, records: int | None = None, among: int | None = None
+) -> Iterator[UntakenField]:
+    """The field with the topic's `value=` and one more column, if a description may have these columns.
+
+    Records that are older than a column keep its field among those that no column took; and no column has the name of
+    another one, without regard to case.
+    """
     kept = topic.format.unknown if isinstance(topic.format, Json) else None
-    columns = [f"{_name(each.name)} {each.type}" for each in topic.value_columns if each.name != kept]
-    return f"value={json.dumps(', '.join([*columns, f'{_name(name)} {of}']), ensure_ascii=False)}"
+    columns = [
+        f"{_name(each.name)} {each.type}{'' if each.nullable else ' NOT NULL'}"
+        for each in topic.value_columns
+        if each.name != kept
+    ]
+    line = ", ".join([*columns, f"{_name(name)} {of}"])
+    with suppress(DescriptionError):
+        parse_ddl(line, topic.name)
+        yield UntakenField(
+            topic.name, name, of, f"value={json.dumps(line, ensure_ascii=False)}", records, among
+        )
 
 
 def _name(name: str) -> str:
