@@ -13,16 +13,19 @@ from confluent_kafka import Producer
 from rich.console import Console
 
 import headrace as hr
+from headrace.cli.new_project import make_project
 from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
 from headrace.local.dagster_ui import create_databases
 from headrace.local.dev import DAGSTER, _Parts, private_settings
 from headrace.local.dev_errors import last_words, run_part
+from headrace.local.dev_stream import finals_named
 from headrace.local.dev_traffic import _records, record_key, send
 from headrace.local.samples import sample_records
 from headrace.local.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
 from headrace.sequence.written import record_bytes
+from headrace.settings import load_pipeline
 
 pytestmark = pytest.mark.fast
 VIEWS = hr.Topic(
@@ -43,6 +46,8 @@ def test_the_settings_of_a_deployment_are_read_and_nothing_speaks_in_its_name(tm
         "HEADRACE_SMTP_HOST": "mail",
         "DAGSTER_POSTGRES_URL": "postgresql://dagster",
         "DAGSTER_HOME": "/opt/dagster",
+        "HEADRACE_ICEBERG_URI": "postgresql://catalog",
+        "OPENLINEAGE_URL": "http://marquez",
     }
     assert private_settings(tmp_path, production) == {
         "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
@@ -183,3 +188,22 @@ def test_processes_that_open_a_new_home_of_dagster_at_once_find_its_databases(
     started = [subprocess.Popen([sys.executable, "-c", opens], stderr=subprocess.PIPE) for _ in range(3)]
     errors = [each.communicate()[1].decode() for each in started]
     assert [each.returncode for each in started] == [0, 0, 0], errors
+
+
+@pytest.mark.dagster
+def test_the_stream_reports_the_final_days_and_hours_that_the_project_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project("final_hours", tmp_path)
+    definitions = project / "final_hours" / "definitions.py"
+    code = definitions.read_text(encoding="utf-8")
+    definitions.write_text(
+        code.replace("    group=", '    finals={"declined_per_minute": "hour"},\n    group=')
+    )
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.setenv("HEADRACE_LAKE", f"file:{tmp_path}/lake")
+    load_pipeline("final_hours")
+    assert finals_named("final_hours") == {
+        "declined_per_minute": "hour"
+    }  # before: the asset had no partition, ever
+    assert finals_named("a_module_without_definitions") == {}

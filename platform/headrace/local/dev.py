@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 KAFKA, REGISTRY = "HEADRACE_KAFKA_BOOTSTRAP_SERVERS", "HEADRACE_DEV_REGISTRY"
 # Of a deployment's settings those by which this machine would speak in its name.
-OF_A_DEPLOYMENT = re.compile(r"HEADRACE_(SLACK|SMTP)_.*|DAGSTER_.*|HEADRACE_(LAKE|METRICS_.*|DOCS.*)")
+OF_A_DEPLOYMENT = re.compile(
+    r"HEADRACE_(SLACK|SMTP|ICEBERG)_.*|(DAGSTER|OPENLINEAGE)_.*|HEADRACE_(LAKE|METRICS_.*|DOCS.*)"
+)
 EVERY_SECONDS, DRAIN_SECONDS = 1.0, 90.0
 DEFINITIONS = """from headrace.orchestration import build_definitions
 from headrace.settings import Settings, load_pipeline

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.description import Node
+    from headrace.orchestration.finality import Unit
 
 FIRST_DAY = "2026-01-01"
 SHOWN_EVERY_SECONDS = 5.0
@@ -61,13 +62,29 @@ def _apply(nodes: Sequence[Node], console: Console) -> None:
         console.print(f"applied in {time.monotonic() - began:.0f} s; the stream goes on")
 
 
+def finals_named(pipeline: str) -> dict[str, Unit]:
+    """The final days or hours that the project's own definitions name: Dagster's pages show their assets.
+
+    In: pipeline  a module that `load_pipeline` has loaded, with those of its package
+    """
+    from dagster import Definitions
+
+    from headrace.orchestration.finality import finals_of
+
+    module = sys.modules.get(f"{pipeline}.definitions")
+    values = [] if module is None else vars(module).values()
+    made = [finals_of(each) for each in values if isinstance(each, Definitions)]
+    return {name: unit for each in made for name, unit in each.items()}
+
+
 def _run(nodes: Sequence[Node], console: Console) -> None:
     from dagster import DagsterInstance
 
     from headrace.orchestration import build_definitions
 
     instance = DagsterInstance.get()
-    job = build_definitions(nodes, partitions_start=FIRST_DAY).resolve_job_def("streams")
+    finals = finals_named(Settings().pipeline)
+    job = build_definitions(nodes, partitions_start=FIRST_DAY, finals=finals).resolve_job_def("streams")
 
     def show() -> None:
         shown = ShownProgress(console)

@@ -57,6 +57,14 @@ def final_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
     )
 
 
+def finals_of(definitions: dg.Definitions) -> dict[str, Unit]:
+    """The nodes whose final days or hours are assets of a code location, as `build_definitions` takes them."""
+    graph = definitions.resolve_asset_graph()
+    keys = [key for key in graph.get_all_asset_keys() if len(key.path) == 2 and key.path[0] == "final"]
+    hourly = {key for key in keys if isinstance(graph.get(key).partitions_def, dg.HourlyPartitionsDefinition)}
+    return {key.path[1]: "hour" if key in hourly else "day" for key in keys}
+
+
 class FinalParts:
     """Materializes the partitions of `final/<node>` from a stream's run."""
 
