@@ -59,6 +59,17 @@ def run(path: Path, namespace: dict[str, Any], request: pytest.FixtureRequest) -
 
 @pytest.mark.fast
 @pytest.mark.parametrize("path", WITH_CODE, ids=name)
+def test_the_module_of_an_example_has_one_code_location(path: Path) -> None:
+    for block in python_blocks(path):  # Dagster refuses a module with two
+        calls = [node.value for node in ast.parse(block.code).body if isinstance(node, ast.Assign)]
+        made = [ast.unparse(call.func) for call in calls if isinstance(call, ast.Call)]
+        assert (
+            sum(each.endswith(("build_definitions", "Definitions", "Definitions.merge")) for each in made) < 2
+        )
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", WITH_CODE, ids=name)
 def test_the_examples_that_do_not_run_import_what_exists(path: Path) -> None:
     for block in python_blocks(path):
         compiled(block, path)

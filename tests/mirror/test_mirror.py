@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from typer.testing import CliRunner
@@ -23,7 +24,17 @@ from headrace.mirror.mirrored_table import VERSION, MirroredTable
 from headrace.mirror.mirrors import Mirrors
 from headrace.settings import IcebergSettings
 from tests.conftest import Drive
-from tests.mirror.conftest import by_delta, by_duckdb, by_pyiceberg, counts, kept, mirror_of, pipe, totals
+from tests.mirror.conftest import (
+    by_delta,
+    by_duckdb,
+    by_pyiceberg,
+    counts,
+    kept,
+    mirror_of,
+    pipe,
+    rows_of,
+    totals,
+)
 
 pytestmark = pytest.mark.fast
 HOURS = 24.0
@@ -282,6 +293,10 @@ def test_the_command_mirrors_and_checks(drive: Drive, monkeypatch: pytest.Monkey
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.exception
     assert "kept: equals version" in done.output
+    uri = os.environ["HEADRACE_ICEBERG_URI"]
+    read = load_catalog("headrace", type="sql", uri=uri).load_table("headrace.kept")  # as the guide does
+    assert f"headrace.kept: {read.metadata_location}" in done.output.replace("\n", "")
+    assert rows_of(read.scan().to_arrow()) == by_delta(driver, "kept")
     after = CliRunner().invoke(app, [*words, "--check"])
     assert after.exit_code == 0, after.output
     assert "counts: The mirror has the" in after.output

@@ -126,6 +126,7 @@ def definitions(lake: TestDriver, reports: Path, started: list[str]) -> dg.Defin
         words = [*paths, "--log-path", str(reports), "--vars", f"{{day: '{context.partition_key}'}}"]
         tables = lake.lake.root.removeprefix("file:") + "/tables"
         known = {"TABLES": tables, "REPORTS": str(reports), "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+        known["TZ"] = "Pacific/Kiritimati"  # 14 hours ahead: noon of a day is the next day there
         done = subprocess.run(
             [dbt, "run", *words], env=os.environ | known, capture_output=True, text=True, check=False
         )

@@ -58,6 +58,12 @@ def test_each_imported_package_is_declared_and_each_extra_is_named() -> None:
             assert distribution in extras[EXTRA_OF[package]], f"'{package}' is in no extra"
 
 
+def test_the_page_of_parts_has_each_extra() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    names = PROJECT["optional-dependencies"].keys() - {"dev"}
+    assert not [name for name in names if f"| `headrace[{name}]` |" not in page]
+
+
 def imported() -> set[str]:
     """The packages that the platform imports, besides its own and Python's."""
     names = set[str]()

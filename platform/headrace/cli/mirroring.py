@@ -47,7 +47,12 @@ def mirror_tables(
             well &= answer.equal
         else:
             done = mirror.follow(mirrors.settings.snapshots_hours)
+            found = mirror.mirrored()
+            assert found is not None
+            known = {"table": mirror.name, "metadata": found[0].metadata_location}
             told = f"{asset}: equals version {done.version}; {done.added} files came, {done.removed} left."
-            report(told, {"asset": asset, **asdict(done)})
+            report(
+                f"{told}\n  {known['table']}: {known['metadata']}", {"asset": asset, **asdict(done), **known}
+            )
     if not well:
         raise typer.Exit(1)

@@ -53,6 +53,11 @@ class MirroredTable:
         self._delta, self._base = open_table(uri), file_uri(uri)
         self._entries: tuple[str, dict[str, Any]] | None = None  # by the file of metadata that names them
 
+    @property
+    def name(self) -> str:
+        """The table's name in the catalog, with its namespace."""
+        return ".".join(self._identifier)
+
     def follow(self, snapshots_hours: float, final_through: str | None = None) -> Round:
         """Let the mirror equal the newest version of the Delta table.
 
@@ -153,7 +158,7 @@ class MirroredTable:
         table = self._catalog.load_table(self._identifier)
         if (source := table.properties.get(SOURCE)) != self._base:
             raise TerminalError(
-                f"The catalog's table {'.'.join(self._identifier)} is not the mirror of {self._base}.",
+                f"The catalog's table {self.name} is not the mirror of {self._base}.",
                 detail=f"It mirrors {source}." if source else "It mirrors nothing.",
                 hint="Give this lake a namespace of its own: HEADRACE_ICEBERG_NAMESPACE.",
             )
