@@ -2,7 +2,8 @@
 
 `make bench ARGS="--topic-to-table"`; needs Maven and Java 17. Each side in turn is a real process that copies a topic to a
 table of its own: `headrace run` with its Iceberg mirror, Flink SQL, and a worker of Kafka Connect with Iceberg's connector.
-A producer writes at an even rate meanwhile. Rows carry partition and offset, by which losses and duplicates are counted.
+A producer writes at an even rate meanwhile. Rows carry partition and offset, by which losses and duplicates are counted,
+after the last kill and when no more rows come.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +31,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.peers import logs
-from benchmarks.peers.applications import OPENED, built
+from benchmarks.peers.applications import HEAP, OPENED, built
+from headrace.errors import HeadraceError, TerminalError
 from headrace.local import lifeline
 from headrace.local.broker import Broker
 from headrace.local.broker_config import free_port
@@ -39,8 +42,12 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
 
+    from pyiceberg.table import Table as IcebergTable
+
 PARTITIONS = 2
 QUIET_SECONDS = 120.0  # a table that does not grow for so long is all that will come
+WHOLE_SECONDS = 30.0  # the same of a table that has every row: what comes now comes twice
+PLACE = ("partition", "offset")
 
 
 @dataclass
@@ -58,24 +65,52 @@ class Side:
     environment: dict[str, str] = field(default_factory=dict)
     ready: Callable[[], None] = lambda: None
 
+    @property
+    def log(self) -> Path:
+        """What the processes of this side print."""
+        return self.folder / "process.log"
+
     def start(self) -> subprocess.Popen[bytes]:
         """A new process, in a group of its own."""
-        log = self.folder / "process.log"
-        process = lifeline.spawn(self.command, log=log, cwd=self.folder, env=os.environ | self.environment)
-        self.ready()
+        process = lifeline.spawn(
+            self.command, log=self.log, cwd=self.folder, env=os.environ | self.environment
+        )
+        try:
+            self.ready()
+        except BaseException:
+            _kill(process)
+            raise
         return process
 
-    def places(self) -> pa.Table:
-        """Partition and offset of each row that a reader of the table sees now."""
+    def rows(self) -> int:
+        """How many rows a reader of the table sees now, by the table's metadata."""
+        with self._table() as table:
+            snapshot = table.current_snapshot() if table else None
+            return int(snapshot.summary["total-records"]) if snapshot and snapshot.summary else 0
+
+    def distinct(self) -> int:
+        """How many places of the topic a reader of the table sees now."""
+        with self._table() as table:
+            places = table.scan(selected_fields=PLACE).to_arrow() if table else pa.table({})
+        return places.group_by(list(PLACE)).aggregate([]).num_rows if places.num_rows else 0
+
+    def errors(self) -> list[str]:
+        """The last lines of the log that name an error."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [line[:300] for line in lines if "ERROR" in line or "Exception" in line][-8:]
+
+    @contextmanager
+    def _table(self) -> Iterator[IcebergTable | None]:
         name, database = self.catalog
-        empty = pa.table({"partition": pa.array([], pa.int32()), "offset": pa.array([], pa.int64())})
         if not database.exists():
-            return empty
-        try:
-            table = SqlCatalog(name, uri=f"sqlite:///{database}").load_table(("compared", "visits"))
-            return table.scan(selected_fields=("partition", "offset")).to_arrow()
-        except (NoSuchTableError, OSError):
-            return empty
+            yield None
+            return
+        with closing(SqlCatalog(name, uri=f"sqlite:///{database}")) as catalog:
+            try:
+                table = catalog.load_table(("compared", "visits"))
+            except (NoSuchTableError, OSError):
+                table = None
+            yield table
 
 
 def main(
@@ -87,8 +122,9 @@ def main(
     sides: Annotated[str, typer.Option(help="Which.")] = "headrace,flink,connect",
 ) -> None:
     """Kill each writer, and count losses and duplicates in its table."""
+    console = Console(width=140)
     shown = Table(title=f"{records:,} records in {minutes:g} min, a SIGKILL every {every_seconds:g} s")
-    for column in ("side", "kills", "in the table after the last kill", "caught up after", "lost", "twice"):
+    for column in ("side", "kills", "own ends", "after the last kill", "caught up after", "lost", "twice"):
         shown.add_column(column, justify="left" if column == "side" else "right")
     makers = {"headrace": _headrace, "flink": _flink, "connect": _connect}
     with ExitStack() as stack:
@@ -99,62 +135,74 @@ def main(
             topic = f"visits-{name}"
             create_topics(broker.bootstrap_servers, {topic: PARTITIONS})
             side = makers[name](folder / name, broker.bootstrap_servers, topic)
-            shown.add_row(
-                side.title, *_tried(side, broker.bootstrap_servers, topic, records, minutes, every_seconds)
-            )
-            Console(width=120).print(shown)
+            try:
+                figures = _tried(side, broker.bootstrap_servers, topic, records, minutes, every_seconds)
+            except HeadraceError as error:
+                console.print(f"{side.title} does not work: {error}", markup=False)
+                figures = ("does not work",)
+            if figures[-1] != "0" or figures[-2] != "0":
+                console.print("\n".join([f"{side.title}, its last errors:", *side.errors()]), markup=False)
+            shown.add_row(side.title, *figures)
+            console.print(shown)
 
 
 def _tried(
     side: Side, bootstrap: str, topic: str, records: int, minutes: float, every_seconds: float
 ) -> tuple[str, ...]:
-    ended, kills = time.monotonic() + minutes * 60, 0
+    ended, kills, own_ends = time.monotonic() + minutes * 60, 0, 0
     with _produced(bootstrap, topic, records, minutes * 60):
         while time.monotonic() < ended:
             process = side.start()
             time.sleep(every_seconds)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            own_ends += process.poll() is not None
+            _kill(process)
             kills += 1
-    then, began = side.places().num_rows, time.monotonic()
+    then, began = side.rows(), time.monotonic()
     process = side.start()
-    seconds = _caught_up(side, records) - began
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    places = side.places()
-    distinct = places.group_by(["partition", "offset"]).aggregate([]).num_rows
-    rows, lost = places.num_rows, records - distinct
+    seconds = _settled(side, records) - began
+    own_ends += process.poll() is not None
+    _kill(process)
+    rows, distinct = side.rows(), side.distinct()
+    lost = records - distinct
     return (
         f"{kills}",
+        f"{own_ends}",
         f"{then:,}",
-        f"{seconds:.0f} s" if not lost else "never",
+        "never" if lost else f"{seconds:.0f} s",
         f"{lost:,}",
         f"{rows - distinct:,}",
     )
 
 
-def _caught_up(side: Side, records: int) -> float:
-    """When the table had all rows, or stopped to grow."""
-    rows, grown = -1, time.monotonic()
-    while time.monotonic() < grown + QUIET_SECONDS:
-        now = side.places().num_rows
-        if now != rows:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _settled(side: Side, records: int) -> float:
+    """Wait until no more rows come. Out: when the table last grew."""
+    rows, grown, patience = -1, time.monotonic(), QUIET_SECONDS
+    while time.monotonic() < grown + patience:
+        if (now := side.rows()) != rows:
             rows, grown = now, time.monotonic()
-        if rows >= records:
-            break
+            whole = rows >= records and side.distinct() == records
+            patience = WHOLE_SECONDS if whole else QUIET_SECONDS
         time.sleep(0.5)
     return grown
 
 
 @contextmanager
 def _produced(bootstrap: str, topic: str, records: int, seconds: float) -> Iterator[None]:
-    """Write visits at an even rate beside the body, and to the last one before it ends."""
+    """Write visits at an even rate beside the body, and to the last one before it ends, unless the body fails."""
     failed: list[BaseException] = []
+    given_up = threading.Event()
 
     def work() -> None:
         try:
             visits = (record._replace(topic=topic) for record in logs.visits(records))
-            logs.write(bootstrap, visits, records / seconds)
+            wanted = takewhile(lambda _: not given_up.is_set(), visits)
+            logs.write(bootstrap, wanted, records / seconds)
         except BaseException as error:
             failed.append(error)
 
@@ -162,6 +210,9 @@ def _produced(bootstrap: str, topic: str, records: int, seconds: float) -> Itera
     thread.start()
     try:
         yield
+    except BaseException:
+        given_up.set()
+        raise
     finally:
         thread.join()
     if failed:
@@ -189,16 +240,19 @@ def _headrace(folder: Path, bootstrap: str, topic: str) -> Side:
 
 
 def _flink(folder: Path, bootstrap: str, topic: str) -> Side:
-    class_path = built("flink_iceberg", folder / "built")
-    command = ["java", "-Xmx1500m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*OPENED, "java.nio")]
-    command += ["-cp", class_path, "headrace.peers.TableJob", str(folder), bootstrap, topic]
-    return Side("Flink SQL, checkpoints of a second", command, ("lake", folder / "catalog.db"), folder)
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*OPENED, "java.nio")]
+    command = [*_java(folder, "flink_iceberg", *opened), "headrace.peers.TableJob"]
+    return Side(
+        "Flink SQL, checkpoints of a second",
+        [*command, str(folder), bootstrap, topic],
+        ("lake", folder / "catalog.db"),
+        folder,
+    )
 
 
 def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
-    """A worker with the connector; sessions are short, so that a killed worker is soon noticed."""
-    class_path, port, catalog = built("kafka_connect", folder / "built"), free_port(), folder / "catalog.db"
+    """A worker with the connector. Sessions and transactions are short, so that a killed worker is soon noticed."""
+    port, catalog = free_port(), folder / "catalog.db"
     create_topics(bootstrap, {"control-iceberg": 1})
     worker = {
         "bootstrap.servers": bootstrap,
@@ -213,6 +267,7 @@ def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "2000",
         "scheduled.rebalance.max.delay.ms": "0",
+        "plugin.discovery": "service_load",  # a scan of the whole class path would take half of each life
         "listeners": f"http://127.0.0.1:{port}",
     }
     connector = {
@@ -225,6 +280,7 @@ def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
         "iceberg.tables.auto-create-enabled": "true",
         "iceberg.control.commit.interval-ms": "1000",
         "iceberg.control.commit.timeout-ms": "10000",
+        "iceberg.kafka.transaction.timeout.ms": "10000",  # one left open hides what follows in the control topic
         "iceberg.catalog.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
         "iceberg.catalog.jdbc.schema-version": "V1",
         "iceberg.catalog.uri": f"jdbc:sqlite:{catalog}",
@@ -236,8 +292,7 @@ def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
     }
     properties = folder / "worker.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in worker.items()))
-    command = ["java", "-Xmx1500m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path]
-    command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
+    command = [*_java(folder, "kafka_connect"), "org.apache.kafka.connect.cli.ConnectDistributed"]
     created: list[bool] = []
 
     def ready() -> None:
@@ -247,12 +302,24 @@ def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
             created.append(True)
 
     return Side(
-        "Iceberg's connector, commits of a second", command, ("iceberg", catalog), folder, ready=ready
+        "Iceberg's connector, commits of a second",
+        [*command, str(properties)],
+        ("iceberg", catalog),
+        folder,
+        ready=ready,
     )
 
 
+def _java(folder: Path, project: str, *options: str) -> list[str]:
+    """Build a project. Out: a command that lacks the class to run; what its processes leave lies in the folder."""
+    (folder / "tmp").mkdir()
+    log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    class_path = built(project, folder / "built")
+    return ["java", HEAP, log, f"-Djava.io.tmpdir={folder}/tmp", *options, "-cp", class_path]
+
+
 def _put(url: str, body: dict[str, Any]) -> None:
-    """Put JSON as soon as the server takes it. Raises: HTTPError when it refuses for two minutes."""
+    """Put JSON as soon as the server takes it. Raises: TerminalError when it refuses for two minutes."""
     deadline = time.monotonic() + 120
     headers = {"Content-Type": "application/json"}
     while True:
@@ -260,9 +327,10 @@ def _put(url: str, body: dict[str, Any]) -> None:
             request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="PUT")
             with urllib.request.urlopen(request, timeout=30):
                 return
-        except (urllib.error.URLError, TimeoutError):
+        except (urllib.error.URLError, TimeoutError) as error:
             if time.monotonic() > deadline:
-                raise
+                answer = error.read().decode() if isinstance(error, urllib.error.HTTPError) else None
+                raise TerminalError(f"PUT {url} failed: {error}", detail=answer) from error
             time.sleep(0.5)
 
 
