@@ -1,15 +1,17 @@
-"""A topic becomes an Iceberg table, exactly once, while the writer is killed every twenty seconds.
+"""A topic becomes an Iceberg table, exactly once, while the writer is killed again and again.
 
 `make bench ARGS="--topic-to-table"`; needs Maven and Java 17. Each side in turn is a real process that copies a topic to a
 table of its own: `headrace run` with its Iceberg mirror, Flink SQL, and a worker of Kafka Connect with Iceberg's connector.
-A producer writes at an even rate meanwhile. Rows carry partition and offset, by which losses and duplicates are counted,
-after the last kill and when no more rows come.
+A producer writes at an even rate meanwhile. A writer is killed twenty seconds after its start; on a machine so busy that it
+has committed nothing by then, soon after its first commit. Rows carry partition and offset, by which losses and duplicates
+are counted, after the last kill and when no more rows come.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -29,6 +31,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy.exc import OperationalError
 
 from benchmarks.peers import logs
 from benchmarks.peers.applications import HEAP, OPENED, built
@@ -46,8 +49,11 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 QUIET_SECONDS = 120.0  # a table that does not grow for so long is all that will come
+LIFE_SECONDS_MAX = 120.0  # of a writer that commits nothing
 WHOLE_SECONDS = 30.0  # the same of a table that has every row: what comes now comes twice
 PLACE = ("partition", "offset")
+# A life is short, so the peers' JVMs are set to start fast.
+START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
 @dataclass
@@ -65,16 +71,10 @@ class Side:
     environment: dict[str, str] = field(default_factory=dict)
     ready: Callable[[], None] = lambda: None
 
-    @property
-    def log(self) -> Path:
-        """What the processes of this side print."""
-        return self.folder / "process.log"
-
     def start(self) -> subprocess.Popen[bytes]:
         """A new process, in a group of its own."""
-        process = lifeline.spawn(
-            self.command, log=self.log, cwd=self.folder, env=os.environ | self.environment
-        )
+        log, environment = self.folder / "process.log", os.environ | self.environment
+        process = lifeline.spawn(self.command, log=log, cwd=self.folder, env=environment)
         try:
             self.ready()
         except BaseException:
@@ -96,7 +96,7 @@ class Side:
 
     def errors(self) -> list[str]:
         """The last lines of the log that name an error."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (self.folder / "process.log").read_text(encoding="utf-8", errors="replace").splitlines()
         return [line[:300] for line in lines if "ERROR" in line or "Exception" in line][-8:]
 
     @contextmanager
@@ -105,10 +105,11 @@ class Side:
         if not database.exists():
             yield None
             return
-        with closing(SqlCatalog(name, uri=f"sqlite:///{database}")) as catalog:
+        options = {"uri": f"sqlite:///{database}", "init_catalog_tables": "false"}
+        with closing(SqlCatalog(name, **options)) as catalog:
             try:
                 table = catalog.load_table(("compared", "visits"))
-            except (NoSuchTableError, OSError):
+            except (NoSuchTableError, OSError, OperationalError):  # the writer has not made it yet
                 table = None
             yield table
 
@@ -118,7 +119,7 @@ def main(
         int, typer.Option(help="How many, written evenly while the writers are killed.")
     ] = 1_000_000,
     minutes: Annotated[float, typer.Option(help="How long a writer is killed again and again.")] = 10.0,
-    every_seconds: Annotated[float, typer.Option(help="From a start to its kill.")] = 20.0,
+    every_seconds: Annotated[float, typer.Option(help="From a start to its kill, at least.")] = 20.0,
     sides: Annotated[str, typer.Option(help="Which.")] = "headrace,flink,connect",
 ) -> None:
     """Kill each writer, and count losses and duplicates in its table."""
@@ -149,11 +150,11 @@ def main(
 def _tried(
     side: Side, bootstrap: str, topic: str, records: int, minutes: float, every_seconds: float
 ) -> tuple[str, ...]:
-    ended, kills, own_ends = time.monotonic() + minutes * 60, 0, 0
+    ended, kills, own_ends, chance = time.monotonic() + minutes * 60, 0, 0, random.Random(1)
     with _produced(bootstrap, topic, records, minutes * 60):
         while time.monotonic() < ended:
             process = side.start()
-            time.sleep(every_seconds)
+            _live(side, every_seconds, chance)
             own_ends += process.poll() is not None
             _kill(process)
             kills += 1
@@ -172,6 +173,15 @@ def _tried(
         f"{lost:,}",
         f"{rows - distinct:,}",
     )
+
+
+def _live(side: Side, seconds: float, chance: random.Random) -> None:
+    """Wait so long, and then until the writer has committed, at any moment of its next work."""
+    began, rows = time.monotonic(), side.rows()
+    time.sleep(seconds)
+    while side.rows() == rows and time.monotonic() < began + LIFE_SECONDS_MAX:
+        time.sleep(0.2)
+    time.sleep(chance.uniform(0.0, 2.0))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -313,9 +323,9 @@ def _connect(folder: Path, bootstrap: str, topic: str) -> Side:
 def _java(folder: Path, project: str, *options: str) -> list[str]:
     """Build a project. Out: a command that lacks the class to run; what its processes leave lies in the folder."""
     (folder / "tmp").mkdir()
-    log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     class_path = built(project, folder / "built")
-    return ["java", HEAP, log, f"-Djava.io.tmpdir={folder}/tmp", *options, "-cp", class_path]
+    options = (*START, f"-Djava.io.tmpdir={folder}/tmp", *options)
+    return ["java", HEAP, *options, "-cp", class_path]
 
 
 def _put(url: str, body: dict[str, Any]) -> None:
