@@ -179,7 +179,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [TOPIC],
         {
             "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.log_dead_letters.log_dead_letters": gives(([FOUND], 1)),
+            "headrace.observe.fated_records.FatedRecords": Lines(of_log=([FOUND], 1)),
         },
     ),
     "records": (

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.log.views import REDRIVEN
 from headrace.observe.dead_letters import by_reason
-from headrace.observe.log_dead_letters import log_dead_letters
+from headrace.observe.fated_records import FatedRecords
 from tests.laws import tables
 from tests.scenarios.test_windows import counts, topic, totals
 from tests.scenarios.timeline import play
@@ -84,11 +85,12 @@ def test_dead_letters_of_a_log_are_grouped_by_reason_with_and_without_spark(driv
     for number, content in enumerate((b"{", b"{", b"", b'{"value": "many"}', b"\xff")):
         driver.pipe("readings", key="a", value=content, timestamp_ms=number)
         driver.cut()
+    sent_again = {"other": b"x", REDRIVEN: b'["readings", 0, 1]'}
+    driver.pipe("readings", key="a", value={"value": 1.0}, timestamp_ms=9, headers=sent_again)
+    driver.cut()
     of_log = driver.views.dead_letters(driver._topics["readings"])
     for examples in (0, 1, 3):
-        groups, again = log_dead_letters(
-            driver._lake, [driver._nodes["counts"]], driver._topics["readings"], examples
-        )
+        groups, again = FatedRecords(driver.spark, driver._lake, examples).of_log(driver._topics["readings"])
         assert groups == by_reason(of_log, examples)
         assert sum(group.records for group in groups) == 5
-        assert again == 0
+        assert again == 1

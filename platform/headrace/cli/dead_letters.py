@@ -35,7 +35,6 @@ def show_dead_letters(
     from headrace.description import Topic
     from headrace.fold.fates import DEAD_LETTER
     from headrace.lake.paths import Lake
-    from headrace.observe.log_dead_letters import log_dead_letters
     from headrace.observe.refused_rows import RefusedRows, refused_rows
 
     described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
@@ -47,7 +46,7 @@ def show_dead_letters(
     elif nodes:
         groups, again = _fated(lake, examples).of_topic(described, load_pipeline(pipeline))
     else:
-        groups, again = log_dead_letters(tables, load_pipeline(pipeline), described, examples)
+        groups, again = _fated(lake, examples).of_log(described)
     for each in (*groups, *parked):
         report(each)
     if not groups and not parked:

@@ -29,7 +29,6 @@ from headrace.nodes.current_results import changes, current, newest
 from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
-from headrace.nodes.sink_rows import changed_rows, final_rows
 from headrace.nodes.state_frames import StateFrame
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
@@ -221,23 +220,6 @@ class OperatorFrames:
     def frontier_ms(self, progress: Progress) -> int:
         """The last commit time folded, of all topics: the wall clock as far as the logs tell it."""
         return min((progress.upto_ms.get(topic.name, 0) for topic in self.node.topics), default=0)
-
-    def emitted(self, results: DataFrame) -> DataFrame:
-        """Rows of appended results as sinks get them.
-
-        In:  results  with all rows that were final at the same commit, or none of them
-        Out: the node's columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, `__sequence` BIGINT (the commit), `__place`
-             BINARY (the place within it) and `__ordinal` INT (the rank by place)
-        """
-        return final_rows(self.node, results)
-
-    def changes_emitted(self, changes: DataFrame) -> DataFrame:
-        """The same of current results.
-
-        In:  changes  of an increment (see `changes.collect.changes_of`)
-        Out: one row for each key and log commit that changes it
-        """
-        return changed_rows(self.node, changes)
 
     def current_of(self, state: DataFrame) -> DataFrame:
         """The current rows that a state holds, as the base has them."""

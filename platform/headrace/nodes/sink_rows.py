@@ -36,12 +36,20 @@ THERE, NULL, END = (bytearray([byte]) for byte in (0x00, 0xFF, 0x00))  # so null
 
 
 def final_rows(node: Node, results: DataFrame) -> DataFrame:
-    """Rows of appended results. In, Out: see `OperatorFrames.emitted`."""
+    """Rows of appended results as sinks get them.
+
+    In:  results  with all rows that were final at the same commit, or none of them
+    Out: the node's columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, `__sequence` BIGINT (the commit), `__place`
+         BINARY (the place within it) and `__ordinal` INT (the rank by place)
+    """
     return _placed(node, results, operator_for(node).order)
 
 
 def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
-    """Changes of a table, one row per key and log commit. In, Out: see `OperatorFrames.changes_emitted`."""
+    """The same of current results: one row for each key and log commit that changes it.
+
+    In:  changes  of an increment (see `changes.collect.changes_of`)
+    """
     return _placed(node, changes, ORDER_OF_CHANGES)
 
 

@@ -5,6 +5,7 @@ Law: the records are those of `records_by_fate`, which Spark reads from large lo
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,26 +14,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka, with_unnamed
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.log_parts import Wanted, parts_of
+from headrace.engine.log_slices import LogSlice, Origin, whole_log
+from headrace.errors import TerminalError
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
 from headrace.fold.fates import KEPT, LATE, OPEN, USED
 from headrace.fold.keys import combined, group
 from headrace.fold.values.json_text import json_values
 from headrace.lake import open_table
+from headrace.log.views import REDRIVEN
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.feed_tables import read_feeds, read_slices
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import nodes_below
 from headrace.observe.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
-from headrace.observe.log_dead_letters import log_dead_letters
 from headrace.observe.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -69,14 +73,14 @@ class FatedRecords:
         records = self._records(nodes_with_fate(node, fate), fate)
         if records is None:
             return by_reason(Views(self._spark, self._lake).records(node, fate), self._examples)
-        return self._grouped(records, [node])
+        return self._grouped(records, _topics_of(node))
 
     def of_topic(self, topic: Topic, nodes: Sequence[Node]) -> tuple[list[DeadLetters], int]:
         """The dead letters of a topic, and those of the nodes below it, by reason; and how many stand in the log again.
 
         In: nodes  of the pipeline
         """
-        groups, again = log_dead_letters(self._lake, nodes, topic, self._examples)
+        groups, again = self.of_log(topic)
         for node in with_unnamed(
             [resolve_references(self._lake, each) for each in nodes_below(topic, nodes)]
         ):
@@ -88,8 +92,26 @@ class FatedRecords:
             from_here = pc.or_(
                 pc.equal(records["topic"], topic.name), pc.match_substring(records["topic"], "@")
             )
-            groups += self._grouped(records.filter(pc.and_(from_here, records["node"].is_valid())), [node])
+            groups += self._grouped(records.filter(pc.and_(from_here, records["node"].is_valid())), _topics_of(node))
         return _most_first(groups), again
+
+    def of_log(self, topic: Topic) -> tuple[list[DeadLetters], int]:
+        """The dead letters of a topic's log, by reason; and how many of them stand in the log again.
+
+        Raises: TerminalError when the topic has no log
+        """
+        uri = self._lake.log(topic.name)
+        if not open_table(uri).exists:
+            raise TerminalError(
+                f"Topic '{topic.name}' has no log in {self._lake.root}.",
+                hint="Its log begins when its stream starts.",
+            )
+        log, names = whole_log(uri), _NO_RECORDS.column_names[:-1]
+        dead = Wanted({Origin(("kind",), pa.string()): pa.array([DEAD_LETTER])})
+        parts = [_log_rows(part, names) for part in parts_of(log, dead)]
+        of_nobody = [part.append_column("node", pa.nulls(part.num_rows, pa.string())) for part in parts]
+        records = pa.concat_tables([_NO_RECORDS, *(part.cast(_NO_RECORDS.schema) for part in of_nobody)])
+        return self._grouped(records, [topic]), _sent_again(log, topic) if records.num_rows else 0
 
     def _records(self, nodes: Sequence[Node], fate: str) -> pa.Table | None:
         """The records of some nodes, each once for a node; those that are dead for every node once. None: ask Spark."""
@@ -108,7 +130,7 @@ class FatedRecords:
             _NO_RECORDS.column_names
         )
 
-    def _grouped(self, records: pa.Table, nodes: Sequence[Node]) -> list[DeadLetters]:
+    def _grouped(self, records: pa.Table, topics: Iterable[Topic]) -> list[DeadLetters]:
         if not records.num_rows:
             return []
         newest = [("ingested_at", "descending"), ("partition", "ascending"), ("offset", "descending")]
@@ -119,14 +141,14 @@ class FatedRecords:
         alike = pa.array([re.sub(NUMBER, "#", text) for text in texts.dictionary.to_pylist()], pa.string())
         records = records.append_column("alike", alike.take(texts.indices))
         groups = combined(group(records["alike"]).codes, group(records["node"]).codes)
-        topics = {topic.name: topic for node in with_unnamed(nodes) for topic in node.topics}
+        by_name = {topic.name: topic for topic in topics}
         shown = []
         for number in range(len(groups)):
             places = np.flatnonzero(groups.codes == number)
             first_at = records["ingested_at"][int(places[-1])].as_py()
             rows = records.take(pa.array(places[: max(self._examples, 1)])).to_pylist()
             counts = {"records": len(places), "first_at": first_at}
-            examples = [{**row, **counts, **self._contents(topics[row["topic"]], row)} for row in rows]
+            examples = [{**row, **counts, **self._contents(by_name[row["topic"]], row)} for row in rows]
             shown.append(group_of(rows[0]["alike"], rows[0]["node"], examples, self._examples))
         return _most_first(shown)
 
@@ -169,6 +191,33 @@ def contents(rows: pa.Table, topic: Topic) -> list[tuple[bytes | None, bytes | N
     is_dead = [kind == DEAD_LETTER for kind in rows["kind"].to_pylist()]
     raw, read = zip(raw_keys, raw_values, strict=True), zip(keys, values, strict=True)
     return [bytes_of if dead else text for dead, bytes_of, text in zip(is_dead, raw, read, strict=True)]
+
+
+def _topics_of(node: Node) -> list[Topic]:
+    """Those of its steps without a name, too."""
+    return [topic for each in with_unnamed([node]) for topic in each.topics]
+
+
+def _sent_again(log: LogSlice, topic: Topic) -> int:
+    """How many dead letters of a log stand in it again, by the last header of a record that names one."""
+    places = set[tuple[int, int] | None]()
+    for part in parts_of(log, Wanted()):
+        headers = whole(_log_rows(part, ("headers",))["headers"])
+        each, of = pc.list_flatten(headers), pc.list_parent_indices(headers)
+        is_it = pc.equal(pc.struct_field(each, "key"), REDRIVEN)
+        names = pc.struct_field(each, "value").filter(is_it).to_pylist()
+        last = dict(zip(of.filter(is_it).to_pylist(), names, strict=True))
+        places |= {_place(name, topic.name) for name in last.values()}
+    return len(places - {None})
+
+
+def _place(header: bytes | None, topic: str) -> tuple[int, int] | None:
+    """The partition and offset of the dead letter that a record repeats; None if its header names none of this topic."""
+    try:
+        own, partition, offset = json.loads(header or b"")[:3]
+        return (int(partition), int(offset)) if own == topic else None
+    except (ValueError, TypeError):
+        return None
 
 
 def late_rows(spark: SparkSession, lake: Lake, node: Node) -> pa.Table | None:

@@ -17,6 +17,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import CAUSE, OFFSET, PARTITION, TOPIC
 from headrace.fold.keys import key_of_row
 from headrace.fold.values.columns import int64
+from headrace.fold.values.encode import ordered_bytes
 from headrace.operators.contract import POSITION, RowClock
 from headrace.operators.stream_joins.fold.join_records import PARTNER, PARTNER_CAUSE
 
@@ -59,7 +60,7 @@ def _position(rows: pa.Table, columns: tuple[str, str, str], cause: str) -> pa.A
     topic, partition, offset = columns
     named = pc.binary_join_element_wise(
         whole(rows[topic]).cast(pa.binary()),
-        *(_bytes(int64(rows[name].fill_null(0))) for name in (partition, offset)),
+        *(ordered_bytes(int64(rows[name].fill_null(0))) for name in (partition, offset)),
         pa.scalar(b"\0", pa.binary()),
     )
     return pc.coalesce(whole(rows[cause]), named) if cause in rows.column_names else named
@@ -69,15 +70,7 @@ def _value(rows: pa.Table, name: str) -> pa.Array:
     """A number as bytes, nulls last; a hash if it is anything else."""
     column = rows[name]
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
-        numbers = _bytes(int64(column.cast(pa.int64()).fill_null(0)))
+        numbers = ordered_bytes(int64(column.cast(pa.int64()).fill_null(0)))
         there = pc.binary_join_element_wise(pa.scalar(b"\0", pa.binary()), numbers, NOTHING)
         return pc.if_else(whole(column.is_valid()), there, pa.scalar(b"\1", pa.binary()))
-    return _bytes(key_of_row(rows, [name])[1])
-
-
-def _bytes(numbers: np.ndarray) -> pa.Array:
-    """Whole numbers as bytes that compare as they do."""
-    ordered = (numbers.astype(np.int64).view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8")
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(8), len(ordered), [None, pa.py_buffer(ordered.tobytes())]
-    ).cast(pa.binary())
+    return ordered_bytes(key_of_row(rows, [name])[1])

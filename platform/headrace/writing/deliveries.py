@@ -21,6 +21,7 @@ from headrace.fold.keys import group
 from headrace.nodes.current_results import newest
 from headrace.nodes.local_sink_rows import sink_rows_here
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.sink_rows import changed_rows, final_rows
 from headrace.nodes.stored_rows import rows_of
 from headrace.operators.contract import ORDER_OF_CHANGES, SEQUENCE
 from headrace.operators.registry import operator_for
@@ -80,12 +81,12 @@ class MicroBatch:
     @cached_property
     def _frame(self) -> DataFrame:
         """The rows as Spark reads them."""
-        operator, appended = operator_of(self.node), self._appended
+        appended = self._appended
         types = self.of.results if appended else self.of.changes
         rows = rows_of_files(self.spark, self.folder, (file.path for file in self.files), types)
         if self._newest_alone:
             rows = newest(rows, age=SEQUENCE)
-        return (operator.emitted(rows) if appended else operator.changes_emitted(rows)).persist()
+        return (final_rows if appended else changed_rows)(self.node, rows).persist()
 
     @property
     def _newest_alone(self) -> bool:

@@ -22,7 +22,7 @@ from headrace.nodes.days import day_of_row
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
-from headrace.nodes.sink_rows import with_place
+from headrace.nodes.sink_rows import final_rows, with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.spark.json_rows import JSON
@@ -166,7 +166,7 @@ def _as_in_rows(name: str, of: T.DataType, stored: T.DataType) -> Column:
 
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
     """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
-    operator, name = operator_of(node), node.required_name
+    name = node.required_name
     if node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
@@ -175,14 +175,14 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
     _require_run(lake, node)
     table = read(spark, lake.table(name))
     if days is None:
-        return operator.emitted(table)
+        return final_rows(node, table)
     in_days = day_of_row(node).isin(list(days))
     commit = F.col(SEQUENCE)
     bounds = table.where(in_days).agg(F.min(commit).alias("first"), F.max(commit).alias("last"))
     together = table.join(F.broadcast(bounds), commit.between(F.col("first"), F.col("last"))).drop(
         "first", "last"
     )
-    return operator.emitted(together).where(in_days)
+    return final_rows(node, together).where(in_days)
 
 
 def _require_run(lake: Lake, node: Node) -> None:

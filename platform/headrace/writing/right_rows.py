@@ -1,6 +1,6 @@
 """The rows that a sink should hold for some identities of a node, and the identities that it should not hold.
 
-Out of each function: the columns that sinks get (see `OperatorFrames.emitted`); one row for each identity: the node's newest
+Out of each function: the columns that sinks get (see `sink_rows.final_rows`); one row for each identity: the node's newest
 row, or `__deleted` if the node has none. Rows that are given as of a log commit have ordinals below zero, so no other row of
 that commit has the same.
 """
@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.fold.contract import DELETED
 from headrace.nodes.current_results import changes, newest
-from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.sink_rows import ORDINAL, changed_rows, with_place
+from headrace.nodes.sink_rows import ORDINAL, changed_rows, final_rows, with_place
 from headrace.operators.contract import PLACE, SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.spark.same_rows import rows_not_of, rows_of
@@ -37,7 +36,7 @@ def right_rows_of_results(node: Node, after: DataFrame, touched: DataFrame, thro
     until = with_place(node, after.where(F.col(SEQUENCE) <= through_ms))
     identities, identity = _identities(node, with_place(node, touched)), operator_for(node).identity
     commits = rows_of(until, identities, identity).select(SEQUENCE).distinct()
-    emitted = operator_of(node).emitted(until.join(F.broadcast(commits), SEQUENCE, "left_semi"))
+    emitted = final_rows(node, until.join(F.broadcast(commits), SEQUENCE, "left_semi"))
     rows = rows_of(emitted, identities, identity)
     by_age = Window.partitionBy(*_columns(node)).orderBy(F.desc(SEQUENCE), F.desc(PLACE))
     held = rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")

@@ -89,6 +89,11 @@ def from_sortable(numbers: np.ndarray, of: pa.DataType, null: np.ndarray | None 
     return found.cast(of)
 
 
+def ordered_bytes(numbers: np.ndarray) -> pa.Array:
+    """Whole numbers (int64) as eight bytes that compare as they do: BINARY without nulls."""
+    return _of_bytes(_big_endian(numbers))
+
+
 def is_sortable(of: pa.DataType) -> bool:
     """Whether `sortable` takes values of a type."""
     return bool(
@@ -130,8 +135,11 @@ def _plain(values: pa.Array) -> np.ndarray:
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
-    numbers = sortable(values).view(np.uint64) ^ TOP_BIT
-    return numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return _big_endian(sortable(values))
+
+
+def _big_endian(numbers: np.ndarray) -> np.ndarray:
+    return (numbers.view(np.uint64) ^ TOP_BIT).astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
 def _decimals(values: pa.Array) -> np.ndarray:
