@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from headrace.sequence.operator_rows import REFUSED
 from headrace.spark.frames import arrow_frame
 from headrace.spark.lake_rows import read_table
 from headrace.spark.row_steps import RAW, raw_column
+from headrace.spark.same_rows import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,7 @@ class SparkEvidence(Evidence):
 
     def table(self, by: Sequence[str], keys: pa.Table | None) -> Rows:
         """See `Evidence`."""
-        rows = self.rows if keys is None else semi_join(self.rows, arrow_frame(self.spark, keys))
+        rows = self.rows if keys is None else self._of_keys(self.rows, keys)
         plain: Rows = rows.toArrow().to_pylist()
         return plain
 
@@ -101,7 +101,7 @@ class SparkEvidence(Evidence):
         """See `Evidence`."""
         frame = with_stream_before(self.frames[feed]) if before else self.frames[feed]
         if keys is not None:
-            mine = semi_join(frame, arrow_frame(self.spark, keys))
+            mine = self._of_keys(frame, keys)
             of_control = frame.where(F.col(RAW["kind"]) == CONTROL)
             frame = mine.unionByName(of_control) if controls else mine
         return self._plain(feed, frame)
@@ -114,12 +114,15 @@ class SparkEvidence(Evidence):
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
         """See `Evidence`."""
         frame, partition = self.frames[feed], RAW["partition"]
-        own = semi_join(frame, arrow_frame(self.spark, keys)).select(partition).distinct().collect()
+        own = self._of_keys(frame, keys).select(partition).distinct().collect()
         return self._plain(feed, frame.where(F.col(partition).isin([row[0] for row in own])))
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""
         return history_of(self.logs, self.node)
+
+    def _of_keys(self, rows: DataFrame, keys: pa.Table) -> DataFrame:
+        return rows_of(rows, F.broadcast(arrow_frame(self.spark, keys)), keys.column_names)
 
     def _plain(self, feed: str, frame: DataFrame) -> Rows:
         """Rows as dicts; their fates are told by the log's own columns."""
@@ -131,13 +134,6 @@ class SparkEvidence(Evidence):
             table = table.append_column(name, columns[name])
         plain: Rows = table.to_pylist()
         return plain
-
-
-def semi_join(frame: DataFrame, keys: DataFrame) -> DataFrame:
-    """The rows whose columns have the values of one of the keys. NaN is a value, and 0.0 is -0.0."""
-    wanted = keys.select(*(F.col(quote(name)).alias(f"__of_{name}") for name in keys.columns)).distinct()
-    same = (F.col(quote(name)).eqNullSafe(F.col(quote(f"__of_{name}"))) for name in keys.columns)
-    return frame.join(F.broadcast(wanted), reduce(lambda one, other: one & other, same), "left_semi")
 
 
 def with_stream_before(frame: DataFrame) -> DataFrame:
