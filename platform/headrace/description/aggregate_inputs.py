@@ -13,7 +13,7 @@ from headrace.description.aggregates import RANKED, Aggregate
 from headrace.description.feeds import Feed
 from headrace.description.known_types import require_condition, require_expression
 from headrace.description.steps import predicate
-from headrace.description.wording import a_value
+from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -150,3 +150,8 @@ def aggregated_sources(
         for name, of in aggregates
     }
     return groups | made
+
+
+def grouped_in_words(by: str, aggregates: Aggregates) -> str:
+    """Aggregates of groups, in few words. In: by  what tells a group."""
+    return f"by {by}: {listed([f'{name} = {each.in_words}' for name, each in aggregates])}"

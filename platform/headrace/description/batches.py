@@ -72,6 +72,8 @@ class Batches(Emitting):
         """Those of the group."""
         return {name: [(self.stream, name)] for name in self.by}
 
+    time_column = "closed_at"  # it has waited for the wall clock, not for stream time
+
     key = ("batch_id",)  # `batch_id`: made of the first record's position and of the group
 
     @property

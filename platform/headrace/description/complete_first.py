@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description.node_output import written_by
 from headrace.description.node_reference import is_of_kafka
-from headrace.description.table import Table
+from headrace.description.table import is_latest
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def is_complete_first(stream: Stream, table: object) -> bool:
     """Whether by default records wait for a complete table: one of topics from which no row of the stream comes."""
-    topics = table.topics if isinstance(table, Table) else ()
+    topics = table.topics if is_latest(table) else ()
     own = _sources(stream.topics)
     return bool(topics) and all(is_of_kafka(topic) and topic not in own for topic in topics)
 

@@ -51,6 +51,13 @@ class FlatMapped(Emitting):
         """The stream before the array is made."""
         return (self.rows,)
 
+    @property
+    def inputs_drawn(self) -> tuple[Stream | Node, ...]:
+        """The stream with the array, one of its steps."""
+        return (self.stream,)
+
+    work = ()
+
     # Yes: a row follows from one record
     passes_chains = True
 

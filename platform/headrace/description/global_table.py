@@ -10,7 +10,7 @@ from headrace.description.processor_function import ProcessorFunction
 from headrace.description.relation import Relation
 from headrace.description.schema import is_floating
 from headrace.description.stores import check_store_name
-from headrace.description.table import Table
+from headrace.description.table import Table, is_latest
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -39,7 +39,7 @@ class GlobalTable:
 
     def __post_init__(self) -> None:
         check_store_name(self.name)
-        if not isinstance(self.table, Table):
+        if not is_latest(self.table):
             raise DescriptionError(
                 f"{self._what}: {a_value(self.table)} is no table.",
                 hint=f"Write hr.global_table('{self.name}', topic.table()).",

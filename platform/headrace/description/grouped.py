@@ -16,12 +16,8 @@ from headrace.description.process_groups import process_groups
 from headrace.description.running import RunningAggregate
 from headrace.description.stream import Stream, in_one_partition, rekeyed
 from headrace.description.ways_on import WaysOn
-from headrace.description.windowed import (
-    WindowedAggregate,
-    check_grouping,
-    check_window,
-    check_window_clock,
-)
+from headrace.description.window_checks import check_grouping, check_window, check_window_clock
+from headrace.description.windowed import WindowedAggregate
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:

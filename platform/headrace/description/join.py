@@ -10,7 +10,7 @@ from headrace.description.expressions import parse_expression
 from headrace.description.known_types import type_of_path
 from headrace.description.pointing import pointing
 from headrace.description.record_metadata import refuse_metadata
-from headrace.description.relation import Refinable, Relation, require_side
+from headrace.description.relation import Refinable, Relation, is_table, require_side
 from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.spark_steps import covers, rules_of_spark
@@ -53,7 +53,7 @@ class Join(Refinable):
 
     def __post_init__(self) -> None:
         for side, table in (("left", self.left), ("right", self.right)):
-            if not isinstance(table, Relation):
+            if not is_table(table):
                 raise DescriptionError(
                     f"join: {what_is(table)} on the {side} is no table.",
                     hint="Write topic.table(). A stream looks up a table's rows: stream.lookup(table, on='…').",
@@ -111,6 +111,14 @@ class Join(Refinable):
             self.how
         ]
         return f"One row per {listed(self.key)} {which}, by {listed(self.on)}; always of the latest rows."
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The join, and what is selected."""
+        joined = (f"{self.how} join on {listed(self.on)}", False)
+        if self.selection is None:
+            return (joined,)
+        return joined, (f"select {listed(self.selection)}", self.selects_by_spark)
 
     def rules(self) -> dict[str, Any]:
         """Both sides, the columns, the kind and the selection; how it is computed is no part."""

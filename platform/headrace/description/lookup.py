@@ -14,7 +14,7 @@ from headrace.description.grouping import common_key, require_known_columns
 from headrace.description.join import INNER, LEFT
 from headrace.description.meanings import meaning_of
 from headrace.description.schema import ResultColumn, fields_of_struct
-from headrace.description.table import Table
+from headrace.description.table import Table, is_latest
 from headrace.description.ways_on import what_is
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -78,7 +78,7 @@ class Lookup(Emitting):
     complete_first: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.right, Table):
+        if not is_latest(self.right):
             raise DescriptionError(
                 f"lookup: {what_is(self.right)} is no table.",
                 hint="Write .lookup(topic.table(), on='…'). Two streams are paired: "
@@ -190,6 +190,16 @@ class Lookup(Emitting):
     def inputs(self) -> tuple[Stream | Node, ...]:
         """The stream and the table."""
         return (self.stream, self.right)
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The columns, the kind and what it is as of."""
+        first = ", the table complete first" if self.complete_first else ""
+        words = f"{self.how} lookup on {listed(self.on)}, as of the {self.as_of}{first}"
+        if self.prior is not None:
+            grace = format_duration(self.prior.grace_ms)
+            words = f"{self.how} join on {listed(self.on)} with the latest record before, grace {grace}"
+        return ((words, False),)
 
     def rules(self) -> dict[str, Any]:
         """The stream, the table, the columns, the kind and what it is as of."""

@@ -45,6 +45,8 @@ class NamedStream(RecordRows):
         """The stream itself: a name changes nothing of what is made of it."""
         return self.rows
 
+    work = ()
+
     goes_by_clocks = True
 
     @property

@@ -143,9 +143,24 @@ class Node(WaysOn, ABC):
         return None
 
     @property
+    def time_column(self) -> str | None:
+        """The column with the event time of its rows for readers of its log; None: its clock tells it."""
+        return None
+
+    @property
     def is_appended(self) -> bool:
         """Whether its rows are never revised, of whatever kind its parts are; suppressed windows are final, too."""
         return self.suppressed_by is not None
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether a row is the latest record of its key, with no step after it."""
+        return False
+
+    @property
+    def grows(self) -> bool:
+        """Whether its rows are windows that records make, and that are revised as they grow: sessions, sliding windows."""
+        return False
 
     @property
     def has_windows(self) -> bool:
@@ -223,6 +238,16 @@ class Node(WaysOn, ABC):
     def inputs(self) -> tuple[Stream | Node, ...]:
         """The streams and tables that its rows are made of, as a person writes them before it."""
         return tuple(self.sides.values()) or (self.stream,)  # type: ignore[attr-defined]
+
+    @property
+    def inputs_drawn(self) -> tuple[Stream | Node, ...]:
+        """The same as `describe` draws them."""
+        return self.inputs
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """What it does to them, one after another, in few words, and whether only Spark computes it; empty: it names them."""
+        return ((self.in_words.removesuffix("."), False),)
 
     @property
     def relation(self) -> Relation | None:

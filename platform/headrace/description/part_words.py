@@ -1,19 +1,19 @@
-"""The words of `describe` for formats, guards, waits and stores of topics, processors and sinks."""
+"""The words of `describe` for steps, and for formats, guards and waits of topics and sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import format_duration
+from headrace.description.aggregate_inputs import is_of_aggregate
+from headrace.description.flat_map import FlatMap
 from headrace.description.formats import Format
-from headrace.description.processed import class_of
 from headrace.description.quota import quota_of
+from headrace.description.steps import Select, Step, Transform, Where, WithColumn
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
-    from headrace.description.processed import Processed
     from headrace.description.sink import Sink
     from headrace.description.topic import Topic
 
@@ -23,18 +23,6 @@ JSON = "json"
 def words_of_topic(topic: Topic) -> str:
     """Formats, event time, guard, and how long the topic may be silent, if they are no defaults; each after a comma."""
     return "".join(f", {words}" for words in _of_topic(topic))
-
-
-def words_of_processor(node: Processed) -> str:
-    """Its stores, the tables for which it waits, and how long its timers may wait; each after a comma."""
-    own_words = class_of(node.processor)._in_words_of(node) is not None  # it says itself what matters
-    words = (
-        [f"stores {listed([store.name for store in node.stores])}"] if node.stores and not own_words else []
-    )
-    clocks = (("stream", node.stream_wait_ms), ("wall", node.wall_wait_ms))
-    words += [f"timers of the {clock} clock up to {format_duration(ms)}" for clock, ms in clocks if ms]
-    words += [f"{listed(node.waits_for)} complete first"] if node.waits_for else []
-    return "".join(f", {each}" for each in words)
 
 
 def words_of_sink(sink: Sink) -> str:
@@ -75,3 +63,27 @@ def _format(of: Format | str) -> str:
 
 def _default_of(topic: Topic, name: str) -> Any:
     return next(each.default for each in fields(topic) if each.name == name)
+
+
+def words_of_steps(needs: Iterable[tuple[Step, bool]]) -> Iterator[tuple[str, bool]]:
+    """Each row-wise step in few words, and whether only Spark computes it.
+
+    The words of an aggregate have its expressions, so their columns are left out.
+    """
+    for step, by_spark in needs:
+        if not isinstance(step, WithColumn) or by_spark or not is_of_aggregate(step.name, step.expression):
+            yield _step(step), by_spark
+
+
+def _step(step: Step) -> str:
+    match step:
+        case Where():
+            return f"where {step.expression}"
+        case Select():
+            return f"select {listed(step.expressions)}"
+        case FlatMap():
+            return f"flat map {step.expression}"
+        case WithColumn():
+            return f"with column {step.name} = {step.expression}"
+        case Transform():
+            return f"transform {getattr(step.function, '__name__', 'function')}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.code_identity import code_of_workers
+from headrace.description.durations import format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.feeds import RESULT, table_feed
 from headrace.description.fingerprint import rules_of
@@ -221,6 +222,18 @@ class Processed(Emitting):
         scope = f"by {listed(self.by)}" if self.by else "by partition"
         reads = f", with the global tables {listed(each.name for each in self.tables)}" if self.tables else ""
         return f"One row for each that {self.processor_name} forwards, {scope}{reads}."
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """Its sentence; its stores, the tables for which it waits, and how long its timers may wait."""
+        own_words = class_of(self.processor)._in_words_of(self) is not None  # it says itself what matters
+        words = [self.in_words.removesuffix(".")]
+        if self.stores and not own_words:
+            words.append(f"stores {listed([store.name for store in self.stores])}")
+        clocks = (("stream", self.stream_wait_ms), ("wall", self.wall_wait_ms))
+        words += [f"timers of the {clock} clock up to {format_duration(ms)}" for clock, ms in clocks if ms]
+        words += [f"{listed(self.waits_for)} complete first"] if self.waits_for else []
+        return ((", ".join(words), False),)
 
     def rules(self) -> dict[str, Any]:
         """The stream, the groups, the processor's code, the output, the stores and global tables, and the waits."""

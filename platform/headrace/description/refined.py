@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
 from headrace.description.fingerprint import rules_of_steps
+from headrace.description.part_words import words_of_steps
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
@@ -123,6 +124,11 @@ class Refined(Refinable):
     def steps_with_need(self) -> Iterator[tuple[RowStep, bool]]:
         """The steps, and whether only Spark computes each."""
         return each_with_need(self.steps, self.table.shape, self._after)
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The last step."""
+        return [*words_of_steps([*self.steps_with_need][-1:])]
 
     def rules(self) -> dict[str, Any]:
         """The table and the steps."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregate_inputs import columns_read
+from headrace.description.aggregate_inputs import columns_read, grouped_in_words
 from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.relation import Refinable, Relation, require_side, with_column_of
+from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
+from headrace.description.steps import WithColumn
 from headrace.description.ways_on import WaysOn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 OF_TABLES = (
@@ -47,7 +48,7 @@ class GroupedTable(WaysOn, kind="grouped table"):
         table: Relation = self.table
         columns, made = columns_read(table.shape, aggregates)
         for name, expression in columns.items():
-            table = with_column_of(table, name, expression)
+            table = table._and(WithColumn(name, expression))
         return TableAggregate(table, self.by, made)
 
 
@@ -105,6 +106,11 @@ class TableAggregate(Refinable):
     def in_words(self) -> str:
         """One sentence for people."""
         return f"One row per {listed(self.by)}, over the rows that the table has now."
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The groups and the aggregates."""
+        return ((grouped_in_words(listed(self.by), self.aggregates), False),)
 
     def rules(self) -> dict[str, Any]:
         """The table, the groups and the aggregates."""

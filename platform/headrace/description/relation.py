@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.feeds import Feed, leaves_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.description.refined import Refined, RowStep
     from headrace.description.regrouped import GroupedTable
     from headrace.description.stream import Stream
-    from headrace.description.suppressed import Suppressed
+    from headrace.description.suppressed import Suppressed, Updated
     from headrace.description.suppression import UntilTimeLimit
     from headrace.description.table import Table
     from headrace.description.table_changes import TableChanges
@@ -67,6 +67,16 @@ class Relation(Node, kind="table"):
     def relation(self) -> Relation:
         """Itself."""
         return self
+
+    @property
+    def own_updates(self) -> Updated | None:
+        """The table whose updates are told partition by partition: it, if each has all records of its keys; None: its changes."""
+        return None
+
+    @property
+    def no_updates(self) -> tuple[str, str] | None:
+        """Why its own updates cannot be held back, and what to do; None: they can."""
+        return None
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -156,6 +166,12 @@ class Relation(Node, kind="table"):
             chosen = columns_of_windows(self, right, columns, how)
         return Join(self, right, columns, how, broadcast, chosen)
 
+    def _and(self, step: RowStep) -> Refined:
+        """The table by itself after one more step: windows, too, whose own steps give a stream."""
+        from headrace.description.refined import Refined  # which is such a table itself
+
+        return Refined(apart(self)[0], (step,))
+
 
 class Refinable(Relation):
     """A table whose rows can be sent through row-wise steps; each step returns a new description."""
@@ -191,13 +207,9 @@ class Refinable(Relation):
         return Refined(plain, (step,), **kept)
 
 
-def with_column_of(table: Relation, name: str, expression: str) -> Relation:
-    """The table with one more column, also of windows, whose own `with_column` gives a stream."""
-    from headrace.description.refined import Refined  # which is such a table itself
-
-    if isinstance(table, Refinable):
-        return table.with_column(name, expression)
-    return Refined(apart(table)[0], (WithColumn(name, expression),))
+def is_table(value: object) -> TypeGuard[Relation]:
+    """Whether something is a table: current rows by key."""
+    return value is not None and getattr(value, "relation", None) is value
 
 
 def apart(table: R) -> tuple[R, dict[str, Any]]:

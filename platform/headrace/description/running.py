@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources
+from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources, grouped_in_words
 from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import format_duration
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import grouped_columns, grouping_columns
+from headrace.description.grouping import grouped_columns, grouping_columns, why_regrouped
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
+from headrace.description.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,11 @@ class RunningAggregate(Refinable):
         return self.by
 
     @property
+    def own_updates(self) -> RunningAggregate | None:
+        """Its own, if its groups are those of the record key."""
+        return self if why_regrouped(self.stream, self.by) is None else None
+
+    @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The group columns, then the aggregates."""
         return grouped_columns(self.stream.shape, self.by, self.aggregates)
@@ -63,6 +69,11 @@ class RunningAggregate(Refinable):
         """One sentence for people."""
         throttled = f", worked out every {format_duration(self.throttle_ms)}" if self.throttle_ms else ""
         return f"One row per {', '.join(self.by)}, over all its records so far{throttled}."
+
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The groups and the aggregates."""
+        return ((grouped_in_words(listed(self.by), self.aggregates), False),)
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups and aggregates."""

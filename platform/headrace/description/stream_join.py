@@ -140,6 +140,17 @@ class StreamJoin(Emitting):
         }
         return f"One row per pair of records with the same {listed(self.on)}, {self.apart_in_words}{alone[self.how]}."
 
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The key, the kind and the times."""
+        apart = (
+            f"within {format_duration(self.before_ms)}"
+            if self.before_ms == self.after_ms
+            else f"before {format_duration(self.before_ms)}, after {format_duration(self.after_ms)}"
+        )
+        times = f"{apart}, grace {format_duration(self.grace_ms)}"
+        return ((f"{self.how} join of streams on {listed(self.on)}, {times}", False),)
+
     def rules(self) -> dict[str, Any]:
         """Both streams, the key, the times and the kind."""
         apart = {"before_ms": self.before_ms, "after_ms": self.after_ms}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.clocks import WALL, WallWait
 from headrace.description.emitting import Emitting
-from headrace.description.grouping import refuse_regrouping, why_regrouped
+from headrace.description.grouping import refuse_regrouping
 from headrace.description.relation import apart
 from headrace.description.running import RunningAggregate
 from headrace.description.schema import ResultColumn
-from headrace.description.stream import in_one_partition
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.table import TIMESTAMP, Table
+from headrace.description.table import Table
 from headrace.description.table_changes import KEY_DELETED, refuse_mark, table_of_changes
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows, SlidingWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -57,17 +55,9 @@ class Suppressed(Emitting):
                 f"suppress: {a_value(self.policy)} is no policy.",
                 hint="Write hr.until_time_limit('5 minutes').",
             )
-        if isinstance(self.updated, Table) and self.updated.order_by == TIMESTAMP:
-            raise DescriptionError(
-                "suppress: a table with order_by='timestamp' has no updates in the log's order.",
-                hint="Suppress topic.table(), which goes by position.",
-            )
-        if isinstance(self.updated, WindowedAggregate) and self.updated.window.by_records:
-            raise DescriptionError(
-                f"suppress: a {self.updated.window.in_words} is made by its records, and waits by its changes.",
-                hint="Write .suppress(hr.until_time_limit(…)), which follows them.",
-            )
-        if isinstance(self.updated, Table):
+        if (why := self.updated.no_updates) is not None:
+            raise DescriptionError(f"suppress: {why[0]}", hint=why[1])
+        if self.updated.is_latest:
             refuse_mark(self.updated, "suppress")
         refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
@@ -109,7 +99,7 @@ class Suppressed(Emitting):
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """Those of what is updated; of a table also whether the key is gone."""
-        if not isinstance(self.updated, Table):
+        if not self.updated.is_latest:
             return self.updated.result_columns
         said = "True: the key is gone, and all columns beside it are null."
         return (*self.updated.result_columns, ResultColumn(KEY_DELETED, "BOOLEAN", said))
@@ -142,6 +132,11 @@ class Suppressed(Emitting):
         """One sentence for people."""
         return f"One row per {listed(self.key)} and wait: its latest value, {self.policy.in_words}."
 
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The policy."""
+        return ((f"suppress, {self.policy.in_words}", False),)
+
     def rules(self) -> dict[str, Any]:
         """The updated node, the limit, and a bound that makes rows leave early."""
         limit = {"limit_ms": self.policy.limit_ms, **self.policy.bound.rules()}
@@ -161,18 +156,6 @@ def suppressed(table: Relation, policy: object) -> Suppressed:
 
 def _followed(table: Relation, policy: object) -> Updated:
     """The maker of the updates: the table itself if each partition has all records of its keys, else its changes."""
-    match table:
-        case WindowedAggregate(window=SessionWindows() | SlidingWindows()):
-            is_whole = False
-        case WindowedAggregate() if table.clock == WALL:
-            by_log = replace(table, stream=in_one_partition(table.stream, table.by))
-            return by_log  # refused, unless it is whole
-        case RunningAggregate() | WindowedAggregate():
-            is_whole = why_regrouped(table.stream, table.by) is None
-        case Table():
-            is_whole = table.order_by != TIMESTAMP and why_regrouped(table.stream, table.key) is None
-        case _:
-            is_whole = False
-    if is_whole or not isinstance(policy, UntilTimeLimit):
-        return table  # type: ignore[return-value]
-    return table_of_changes(table)
+    if (own := table.own_updates) is not None:
+        return own
+    return table_of_changes(table) if isinstance(policy, UntilTimeLimit) else table  # type: ignore[return-value]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from headrace.description.durations import exact_ms, format_duration
 from headrace.description.feeds import Feed
 from headrace.description.fingerprint import rules_of, rules_of_steps
-from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.grouping import grouping_columns, require_known_columns, why_regrouped
 from headrace.description.known_types import require_condition
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable
@@ -69,6 +69,20 @@ class Table(Refinable):
         """
         return replace(self, conditions=(*self.conditions, expression))
 
+    is_latest = True
+
+    @property
+    def own_updates(self) -> Table | None:
+        """Its own, if it goes by position, and its key is the record key."""
+        is_whole = self.no_updates is None and why_regrouped(self.stream, self.key) is None
+        return self if is_whole else None
+
+    @property
+    def no_updates(self) -> tuple[str, str] | None:
+        """By event time the latest record is not the last one."""
+        what = "a table with order_by='timestamp' has no updates in the log's order."
+        return (what, "Suppress topic.table(), which goes by position.") if self.order_by == TIMESTAMP else None
+
     @property
     def feed(self) -> Feed:
         """The rows of its stream, tombstones too, and what decides whether a row is in it."""
@@ -120,6 +134,12 @@ class Table(Refinable):
         """The conditions, and whether only Spark computes each."""
         return each_with_need(map(Where, self.conditions), self.stream.shape)
 
+    @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The order and the conditions."""
+        latest = (f"latest row by {listed(self.key)}, by {self.order_by}", False)
+        return (latest, *((f"where {step.expression}", need) for step, need in self.conditions_with_need))
+
     def rules(self) -> dict[str, Any]:
         """Stream, key, order and conditions."""
         return rules_of(self.stream, self.columns) | {
@@ -148,6 +168,11 @@ class Table(Refinable):
                 "have been read beyond it.",
                 hint="Leave it out, or write order_by='timestamp'.",
             )
+
+
+def is_latest(value: object) -> TypeGuard[Table]:
+    """Whether something is the table of the latest records of a stream, with no step after it."""
+    return getattr(type(value), "is_latest", False) is True
 
 
 def _column(shape: Shape, name: str, meaning: str) -> ResultColumn:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from headrace.description.emitting import Emitting
-from headrace.description.relation import Relation, apart, require_side
+from headrace.description.relation import Relation, apart, is_table, require_side
 from headrace.description.schema import ResultColumn
-from headrace.description.table import Table
-from headrace.description.windowed import WindowedAggregate
+from headrace.description.table import Table, is_latest
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.description.feeds import Feed
     from headrace.description.node import Node
     from headrace.description.stream import Stream
+    from headrace.description.windowed import WindowedAggregate
 
 KEY_DELETED = "key_deleted"
 
@@ -37,7 +37,7 @@ class TableChanges(Emitting):
     changed: Relation
 
     def __post_init__(self) -> None:
-        if not isinstance(self.changed, Relation):
+        if not is_table(self.changed):
             raise DescriptionError(
                 f"changes: {a_value(self.changed)} is no table.", hint="Write topic.table().changes()."
             )
@@ -67,6 +67,8 @@ class TableChanges(Emitting):
         return self.changed
 
     tells_changes = True
+
+    work = (("changes", False),)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ def refuse_mark(table: Relation, what: str) -> None:
 
 def grows(table: object) -> TypeGuard[WindowedAggregate]:
     """Whether a table is one of windows that records make, and that are revised as they grow: sessions, sliding windows."""
-    return isinstance(table, WindowedAggregate) and table.window.by_records and table.suppression is None
+    return bool(getattr(table, "grows", False))
 
 
 def is_sessions(table: object) -> TypeGuard[WindowedAggregate]:
@@ -131,8 +133,7 @@ def table_of_changes(table: Relation) -> Table:
 
 def as_table(table: Relation) -> Table:
     """A table by its key, as lookups read it: itself, or that of its changes. Lookups refuse anything else."""
-    is_other = isinstance(table, Relation) and not isinstance(table, Table)
-    return table_of_changes(table) if is_other else table  # type: ignore[return-value]
+    return table if is_latest(table) or not is_table(table) else table_of_changes(table)  # type: ignore[return-value]
 
 
 def transformed(table: Relation, function: Callable[[Any], Any], columns: str) -> Table:

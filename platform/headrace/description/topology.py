@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.description.aggregate_inputs import is_of_aggregate
-from headrace.description.aggregates import Aggregate
-from headrace.description.durations import format_duration
-from headrace.description.flat_map import FlatMap
-from headrace.description.flat_mapped import FlatMapped
-from headrace.description.join import Join
-from headrace.description.lookup import Lookup
-from headrace.description.named_stream import NamedStream
-from headrace.description.node import Node
 from headrace.description.node_output import written_by
 from headrace.description.node_reference import NodeReference, is_of_kafka
-from headrace.description.part_words import words_of_processor, words_of_sink, words_of_topic
-from headrace.description.processed import Processed
-from headrace.description.refined import Refined
-from headrace.description.regrouped import TableAggregate
-from headrace.description.running import RunningAggregate
+from headrace.description.part_words import words_of_sink, words_of_steps, words_of_topic
 from headrace.description.shape import Shape
 from headrace.description.spark_steps import each_with_need
-from headrace.description.steps import Select, Step, Transform, Where, WithColumn
 from headrace.description.stream import Branch, Stream
-from headrace.description.stream_join import StreamJoin
-from headrace.description.suppressed import Suppressed
-from headrace.description.table import Table
-from headrace.description.table_changes import TableChanges
 from headrace.description.unnamed import is_unnamed, refuse_clashes
-from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.node import Node
+    from headrace.description.steps import Step
     from headrace.description.topic import Topic
 
 TOPIC, OPERATOR, TABLE, SINK = "topic", "operator", "table", "sink"
@@ -151,89 +134,14 @@ def _of_node(node: Node) -> Part:
 
 def _operators(node: Node) -> tuple[Part, ...]:
     """The operators that make the table of a node."""
-    match node:
-        case NamedStream():
-            return _of_stream(node.rows)
-        case FlatMapped():
-            return _of_stream(node.stream)
-        case WindowedAggregate():
-            made = Part(OPERATOR, _windows(node), _of_stream(node.stream))
-            return (
-                (made,)
-                if node.suppression is None
-                else (Part(OPERATOR, "suppress until the window closes", (made,)),)
-            )
-        case RunningAggregate():
-            return (
-                Part(
-                    OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _of_stream(node.stream)
-                ),
-            )
-        case TableAggregate():
-            return (
-                Part(
-                    OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _operators(node.table)
-                ),
-            )
-        case Refined():
-            (made,) = _operators(node.table)
-            return (_after(made, node.steps_with_need),)
-        case Table():
-            return (_table(node),)
-        case Join():
-            words = f"{node.how} join on {listed(node.on)}"
-            joined = Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right)))
-            if node.selection is None:
-                return (joined,)
-            return (Part(OPERATOR, f"select {listed(node.selection)}", (joined,), node.selects_by_spark),)
-        case Lookup():
-            first = ", the table complete first" if node.complete_first else ""
-            words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}{first}"
-            if node.prior is not None:
-                grace = format_duration(node.prior.grace_ms)
-                words = f"{node.how} join on {listed(node.on)} with the latest record before, grace {grace}"
-            return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.right))),)
-        case StreamJoin():
-            apart = (
-                f"within {format_duration(node.before_ms)}"
-                if node.before_ms == node.after_ms
-                else f"before {format_duration(node.before_ms)}, after {format_duration(node.after_ms)}"
-            )
-            times = f"{apart}, grace {format_duration(node.grace_ms)}"
-            words = f"{node.how} join of streams on {listed(node.on)}, {times}"
-            return (Part(OPERATOR, words, (*_of_stream(node.left), *_of_stream(node.right))),)
-        case TableChanges():
-            return (Part(OPERATOR, "changes", _operators(node.changed)),)
-        case Suppressed():
-            return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
-    waits = words_of_processor(node) if isinstance(node, Processed) else ""
-    return (Part(OPERATOR, node.in_words.removesuffix(".") + waits, tuple(_inputs(node))),)
-
-
-def _inputs(node: Node) -> Iterator[Part]:
-    """The inputs of an operator that has no words of its own here."""
-    for each in fields(node):
-        value = getattr(node, each.name)
-        if isinstance(value, Stream):
-            yield from _of_stream(value)
-        elif isinstance(value, Node):
-            yield from _operators(value)
-    if isinstance(node, Processed):
-        yield from (part for each in node.tables for part in _operators(each.table))
-
-
-def _windows(node: WindowedAggregate) -> str:
-    grace = f"grace {format_duration(node.grace_ms)}"
-    return f"by {listed(node.by)} and {node.window.in_words}, {grace}: {_aggregates(node.aggregates)}"
-
-
-def _table(node: Table) -> Part:
-    made = Part(OPERATOR, f"latest row by {listed(node.key)}, by {node.order_by}", _of_stream(node.stream))
-    return _after(made, node.conditions_with_need)
-
-
-def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
-    return listed([f"{name} = {each.in_words}" for name, each in aggregates])
+    parts = tuple(
+        part
+        for each in node.inputs_drawn
+        for part in (_of_stream(each) if isinstance(each, Stream) else _operators(each))
+    )
+    for words, by_spark in node.work:
+        parts = (Part(OPERATOR, words, parts, by_spark),)
+    return parts
 
 
 def _of_stream(stream: Stream) -> tuple[Part, ...]:
@@ -249,14 +157,9 @@ def _of_branch(branch: Branch) -> Part:
 
 
 def _after(part: Part, needs: Iterable[tuple[Step, bool]]) -> Part:
-    """A part and the steps after it. In: each step with whether only Spark computes it.
-
-    The words of an aggregate have its expressions, so their columns are left out.
-    """
-    for step, by_spark in needs:
-        if isinstance(step, WithColumn) and not by_spark and is_of_aggregate(step.name, step.expression):
-            continue
-        part = Part(OPERATOR, _step(step), (part,), by_spark)
+    """A part and the steps after it. In: each step with whether only Spark computes it."""
+    for words, by_spark in words_of_steps(needs):
+        part = Part(OPERATOR, words, (part,), by_spark)
     return part
 
 
@@ -271,20 +174,6 @@ def _topic(topic: Topic) -> Part:
     keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
     words = words_of_topic(topic) if is_of_kafka(topic) else ""
     return Part(TOPIC, f"{name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)}){words}")
-
-
-def _step(step: Step) -> str:
-    match step:
-        case Where():
-            return f"where {step.expression}"
-        case Select():
-            return f"select {listed(step.expressions)}"
-        case FlatMap():
-            return f"flat map {step.expression}"
-        case WithColumn():
-            return f"with column {step.name} = {step.expression}"
-        case Transform():
-            return f"transform {getattr(step.function, '__name__', 'function')}"
 
 
 def _lines(part: Part, before: str = "", after: str = "") -> Iterator[str]:

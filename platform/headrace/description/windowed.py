@@ -6,21 +6,23 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from headrace.description.aggregate_columns import aggregate_column
-from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources
+from headrace.description.aggregate_inputs import aggregated_feed, aggregated_sources, grouped_in_words
 from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
-from headrace.description.clocks import STREAM, WALL, WallWait, check_clock
-from headrace.description.durations import exact_ms, format_duration
+from headrace.description.clocks import STREAM, WALL, WallWait
+from headrace.description.durations import format_duration
 from headrace.description.emitting import stream_of
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
+from headrace.description.grouping import group_column, grouping_columns, why_regrouped
 from headrace.description.node import REFUSE
 from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
 from headrace.description.since import checked_since, records_since
+from headrace.description.stream import in_one_partition
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.windows import END, START, TimeWindows, WindowKind
-from headrace.description.wording import a_value
+from headrace.description.window_checks import BOUND_NAMES, check_bounds, check_grouping, check_window, check_window_clock
+from headrace.description.windows import TimeWindows, WindowKind
+from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
     from headrace.description.windows import CalendarWindows
-
-BOUND_NAMES = (START, END)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class WindowedAggregate(Relation):
         check_window_clock(self.by_clock, self.window, self.grace_ms)
         _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
-        _check_bounds(by)
+        check_bounds(by)
         check_grouping(self.window, self.stream, by)
         taken = (*by, *BOUND_NAMES)
         object.__setattr__(self, "by", by)
@@ -171,6 +171,27 @@ class WindowedAggregate(Relation):
         return what, "Join hr.tumbling(…) or hr.hopping(…)."
 
     @property
+    def grows(self) -> bool:
+        """If records make its windows, and these are not suppressed."""
+        return self.window.by_records and self.suppression is None
+
+    @property
+    def own_updates(self) -> WindowedAggregate | None:
+        """Its own, if its groups are those of the record key; by the wall clock those of one log."""
+        if self.window.by_records:
+            return None
+        if self.by_clock == WALL:
+            return replace(self, stream=in_one_partition(self.stream, self.by))  # refused, unless it is whole
+        return self if why_regrouped(self.stream, self.by) is None else None
+
+    @property
+    def no_updates(self) -> tuple[str, str] | None:
+        """Records make sliding windows and sessions."""
+        what = f"a {self.window.in_words} is made by its records, and waits by its changes."
+        hint = "Write .suppress(hr.until_time_limit(…)), which follows them."
+        return (what, hint) if self.window.by_records else None
+
+    @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
         return self.stream.topics
@@ -258,6 +279,14 @@ class WindowedAggregate(Relation):
         )
 
     @property
+    def work(self) -> Sequence[tuple[str, bool]]:
+        """The groups, the windows and the aggregates; of windows that are suppressed that."""
+        if self.suppression is not None:
+            return (("suppress until the window closes", False),)
+        by = f"{listed(self.by)} and {self.window.in_words}, grace {format_duration(self.grace_ms)}"
+        return ((grouped_in_words(by, self.aggregates), False),)
+
+    @property
     def final_ms(self) -> int:
         """How long after its end, in stream time, a window is final: grace; of a session gap plus grace."""
         return self.grace_ms + self.window.open_after_end_ms
@@ -275,48 +304,6 @@ class WindowedAggregate(Relation):
             **({"clock": WALL} if self.by_clock == WALL else {}),
             **({} if self.since is None else {"since": self.since}),
         }
-
-
-def check_window(window: object, grace_ms: int) -> None:
-    """Raise DescriptionError when these are no window and no grace."""
-    if not isinstance(window, WindowKind):
-        raise DescriptionError(
-            f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
-            "hr.calendar('day', zone='Europe/Berlin'), hr.sliding('2 minutes') or hr.session('5 minutes').",
-        )
-    if exact_ms(grace_ms, "grace") != grace_ms:
-        raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
-
-
-def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None:
-    """Raise DescriptionError when windows cannot go by this clock."""
-    check_clock(clock, "window")
-    if clock == WALL and (window.by_records or window.unit):
-        raise DescriptionError(
-            f"window: clock='wall' is for tumbling and hopping windows, and this is a {window.in_words}.",
-            hint="Write hr.tumbling(…) or hr.hopping(…), or leave clock out.",
-        )
-    if clock == WALL and grace_ms:
-        raise DescriptionError(
-            f"window: by the wall clock no record is late, and a grace of {format_duration(grace_ms)} only delays results.",
-            hint="Leave grace out.",
-        )
-
-
-def check_grouping(window: WindowKind, stream: Stream, by: tuple[str, ...]) -> None:
-    """Raise DescriptionError when windows that are final per partition have groups that are not."""
-    if window.moves:
-        refuse_regrouping(stream, by, "session windows")
-
-
-def _check_bounds(by: tuple[str, ...]) -> None:
-    for name in by:
-        if name.lower() in BOUND_NAMES:
-            raise DescriptionError(
-                f"group_by: '{name}' is also the name of an output column, a bound of the window.",
-                hint=f"Rename it first: .with_column('its_{name}', '{name}').",
-            )
 
 
 def _check_suppression(policy: object) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.description import Join, Refined, TableAggregate
-from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
+from headrace.description.feeds import RESULT, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
 from headrace.engine.arrow_selections import types_in_arrow
@@ -20,9 +19,8 @@ from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
-from headrace.fold.changes.station import MADE
 from headrace.fold.contract import KEY
-from headrace.fold.relations.tree import Grower, refinement_of, repeated_values, selection_of
+from headrace.operators.relation_tree import Grower, Needed
 from headrace.operators.totals.fold.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
 from headrace.spark.day_of_run import refuse_day_of_run
@@ -31,7 +29,7 @@ from headrace.spark.on_demand import application_of
 from headrace.spark.one_task import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -145,73 +143,25 @@ def _require_comparable(node: Node, results: pa.Schema) -> None:
 def _computed_columns(
     spark: SparkSession, node: Relation, inputs: Mapping[str, pa.Schema], part: str = RESULT
 ) -> dict[str, pa.Schema]:
-    """See `tree.Grower.computed`."""
-    match node:
-        case TableAggregate():
-            return _computed_columns(spark, node.table, inputs, below(part, ROWS))
-        case Refined():
-            found = _computed_columns(spark, node.table, inputs, below(part, ROWS))
-            if not node.is_computed:
-                return found
-            rows = Grower(inputs, found, per_commit=False).branch(node.table, below(part, ROWS))
-            return {**found, part: _columns_made(spark, node, part, rows.columns)}
-        case Join():
-            found = {
-                **_computed_columns(spark, node.left, inputs, below(part, LEFT)),
-                **_computed_columns(spark, node.right, inputs, below(part, RIGHT)),
-            }
-            if repeated_values(node) is not None:
-                return found
-            grower = Grower(inputs, found, per_commit=False)
-            sides = {
-                side: grower.branch(of, below(part, side)).columns
-                for side, of in ((LEFT, node.left), (RIGHT, node.right))
-            }
-            return {**found, part: _columns_of(spark, node, part, sides)}
-    return {}
+    """See `relation_tree.Grower.computed`."""
+    found = dict[str, pa.Schema]()
+    for side, table in node.parts.items():
+        found |= _computed_columns(spark, table, inputs, below(part, side))
+    needed = Grower(inputs, found, per_commit=False).needed(node, part)
+    if needed is None:
+        return found
+    return {**found, part: pa.schema([*needed.key, *_types_of(spark, part, needed)])}
 
 
-def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema) -> pa.Schema:
-    """The columns that SQL computes of a table's steps. In: rows  the columns of the table."""
-    refinement = refinement_of(node, part, pa.schema([]))
-    carried = pa.schema([rows.field(name).with_name(carry) for name, carry in refinement.source.items()])
-    known = types_in_arrow(refinement, carried)
-    if known is not None:
-        return known
-    nothing = local_frame(spark, [], spark_schema(carried))
-    computed = computed_columns({part: refinement}, nothing)
-    refuse_day_of_run(computed, "A step after a table")
-    made = arrow_schema(computed.schema)
-    before = f"{refinement.part}:"
-    return pa.schema(
-        [
-            field.with_name(field.name.removeprefix(before)).with_nullable(True)
-            for field in made
-            if field.name.startswith(before + MADE)
-        ]
-    )
-
-
-def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, pa.Schema]) -> pa.Schema:
-    keys = [sides[LEFT].field(name) for name in node.key]
-    selection = selection_of(node, part, pa.schema([]))
-    carried = pa.schema(
-        [
-            pa.field(name, sides[side].field(column).type)
-            for side, names in ((LEFT, selection.left), (RIGHT, selection.right))
-            for column, name in names.items()
-        ]
-        + [keys[place].with_name(name) for place, name in enumerate(selection.key.values())]
-    )
-    known = types_in_arrow(selection, carried)
-    if known is not None:
-        return pa.schema([*keys, *known])
-    nothing = local_frame(spark, [], spark_schema(carried))
-    computed = computed_columns({part: selection}, nothing)
-    refuse_day_of_run(computed, "The select of a join")
-    made = arrow_schema(computed.schema)
-    values = [made.field(f"{part}:{name}").with_name(name).with_nullable(True) for name in selection.values]
-    return pa.schema([*keys, *values])
+def _types_of(spark: SparkSession, part: str, needed: Needed) -> Iterable[pa.Field]:
+    """The columns that SQL computes, by the names that they have in the relation (see `types_in_arrow`)."""
+    computing, carried = needed.computing, needed.carried
+    if (known := types_in_arrow(computing, carried)) is not None:
+        return [*known]
+    computed = computed_columns({part: computing}, local_frame(spark, [], spark_schema(carried)))
+    refuse_day_of_run(computed, needed.words)
+    made = [field for field in arrow_schema(computed.schema) if field.name not in carried.names]
+    return [f.with_name(f.name.removeprefix(f"{computing.part}:")).with_nullable(True) for f in made]
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import Batches, NodeOutput, output_name
+from headrace.description import NodeOutput, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.description.table_changes import KEY_DELETED
@@ -281,8 +281,8 @@ class NodeLog:
         return lists.cast(self._schema.field("headers").type)
 
     def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
-        if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
-            return rows["closed_at"].cast(MOMENT)
+        if (column := self._node.time_column) is not None:
+            return rows[column].cast(MOMENT)
         if self._node.clock == WALL:
             return moments(int64(rows[SEQUENCE]))
         return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)

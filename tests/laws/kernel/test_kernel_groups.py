@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.grouped.alive import first_alive
-from headrace.fold.relations import Relations
+from headrace.operators.relation_tree import relations_of
 from tests.laws.kernel.plans import Plan
 from tests.laws.kernel.test_kernel_relation_types import PLANS, folded, rows_of
 
@@ -61,7 +61,7 @@ def shown(row: dict[str, Any]) -> tuple[list[str], int, int] | None:
 
 
 def test_the_rows_of_a_group_are_read_only_where_it_loses_one() -> None:
-    operator = Relations.of(OF_CLIENT, {"rows": SCHEMA})
+    operator = relations_of(OF_CLIENT, {"rows": SCHEMA})
     first, table, groups = operator.steps
     came = rows_of("positions", SCHEMA, [("p1", "ann", 1), ("p2", "ben", 2)])
     times = Times(Clock(), Clock({"positions": 9}))

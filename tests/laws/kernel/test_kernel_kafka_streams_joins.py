@@ -19,6 +19,7 @@ import headrace as hr
 from headrace.description import Relation
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.relations import Relations
+from headrace.operators.relation_tree import relations_of
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.plans import Plan
 
@@ -88,7 +89,7 @@ def lines(how: str, name: str, which: str) -> list[dict[str, Any]]:
 
 def joined(how: str, name: str, plan: Plan) -> Outcome:
     node: Relation = POSITIONS.table().join(TICKERS.table(), on="ticker", how=how)
-    operator = Relations.of(node, {part: schema_of(part) for part in TYPES})
+    operator = relations_of(node, {part: schema_of(part) for part in TYPES})
     return run(operator.steps, Recorded(lines(how, name, "in"), operator), plan)
 
 

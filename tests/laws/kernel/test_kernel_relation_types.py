@@ -16,7 +16,7 @@ from headrace.description import Relation
 from headrace.description.feeds import leaves_of
 from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
-from headrace.fold.relations import Relations
+from headrace.operators.relation_tree import relations_of
 from headrace.fold.tables import Tables
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.plans import Plan
@@ -112,7 +112,7 @@ def rows_of(
 
 def folded(node: Relation, tables: dict[str, pa.Table], plan: Plan) -> Outcome:
     schemas = {part: table.schema for part, table in tables.items()}
-    operator: Any = Relations.of(node, schemas) if len(leaves_of(node)) > 1 or "rows" in tables else None
+    operator: Any = relations_of(node, schemas) if len(leaves_of(node)) > 1 or "rows" in tables else None
     operator = operator or Tables.of(node, schemas["result"])  # type: ignore[arg-type]
     return run(operator.steps, Steady(tables, operator), plan)
 
@@ -163,7 +163,7 @@ def test_a_key_of_another_type_is_refused_and_a_wider_number_is_not() -> None:
         right = pa.schema([("k", pa.string()), ("name", pa.string()), ("ref", of), *ROW_COLUMNS])
         if refused:
             with pytest.raises(DescriptionError, match="'ref' is int32 on the left"):
-                Relations.of(node, {"left": left, "right": right})
+                relations_of(node, {"left": left, "right": right})
             continue
         rows = {
             "left": rows_of("left", left, [("a", 2)]),
@@ -177,7 +177,7 @@ def test_a_micro_batch_needs_what_it_touches_and_no_more() -> None:
     right = pa.schema([("ref", pa.int32()), ("name", pa.string()), *ROW_COLUMNS])
     held = hr.Topic("left", key="id STRING", value="ref INT").table()
     known = hr.Topic("right", key="ref INT", value="name STRING").table()
-    operator = Relations.of(held.join(known, on="ref"), {"left": left, "right": right})
+    operator = relations_of(held.join(known, on="ref"), {"left": left, "right": right})
     changes: dict[str, tuple[list[Any], list[Any], dict[str, int]]] = {
         "a left row": ([("a", 2)], [], {"left_by_reference": 0, "right_by_key": 1}),
         "a right row": ([], [(2, "two"), (3, "three")], {"left_by_reference": 2, "right_by_key": 2}),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.description import Relation
 from headrace.description.feeds import RESULT
 from headrace.fold.changes.collect import CHANGES, RESULTS, appended_changes, changes_of, latest_changes
 from headrace.fold.changes.deltas import Port
@@ -17,7 +16,22 @@ from headrace.fold.kernel import Feeds, Kernel
 from headrace.fold.relations.decide_step import DecideStep, packed_logs
 from headrace.fold.relations.leaf import Leaf
 from headrace.fold.relations.station_step import StationStep
-from headrace.fold.relations.tree import Branch, Grower
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A part of the tree: the leaves below it, its stations in the order of their steps, and its columns.
+
+    level  the step after which its changes are there; that of the first is 0
+    apart  whether the row before a change and the row after it may lie in two buckets
+    """
+
+    part: str
+    columns: pa.Schema
+    leaves: tuple[Leaf, ...]
+    stations: tuple[tuple[int, Station], ...]
+    level: int
+    apart: bool = False
 
 
 @dataclass
@@ -70,26 +84,9 @@ class Relations(Kernel):
         return not self.appended
 
     @classmethod
-    def of(
-        cls,
-        node: Relation,
-        inputs: Mapping[str, pa.Schema],
-        *,
-        changes: bool = True,
-        computed: Mapping[str, pa.Schema] | None = None,
-        appended: bool = False,
-    ) -> Relations:
-        """The operator of a node.
-
-        In: inputs    for each leaf (see `tree.leaves_of`) the columns of its stream and ROW_COLUMNS; PASSES if it is a
-                      table with conditions
-            changes   whether each change is wanted; without it a micro-batch counts as one commit
-            computed  for each join whose select computes values the columns of the join, by its part
-            appended  whether the changes are the results, and stay
-        Raises: DescriptionError when the type of a foreign key is not that of the key
-        """
-        tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
-        results = Results(RESULT, node.key, tree.columns, changes, appended)
+    def of(cls, tree: Branch, key: tuple[str, ...], *, changes: bool, appended: bool) -> Relations:
+        """The kernel of a tree. In: key  of the node; changes, appended: see `Results`."""
+        results = Results(RESULT, key, tree.columns, changes, appended)
         stations = sorted([*tree.stations, (_last(tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
         return cls(way.steps(), tree.leaves, appended)

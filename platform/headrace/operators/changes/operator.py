@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headrace.description import SessionWindows, SlidingWindows, TableChanges, WindowedAggregate
 from headrace.fold.kernel import Kernel
-from headrace.fold.relations import Relations
 from headrace.fold.sessions import SessionChanges
 from headrace.fold.sliding import SlidingChanges
 from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings
 from headrace.operators.registry import operator_for
+from headrace.operators.relation_tree import relations_of
 
 
 class Changes(Appended[TableChanges]):
@@ -37,4 +37,4 @@ class Changes(Appended[TableChanges]):
                 return SessionChanges.of(changed, of.input)
             case WindowedAggregate(window=SlidingWindows()) as changed:
                 return SlidingChanges.of(changed, of.input)
-        return Relations.of(self.node.changed, of.inputs, computed=of.computed, appended=True)
+        return relations_of(self.node.changed, of.inputs, computed=of.computed, appended=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from headrace.description import Join, Refined, TableAggregate
 from headrace.description.feeds import leaves_of
 from headrace.description.join import OUTER
-from headrace.fold import relations
 from headrace.fold.kernel import Kernel
 from headrace.operators.claims import OF_JOINS, OF_OUTER_JOINS, OF_ROWS
 from headrace.operators.contract import Bindings, Operator
+from headrace.operators.relation_tree import relations_of
 from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
@@ -46,4 +46,4 @@ class Relations(Operator[Join | Refined | TableAggregate]):
 
     def kernel(self, of: Bindings) -> Kernel:
         """See `fold.relations`."""
-        return relations.Relations.of(self.node, of.inputs, changes=of.changes, computed=of.computed)
+        return relations_of(self.node, of.inputs, changes=of.changes, computed=of.computed)

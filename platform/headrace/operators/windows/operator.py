@@ -6,9 +6,9 @@ from headrace.description import CalendarWindows, SessionWindows, SlidingWindows
 from headrace.fold import sliding, windows
 from headrace.fold.contract import KEY
 from headrace.fold.kernel import Kernel
-from headrace.fold.relations import Relations
 from headrace.fold.windows.panes import panes_of
 from headrace.operators.contract import Bindings, OfWindows
+from headrace.operators.relation_tree import relations_of
 
 
 class Windows(OfWindows):
@@ -52,5 +52,5 @@ class Windows(OfWindows):
         if isinstance(self.node.window, SlidingWindows):
             return sliding.SlidingWindows.of(self.node, of.input)
         if of.changes and self.node.suppression is None:
-            return Relations.of(self.node, of.inputs)
+            return relations_of(self.node, of.inputs)
         return windows.Windows.of(self.node, of.input)

@@ -27,6 +27,7 @@ from headrace.fold.changes.deltas import delta_schema
 from headrace.fold.changes.station import (
     MADE,
     ByOwnKey,
+    Computing,
     Ports,
     Refinement,
     Route,
@@ -47,6 +48,7 @@ from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
 from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
+from headrace.fold.relations.relation_steps import Branch, Relations
 from headrace.fold.tables.table_step import latest_rows_of
 from headrace.fold.values.columns import MOMENT
 from headrace.fold.window_shape import START
@@ -81,19 +83,18 @@ class ComputedValues(StatelessStation):
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A part of the tree: the leaves below it, its stations in the order of their steps, and its columns.
+class Needed:
+    """The values of a relation that SQL computes.
 
-    level  the step after which its changes are there; that of the first is 0
-    apart  whether the row before a change and the row after it may lie in two buckets
+    words      what computes them, for an error
+    carried    the columns that rows carry for it
+    key        the columns of the relation beside these values
     """
 
-    part: str
-    columns: pa.Schema
-    leaves: tuple[Leaf, ...]
-    stations: tuple[tuple[int, Station], ...]
-    level: int
-    apart: bool = False
+    words: str
+    computing: Computing
+    carried: pa.Schema
+    key: Sequence[pa.Field] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,25 @@ class Grower:
             case WindowedAggregate():
                 return self._windows(node, part)
         raise AssertionError(f"a relation of another kind: {type(node)}")
+
+    def needed(self, node: Relation, part: str) -> Needed | None:
+        """The values that SQL computes of a relation, whatever it computes of those below it; None: there are none."""
+        match node:
+            case Refined() if node.is_computed:
+                refinement = refinement_of(node, part, pa.schema([]))
+                rows = self.branch(node.table, below(part, ROWS)).columns
+                fields = [rows.field(name).with_name(carry) for name, carry in refinement.source.items()]
+                return Needed("A step after a table", refinement, pa.schema(fields))
+            case Join() if repeated_values(node) is None:
+                selection = selection_of(node, part, pa.schema([]))
+                left = self.branch(node.left, below(part, LEFT)).columns
+                right = self.branch(node.right, below(part, RIGHT)).columns
+                key = [left.field(name) for name in node.key]
+                sides = ((left, selection.left), (right, selection.right))
+                fields = [pa.field(carry, of.field(name).type) for of, own in sides for name, carry in own.items()]
+                fields += [of.with_name(carry) for of, carry in zip(key, selection.key.values(), strict=False)]
+                return Needed("The select of a join", selection, pa.schema(fields), key)
+        return None
 
     def _table(self, node: Table, part: str, wanted: Sequence[str] | None) -> Branch:
         kept = tuple(dict.fromkeys((*node.key, *(wanted or ()))))
@@ -229,6 +249,27 @@ class Grower:
                     f"join: '{mine}' is {of} on the left and '{theirs}' is {other} on the right.",
                     hint=f"Cast one of them before: .with_column('{mine}', 'CAST({mine} AS …)').table().",
                 )
+
+
+def relations_of(
+    node: Relation,
+    inputs: Mapping[str, pa.Schema],
+    *,
+    changes: bool = True,
+    computed: Mapping[str, pa.Schema] | None = None,
+    appended: bool = False,
+) -> Relations:
+    """The kernel of a relation.
+
+    In: inputs    for each leaf (see `description.feeds.leaves_of`) the columns of its stream and ROW_COLUMNS; PASSES if it
+                  is a table with conditions
+        changes   whether each change is wanted; without it a micro-batch counts as one commit
+        computed  for each join whose select computes values the columns of the join, by its part
+        appended  whether the changes are the results, and stay
+    Raises: DescriptionError when the type of a foreign key is not that of the key
+    """
+    tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
+    return Relations.of(tree, node.key, changes=changes, appended=appended)
 
 
 def repeated_values(node: Join) -> tuple[tuple[str, str, str], ...] | None:
