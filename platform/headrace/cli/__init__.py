@@ -17,6 +17,7 @@ from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
 from headrace.cli.telling import options_of_all, take_json
+from headrace.cli.verifying import verify_node
 
 app.callback()(options_of_all)
 app.command("demo")(demo)
@@ -33,6 +34,7 @@ app.command("preview")(preview_node)
 app.command("pause")(pause_node)
 app.command("resume")(resume_node)
 app.command("erasures")(pending_erasures)
+app.command("verify")(verify_node)
 app.command("plan")(plan_pipeline)
 app.command("apply")(apply_pipeline)
 app.command("rollback")(roll_pipeline_back)

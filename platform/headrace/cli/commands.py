@@ -158,55 +158,6 @@ def _facts(entry: LimitsSet) -> dict[str, Any]:
 
 
 @app.command()
-def verify(
-    node: Annotated[str, typer.Argument(help="The node to recompute from its log.")],
-    day: Annotated[
-        list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
-    ] = None,
-    oracle: Annotated[
-        bool, typer.Option("--oracle", help="Compare some keys with the oracle, record by record.")
-    ] = False,
-    keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
-    seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
-) -> None:
-    """Recompute a node from its log and compare, day by day. It changes nothing, and exits with 1 if a row differs."""
-    from headrace.lake.paths import Lake
-    from headrace.lifecycle.backfill import verify as compare
-    from headrace.lifecycle.backfill_plan import STAGES
-
-    if oracle:
-        if day:
-            raise typer.BadParameter("--oracle compares keys, not days: leave --day out.")
-        sys.exit(0 if _verify_keys(lake, node_named(node, pipeline), keys, seed) else 1)
-    described, days = node_named(node, pipeline), [d.date() for d in day] if day else None
-    with long_work("Starts Spark.", len(STAGES) - 1) as work:
-        verdicts = compare(
-            _session(lake), Lake(lake), described, days, on_stage=lambda stage: work.begin(stage.capitalize())
-        )
-    for verdict in verdicts:
-        word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
-        told = f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}"
-        report("\n    ".join([told, *verdict.first_differences]), vars(verdict))
-    sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
-
-
-def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
-    """Say what the oracle finds; True: no row differs."""
-    from headrace.cli.sessions import session_when_needed
-    from headrace.lake.paths import Lake
-    from headrace.lifecycle.oracle_check import verify_keys
-
-    with long_work(f"Replays {keys:,} keys through the oracle."):
-        verdict = verify_keys(session_when_needed(lake), Lake(lake), node, keys, seed)
-    word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
-    told = f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}"
-    report("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)
-    return verdict.equal
-
-
-@app.command()
 def rebuild(
     node: Annotated[str, typer.Argument(help="The node whose suppression was added, altered or removed.")],
     pipeline: Pipeline = DEFAULTS.pipeline,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 from headrace.cli.lake_there import require_lake
 from headrace.cli.node_named import node_named
-from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.options import DEFAULTS, Pipeline, Root, with_group
 from headrace.cli.telling import for_programs, json_line, report
 from headrace.settings import load_pipeline
 
@@ -55,11 +56,22 @@ def answer_query(
     _print(found, Output.JSON if for_programs() else output, rows)
 
 
+@dataclass(frozen=True)
+class TimeRange:
+    """The times of the rows that `get` prints."""
+
+    first: Annotated[str | None, typer.Option("--from", help="Windows and rows from this time on.")] = None
+    last: Annotated[str | None, typer.Option("--to", help="… and before this time.")] = None
+
+
+ANY_TIME = TimeRange()
+
+
+@with_group
 def get_row(
     node: Annotated[str, typer.Argument(help="A node, such as totals, a table, a join or windows.")],
     key: Annotated[list[str], typer.Argument(help="The values of its key, in the order of its columns.")],
-    first: Annotated[str | None, typer.Option("--from", help="Windows and rows from this time on.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="… and before this time.")] = None,
+    group: TimeRange = ANY_TIME,
     null: Annotated[str | None, typer.Option(help="The text that stands for null among the values.")] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
@@ -76,11 +88,11 @@ def get_row(
     values = [None if value == null else value for value in key]
     reads = KeyedReads(Lake(lake))
     has_one = of.day_column is None or (of.has_windows and len(key) == len(of.key))
-    if has_one and first is None and last is None:
+    if has_one and group == ANY_TIME:
         row = reads.get(of, values)
         rows = [] if row is None else [row]
     else:
-        rows = reads.fetch(of, values, first, last)
+        rows = reads.fetch(of, values, group.first, group.last)
     if not rows:
         report(f"Node '{node}' has no row for the key {', '.join(key)}.", node=node, key=key, row=None)
         sys.exit(1)

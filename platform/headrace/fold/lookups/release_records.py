@@ -29,12 +29,11 @@ from headrace.fold.contract import (
 from headrace.fold.fates import tally_of
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, causes_of, kept_of
 from headrace.fold.positions import POSITION
-from headrace.fold.segments import LOWEST
+from headrace.fold.segments import HIGHEST, LOWEST
 from headrace.fold.values.columns import int64
 
 RELEASED, RELEASED_AT = "__released_ms", "__released_at"
 DUE = "__due_ms"  # the stream time beyond which a record is released (see `due_times`)
-HIGHEST = (1 << 63) - 1
 WAITING = "waiting"  # the state table of records that wait
 
 
