@@ -16,12 +16,16 @@ from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import TerminalError
-from headrace.fold import lookups, relations, sessions, sliding, tables, windows
+from headrace.fold import relations, windows
 from headrace.operators.batches import fold as batches
+from headrace.operators.lookups import fold as lookups
 from headrace.operators.processors import fold as processors
+from headrace.operators.sessions import fold as sessions
 from headrace.operators.stream_joins import fold as stream_joins
+from headrace.operators.tables import fold as tables
 from headrace.operators.time_limits import fold as time_limits
 from headrace.operators.totals import fold as totals
+from headrace.operators.windows import sliding
 from tests.laws.kernel.processor_subjects import Silence
 
 pytestmark = pytest.mark.fast

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.fold.contract import CAUSE, KEY
-from headrace.fold.records.flatten import ELEMENT
+from headrace.fold.records import ELEMENT
 from headrace.operators.contract import POSITION
 from headrace.operators.processors.fold.forwarded import DUE, GROUP_HASH, NUMBER
 from headrace.operators.stream_joins.fold.join_records import PARTNER

@@ -88,8 +88,8 @@ def test_the_kernel_knows_neither_spark_nor_files_nor_a_clock() -> None:
 def _of_operators() -> list[tuple[Path, str, str, str]]:
     """Each import of Headrace's own by a file in an operator's folder: the file, its operator, its place and the name."""
     return [
-        (path, path.parent.name, f"{path.relative_to(HEADRACE)}:{line}: {name}", name)
-        for path in sorted((HEADRACE / "operators").glob("*/*.py"))
+        (path, path.relative_to(HEADRACE).parts[1], f"{path.relative_to(HEADRACE)}:{line}: {name}", name)
+        for path in sorted((HEADRACE / "operators").glob("*/**/*.py"))
         for line, name in imports(path)
         if name.startswith("headrace.")
     ]

@@ -239,6 +239,10 @@ class Appended(Operator[AnyNode]):
 class OfWindows(Operator[WindowedAggregate]):
     """A row says when its window ended."""
 
+    @abstractmethod
+    def changes(self, of: Bindings) -> Kernel:
+        """The changes of windows that grow (see `Node.grows`), appended."""
+
     @property
     def clock(self) -> RowClock | None:
         """The time at which the window closes; by the wall clock there is none."""

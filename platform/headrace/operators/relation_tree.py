@@ -49,7 +49,7 @@ from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.relations.relation_steps import Branch, Relations
-from headrace.fold.tables.table_step import latest_rows_of
+from headrace.fold.tables.latest_rows import latest_rows_of
 from headrace.fold.values.columns import MOMENT
 from headrace.fold.window_shape import START
 from headrace.fold.windows.shape import Shape

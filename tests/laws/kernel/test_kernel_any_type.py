@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.fold.sessions import Sessions
-from headrace.fold.sliding import SlidingWindows
+from headrace.operators.sessions.fold import Sessions
+from headrace.operators.windows.sliding import SlidingWindows
 from headrace.operators.time_limits.fold import TimeLimit
 from tests.laws.kernel.harness import assert_same, run
 from tests.laws.kernel.logs import Sequenced, World

@@ -8,8 +8,8 @@ import pytest
 import headrace as hr
 from headrace.fold.contract import BATCH, ROW_COLUMNS, Clock, Times
 from headrace.fold.keys import with_keys
-from headrace.fold.tables import Tables
-from headrace.fold.tables.table_step import ROWS
+from headrace.operators.tables.fold import Tables
+from headrace.operators.tables.fold import ROWS
 
 pytestmark = pytest.mark.fast
 

@@ -20,7 +20,7 @@ import pytest
 import headrace as hr
 from headrace.fold.contract import Step
 from headrace.fold.keys import with_keys
-from headrace.fold.sessions import Sessions
+from headrace.operators.sessions.fold import Sessions
 from headrace.fold.windows import Windows
 from headrace.operators.time_limits.fold import TimeLimit
 from tests.laws.kernel.harness import Outcome, run

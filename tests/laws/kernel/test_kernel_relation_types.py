@@ -17,7 +17,7 @@ from headrace.description.feeds import leaves_of
 from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.operators.relation_tree import relations_of
-from headrace.fold.tables import Tables
+from headrace.operators.tables.fold import Tables
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.plans import Plan
 

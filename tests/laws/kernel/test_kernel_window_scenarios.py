@@ -10,8 +10,8 @@ import pytest
 
 import headrace as hr
 from headrace.fold.keys import with_keys
-from headrace.fold.sessions import Sessions
-from headrace.fold.sliding import SlidingWindows
+from headrace.operators.sessions.fold import Sessions
+from headrace.operators.windows.sliding import SlidingWindows
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import SECOND, Sequenced, World
 from tests.laws.kernel.plans import Plan

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.fold.lookups.find_in_time import NONE, last_visible
+from headrace.operators.lookups.fold.find_in_time import NONE, last_visible
 
 pytestmark = pytest.mark.fast
 

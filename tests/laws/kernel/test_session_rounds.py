@@ -10,9 +10,9 @@ import pytest
 import headrace as hr
 from headrace.engine.exchange import exchanged
 from headrace.fold.contract import BATCH
-from headrace.fold.sessions import each_commit
-from headrace.fold.sessions.merge_sessions import merge_sessions
-from headrace.fold.sessions.open_sessions import OPEN
+from headrace.operators.sessions.fold import each_commit
+from headrace.operators.sessions.fold.merge_sessions import merge_sessions
+from headrace.operators.sessions.fold.open_sessions import OPEN
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import T

@@ -14,7 +14,7 @@ from headrace.description import Node, Relation, WindowedAggregate
 from headrace.engine.operators import NodeOperator
 from headrace.fold.fates import OPEN, USED
 from headrace.fold.kernel import Kernel
-from headrace.fold.tables import Tables
+from headrace.operators.tables.fold import Tables
 from headrace.operators.contract import PLACE
 from headrace.operators.registry import operator_for
 from tests.laws.kernel.harness import Outcome, run

@@ -30,6 +30,7 @@ from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
 from headrace.fold.values.columns import int64, moments
 
 CHAIN = "__chain"  # the source chain of a record with its own position, open (see `sequence.replays.hops`)
+ELEMENT = "__element"  # the place of a row among those of its record, from 0
 
 
 @dataclass(frozen=True)

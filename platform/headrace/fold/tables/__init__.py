@@ -8,7 +8,3 @@ and twice.
 A change is one row per key and log commit: the row before the commit and the row after it. If increments take all topics
 through one commit time, changes do not depend on cuts either. The latest rows never do.
 """
-
-from headrace.fold.tables.table_step import Tables
-
-__all__ = ["Tables"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.table import TIMESTAMP
 from headrace.fold.changes.deltas import (
     AFTER,
     BEFORE,
@@ -25,6 +27,9 @@ from headrace.fold.fates import with_column
 from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
 from headrace.fold.tables.decide_records import UNDATED, decide_records
+
+if TYPE_CHECKING:
+    from headrace.description import Table
 
 _MOVED = (EVENT, *PLACE)  # of a row before, those of the record that follows it
 
@@ -175,3 +180,12 @@ def _ends(*segment: np.ndarray) -> np.ndarray:
     for column in segment:
         last[:-1] |= column[1:] != column[:-1]
     return np.flatnonzero(last)
+
+
+
+def latest_rows_of(node: Table, inputs: pa.Schema, kept: Sequence[str], *, per_commit: bool) -> LatestRows:
+    """How the latest rows of a node are found. In: kept  the columns that the state holds."""
+    columns = pa.schema([inputs.field(name) for name in node.columns])
+    topics = tuple(topic.name for topic in node.topics)
+    by_timestamp, forget_ms = node.order_by == TIMESTAMP, node.forget_deletes_ms
+    return LatestRows(columns, tuple(kept), topics, by_timestamp, per_commit, forget_ms)

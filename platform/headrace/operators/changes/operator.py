@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.description import SessionWindows, SlidingWindows, TableChanges, WindowedAggregate
+from typing import cast
+
+from headrace.description import TableChanges
 from headrace.fold.kernel import Kernel
-from headrace.fold.sessions import SessionChanges
-from headrace.fold.sliding import SlidingChanges
-from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings
+from headrace.operators.contract import ORDER_OF_CHANGES, Appended, Bindings, OfWindows
 from headrace.operators.registry import operator_for
 from headrace.operators.relation_tree import relations_of
 
@@ -31,10 +31,7 @@ class Changes(Appended[TableChanges]):
         return operator_for(self.node.changed).can_be_late
 
     def kernel(self, of: Bindings) -> Kernel:
-        """Windows that grow have kernels of their own (`SessionChanges`, `SlidingChanges`); other tables are relations."""
-        match self.node.changed:
-            case WindowedAggregate(window=SessionWindows()) as changed:
-                return SessionChanges.of(changed, of.input)
-            case WindowedAggregate(window=SlidingWindows()) as changed:
-                return SlidingChanges.of(changed, of.input)
+        """Windows that grow have kernels of their own; other tables are relations."""
+        if self.node.changed.grows:
+            return cast("OfWindows", operator_for(self.node.changed)).changes(of)
         return relations_of(self.node.changed, of.inputs, computed=of.computed, appended=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headrace.description import FlatMapped
 from headrace.fold.kernel import Kernel
-from headrace.fold.records import FlatMaps as FlatMapKernel
-from headrace.fold.records.flatten import ELEMENT
+from headrace.fold.records import ELEMENT
 from headrace.operators.contract import POSITION, Appended, Bindings
+from headrace.operators.flat_maps import fold
 
 
 class FlatMaps(Appended[FlatMapped]):
@@ -22,5 +22,5 @@ class FlatMaps(Appended[FlatMapped]):
     order = (*POSITION, ELEMENT)  # by the record, then by the place of the element
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.records`."""
-        return FlatMapKernel.of(self.node, of.input)
+        """See `operators.flat_maps.fold`."""
+        return fold.FlatMaps.of(self.node, of.input)

@@ -7,7 +7,7 @@ from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
 from headrace.fold.kernel import Kernel
-from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.operators.lookups.fold import LookupInLog, LookupInTime
 from headrace.operators.claims import UNANSWERED
 from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Bindings, Unmatched, Waits
 
@@ -76,6 +76,6 @@ class Lookups(Appended[Lookup]):
         )
 
     def kernel(self, of: Bindings) -> Kernel:
-        """As of event time or as of the log (see `fold.lookups`)."""
+        """As of event time or as of the log (see `operators.lookups.fold`)."""
         lookup = LookupInTime if self.node.as_of == EVENT else LookupInLog
         return lookup.of(self.node, of.inputs[RECORDS], of.inputs[VERSIONS])

@@ -13,8 +13,7 @@ from headrace.fold.contract import CAUSE, ROW_COLUMNS, Folded, Scope, StatelessS
 from headrace.fold.fates import is_kept
 from headrace.fold.kernel import Feeds, Kernel
 from headrace.fold.lookups.count_fates import CountFates, once
-from headrace.fold.records.flatten import ELEMENT
-from headrace.fold.records.pass_on import CHAIN, decide_records, rows_of_records
+from headrace.fold.records.pass_on import CHAIN, ELEMENT, decide_records, rows_of_records
 
 
 @dataclass(frozen=True)

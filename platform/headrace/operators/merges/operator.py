@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.description.merged import Merged
 from headrace.fold.kernel import Kernel
-from headrace.fold.records.flatten import ELEMENT
+from headrace.fold.records import ELEMENT
 from headrace.operators.contract import POSITION, Appended, Bindings
 from headrace.operators.merges.fold import MergedRecords
 

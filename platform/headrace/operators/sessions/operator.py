@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.fold import sessions
 from headrace.fold.contract import KEY, PARTITION, TOPIC
 from headrace.fold.kernel import Kernel
 from headrace.operators.contract import Bindings, OfWindows
+from headrace.operators.sessions import fold
 
 
 class Sessions(OfWindows):
@@ -32,5 +32,9 @@ class Sessions(OfWindows):
     uncuttable = "the sessions before a record decide whether it is late"
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.sessions`."""
-        return sessions.Sessions.of(self.node, of.input)
+        """See `operators.sessions.fold`."""
+        return fold.Sessions.of(self.node, of.input)
+
+    def changes(self, of: Bindings) -> Kernel:
+        """The sessions as they grow."""
+        return fold.SessionChanges.of(self.node, of.input)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.description import Table
-from headrace.fold import tables
 from headrace.fold.kernel import Kernel
 from headrace.operators.contract import Bindings, Operator
+from headrace.operators.tables import fold
 
 
 class Tables(Operator[Table]):
@@ -28,5 +28,5 @@ class Tables(Operator[Table]):
         return "forget_deletes_after", self.node.forget_deletes_ms
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.tables`."""
-        return tables.Tables.of(self.node, of.input, changes=of.changes)
+        """See `operators.tables.fold`."""
+        return fold.Tables.of(self.node, of.input, changes=of.changes)

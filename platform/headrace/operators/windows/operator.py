@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from headrace.description import CalendarWindows, SessionWindows, SlidingWindows, TimeWindows
-from headrace.fold import sliding, windows
+from headrace.fold import windows
 from headrace.fold.contract import KEY
 from headrace.fold.kernel import Kernel
 from headrace.fold.windows.panes import panes_of
 from headrace.operators.contract import Bindings, OfWindows
 from headrace.operators.relation_tree import relations_of
+from headrace.operators.windows import sliding
 
 
 class Windows(OfWindows):
@@ -48,9 +49,13 @@ class Windows(OfWindows):
         return isinstance(self.node.window, TimeWindows)
 
     def kernel(self, of: Bindings) -> Kernel:
-        """See `fold.windows` and `fold.sliding`; if each change is wanted, windows are a relation."""
+        """See `fold.windows` and `sliding`; if each change is wanted, windows are a relation."""
         if isinstance(self.node.window, SlidingWindows):
             return sliding.SlidingWindows.of(self.node, of.input)
         if of.changes and self.node.suppression is None:
             return relations_of(self.node, of.inputs)
         return windows.Windows.of(self.node, of.input)
+
+    def changes(self, of: Bindings) -> Kernel:
+        """Sliding windows as they grow."""
+        return sliding.SlidingChanges.of(self.node, of.input)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.fold.segments import NO_TIME, before, begins, distinct, numbered, running_max, running_min
-from headrace.fold.sessions.make_runs import Items
+from headrace.operators.sessions.fold.make_runs import Items
 
 NO_SESSION = -1
 

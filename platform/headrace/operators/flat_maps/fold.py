@@ -14,12 +14,10 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Step, Times
 from headrace.fold.fates import FILTERED, is_kept, tally_of, with_column
 from headrace.fold.kernel import OfOneFeed
-from headrace.fold.records.pass_on import decide_records, rows_of_records
+from headrace.fold.records.pass_on import ELEMENT, decide_records, rows_of_records
 
 if TYPE_CHECKING:
     from headrace.description import FlatMapped
-
-ELEMENT = "__element"  # the place of a row among those of its record, from 0
 
 
 @dataclass(frozen=True)

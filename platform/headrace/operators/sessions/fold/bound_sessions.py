@@ -9,10 +9,10 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import DELETED, KEY, PARTITION, TOPIC, Times
 from headrace.fold.keys import combined, group
 from headrace.fold.open_sizes import BEFORE, Versions, size_changes
-from headrace.fold.sessions.close_sessions import closing_commits
-from headrace.fold.sessions.each_commit import each_commit
-from headrace.fold.sessions.open_sessions import open_at, places_of, results
-from headrace.fold.sessions.shape import END, Shape
+from headrace.operators.sessions.fold.close_sessions import closing_commits
+from headrace.operators.sessions.fold.each_commit import each_commit
+from headrace.operators.sessions.fold.open_sessions import open_at, places_of, results
+from headrace.operators.sessions.fold.shape import END, Shape
 from headrace.fold.values.columns import int64
 
 

@@ -29,12 +29,12 @@ from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_fat
 from headrace.fold.kernel import OpenState
 from headrace.fold.keys import distinct_hashes, with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
-from headrace.fold.sessions.bound_sessions import size_changes_of_sessions
-from headrace.fold.sessions.close_sessions import closing_commits
-from headrace.fold.sessions.late_records import late_records
-from headrace.fold.sessions.mark_raises import MarkRaises
-from headrace.fold.sessions.merge_sessions import merge_sessions
-from headrace.fold.sessions.open_sessions import (
+from headrace.operators.sessions.fold.bound_sessions import size_changes_of_sessions
+from headrace.operators.sessions.fold.close_sessions import closing_commits
+from headrace.operators.sessions.fold.late_records import late_records
+from headrace.operators.sessions.fold.mark_raises import MarkRaises
+from headrace.operators.sessions.fold.merge_sessions import merge_sessions
+from headrace.operators.sessions.fold.open_sessions import (
     OPEN,
     closing_range,
     is_closed,
@@ -46,7 +46,7 @@ from headrace.fold.sessions.open_sessions import (
     state_table,
     tombstones,
 )
-from headrace.fold.sessions.shape import END, RECORDS, Shape
+from headrace.operators.sessions.fold.shape import END, RECORDS, Shape
 from headrace.fold.window_shape import SEQUENCE
 
 if TYPE_CHECKING:

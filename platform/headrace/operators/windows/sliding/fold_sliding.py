@@ -28,11 +28,11 @@ from headrace.fold.kernel import OpenState
 from headrace.fold.keys import with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.segments import HIGHEST
-from headrace.fold.sliding.after_commits import touching
-from headrace.fold.sliding.bound_sliding import BoundedSliding
-from headrace.fold.sliding.late_records import late_records
-from headrace.fold.sliding.make_windows import enters_none, make_windows
-from headrace.fold.sliding.merge_points import (
+from headrace.operators.windows.sliding.after_commits import touching
+from headrace.operators.windows.sliding.bound_sliding import BoundedSliding
+from headrace.operators.windows.sliding.late_records import late_records
+from headrace.operators.windows.sliding.make_windows import enters_none, make_windows
+from headrace.operators.windows.sliding.merge_points import (
     Expired,
     MergePoints,
     in_order,
@@ -40,7 +40,7 @@ from headrace.fold.sliding.merge_points import (
     points_of,
     running_windows,
 )
-from headrace.fold.sliding.shape import POINT, RECORDS, Shape
+from headrace.operators.windows.sliding.shape import POINT, RECORDS, Shape
 from headrace.fold.window_shape import SEQUENCE, first_commits, lowest
 
 if TYPE_CHECKING:

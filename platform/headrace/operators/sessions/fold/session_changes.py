@@ -35,11 +35,11 @@ from headrace.fold.contract import (
 from headrace.fold.fates import LATE, decide_inputs, tally_of, with_fate
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
-from headrace.fold.sessions.each_commit import each_commit
-from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions
-from headrace.fold.sessions.mark_raises import MarkRaises
-from headrace.fold.sessions.open_sessions import OPEN, results
-from headrace.fold.sessions.shape import END, RECORDS, START, Shape
+from headrace.operators.sessions.fold.each_commit import each_commit
+from headrace.operators.sessions.fold.fold_sessions import FoldSessions, Sessions
+from headrace.operators.sessions.fold.mark_raises import MarkRaises
+from headrace.operators.sessions.fold.open_sessions import OPEN, results
+from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
 from headrace.fold.values.columns import int64
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ Source: KIP-450, Kafka Streams' KStreamSlidingWindowAggregate.java. Kafka Stream
 `s - grace` too, which that very record emits, and lets a record that enters no window make the one after it.
 """
 
-from headrace.fold.sliding.fold_sliding import SlidingWindows
-from headrace.fold.sliding.sliding_changes import SlidingChanges
+from headrace.operators.windows.sliding.fold_sliding import SlidingWindows
+from headrace.operators.windows.sliding.sliding_changes import SlidingChanges
 
 __all__ = ["SlidingChanges", "SlidingWindows"]

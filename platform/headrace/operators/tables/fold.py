@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.description.table import TIMESTAMP
 from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
 from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
 from headrace.fold.fates import LATE, has_fate, tally_of
@@ -16,7 +15,7 @@ from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.late_view import late_by_age
 from headrace.fold.tables.decide_records import kept, kept_records
-from headrace.fold.tables.latest_rows import LatestRows
+from headrace.fold.tables.latest_rows import LatestRows, latest_rows_of
 
 if TYPE_CHECKING:
     from headrace.description import Table
@@ -98,11 +97,3 @@ class FoldTable(Step):
         if self.changes:
             outputs[CHANGES] = changes_of(deltas, self.keys, columns)
         return Folded(outputs=outputs, changes={ROWS: gained}, tally=tally_of(decided))
-
-
-def latest_rows_of(node: Table, inputs: pa.Schema, kept: Sequence[str], *, per_commit: bool) -> LatestRows:
-    """How the latest rows of a node are found. In: kept  the columns that the state holds."""
-    columns = pa.schema([inputs.field(name) for name in node.columns])
-    topics = tuple(topic.name for topic in node.topics)
-    by_timestamp, forget_ms = node.order_by == TIMESTAMP, node.forget_deletes_ms
-    return LatestRows(columns, tuple(kept), topics, by_timestamp, per_commit, forget_ms)

@@ -19,7 +19,7 @@ time is late. So which sessions there are, and what is in them, is a function of
 Source: KIP-94, Kafka Streams' KStreamSessionWindowAggregate.java; differences are stated in the formalism (L17).
 """
 
-from headrace.fold.sessions.fold_sessions import Sessions
-from headrace.fold.sessions.session_changes import SessionChanges
+from headrace.operators.sessions.fold.fold_sessions import Sessions
+from headrace.operators.sessions.fold.session_changes import SessionChanges
 
 __all__ = ["SessionChanges", "Sessions"]
