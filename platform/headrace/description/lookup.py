@@ -20,7 +20,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from headrace.description.node import Node
     from headrace.description.stream import Stream

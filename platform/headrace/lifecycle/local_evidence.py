@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
 from headrace.fold.hashing import xxh64
-from headrace.fold.keys import group, key_of_row
+from headrace.fold.keys import combined, group, key_of_row
+from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
+from headrace.fold.values.columns import int64
 from headrace.lifecycle.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
 from headrace.nodes.feed_tables import feed_tables
 from headrace.nodes.node_tables import slices_of
@@ -142,13 +145,9 @@ def lowest(keys: pa.Table, number: int, seed: int = 0) -> pa.Table:
 
 def _with_stream_before(rows: pa.Table) -> pa.Table:
     """Rows of logs with the stream time of their partition before them."""
-    places = zip(*(rows[name].to_pylist() for name in (TOPIC, PARTITION, INGESTED, OFFSET)), strict=True)
-    order = [(*place[:3], place[3] is None, place[3] or 0, number) for number, place in enumerate(places)]
-    stream_ms, earlier = rows[STREAM].to_pylist(), list[int | None]([None] * rows.num_rows)
-    last: dict[tuple[str, int], int] = {}
-    for topic, partition, *_, number in sorted(order):
-        earlier[number] = last.get((topic, partition))
-        now = stream_ms[number]
-        if now is not None:
-            last[topic, partition] = max(now, last.get((topic, partition), now))
-    return rows.append_column(BEFORE, pa.array(earlier, pa.int64()))
+    partition = combined(group(rows[TOPIC]).codes, int64(rows[PARTITION])).codes
+    order = np.lexsort((int64(rows[OFFSET], HIGHEST), int64(rows[INGESTED]), partition))
+    first, earlier = begins(partition[order]), np.empty(rows.num_rows, np.int64)
+    stream_ms = int64(rows[STREAM], NO_TIME)[order]
+    earlier[order] = before(first, running_max(first, stream_ms), NO_TIME)
+    return rows.append_column(BEFORE, pa.array(earlier, mask=earlier == NO_TIME))

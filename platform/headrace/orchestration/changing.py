@@ -12,7 +12,6 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.changing.requirements import EMITS, NOTHING
 from headrace.changing.roll_back import RESTORED, roll_back
 from headrace.log.site import Site
-from headrace.orchestration.keys import op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.orchestration.upkeep import job_of
@@ -34,6 +33,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
     """Make the jobs that plan, apply and undo changes of descriptions."""
 
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+        """Shows what happens to each topic and node under the changed description. It changes nothing."""
         found = plan_changes(lake.lake, pipeline.nodes, pipeline.kafka)
         context.log.info(str(found))
         context.add_output_metadata(
@@ -46,6 +46,11 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
+        """Builds new tables for changed nodes from the log, compares rows, and swaps the tables in.
+
+        Meanwhile a running stream goes on with the old version. After the swap these nodes wait: restart the stream with the
+        new code.
+        """
         act = ApplyChanges(
             Site(session(spark, context.log), lake.lake),
             pipeline.nodes,
@@ -60,31 +65,18 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
 
     def back(context: dg.OpExecutionContext, spark: LazyPySparkResource, lake: LakeResource) -> None:
+        """Puts back the tables that the last apply_changes replaced.
+
+        Afterwards these nodes of a running stream wait: restart the stream with the former code.
+        """
         nodes = roll_back(session(spark, context.log), lake.lake)
         context.log.info(f"{', '.join(nodes)}: the former tables are back. Now {RESTORED}")
         context.add_output_metadata({"nodes": ", ".join(nodes)})
 
     return [
-        job_of(
-            f"plan_changes{suffix}",
-            "Shows what happens to each topic and node under the changed description. It changes nothing.",
-            plan,
-            op_name("plan", pipeline.name),
-        ),
-        job_of(
-            f"apply_changes{suffix}",
-            "Builds new tables for changed nodes from the log, compares rows, and swaps the tables in. Meanwhile a running "
-            "stream goes on with the old version. After the swap these nodes wait: restart the stream with the new code.",
-            apply,
-            op_name("apply", pipeline.name),
-        ),
-        job_of(
-            f"roll_back_changes{suffix}",
-            "Puts back the tables that the last apply_changes replaced. Afterwards these nodes of a running stream wait: "
-            "restart the stream with the former code.",
-            back,
-            op_name("roll_back", pipeline.name),
-        ),
+        job_of(pipeline, f"plan_changes{suffix}", "plan", plan),
+        job_of(pipeline, f"apply_changes{suffix}", "apply", apply),
+        job_of(pipeline, f"roll_back_changes{suffix}", "roll_back", back),
     ]
 
 

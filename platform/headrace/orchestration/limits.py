@@ -12,7 +12,7 @@ from headrace.description.limits import is_suppressed, limits_asked, limits_in_w
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
 from headrace.log.limits import LimitsSet
-from headrace.orchestration.keys import op_name, stream_key
+from headrace.orchestration.keys import stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.orchestration.upkeep import job_of
@@ -42,6 +42,10 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
+        """Sets the time limit or the bounds of a suppression.
+
+        A control row of the log records them, and they are in force from that row on. The stream may run.
+        """
         nodes = {node.required_name: node for node in with_unnamed(pipeline.nodes)}
         if config.node not in nodes:
             known = [name for name, node in nodes.items() if is_suppressed(node) and not is_unnamed(name)]
@@ -64,13 +68,7 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
         context.add_output_metadata(figures)
 
-    return job_of(
-        name,
-        "Sets the time limit or the bounds of a suppression. A control row of the log records them, and they "
-        "are in force from that row on. The stream may run.",
-        record,
-        op_name("record_limits", pipeline.name),
-    )
+    return job_of(pipeline, name, "record_limits", record)
 
 
 class TriggerConfig(dg.Config):
@@ -89,16 +87,14 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         config: TriggerConfig,
         lake: LakeResource,
     ) -> None:
+        """Sets the shortest time between two micro-batches.
+
+        A running stream follows within seconds. No result depends on it.
+        """
         set_trigger(lake.lake, pipeline.name, config.trigger_ms)
         context.log.info(f"Stream '{pipeline.name}': trigger_ms {config.trigger_ms or 'as configured'}.")
 
-    return job_of(
-        name,
-        "Sets the shortest time between two micro-batches. A running stream follows within seconds. No result "
-        "depends on it.",
-        record,
-        op_name("record_trigger", pipeline.name),
-    )
+    return job_of(pipeline, name, "record_trigger", record)
 
 
 class PauseConfig(dg.Config):
@@ -116,6 +112,10 @@ def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         config: PauseConfig,
         lake: LakeResource,
     ) -> None:
+        """Pauses one node while the others of its stream go on, or resumes it.
+
+        A running stream follows within seconds; a restart keeps the pause. No record is lost, because the logs go on.
+        """
         names = [node.required_name for node in pipeline.nodes]
         if config.node not in names:
             raise DescriptionError(
@@ -127,13 +127,7 @@ def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             resume(lake.lake, config.node)
         context.log.info(f"Node '{config.node}' {'rests' if config.paused else 'goes on'}.")
 
-    return job_of(
-        name,
-        "Pauses one node while the others of its stream go on, or resumes it. A running stream follows within "
-        "seconds; a restart keeps the pause. No record is lost, because the logs go on.",
-        record,
-        op_name("record_pause", pipeline.name),
-    )
+    return job_of(pipeline, name, "record_pause", record)
 
 
 def _at(entry: LimitsSet) -> str:

@@ -19,11 +19,12 @@ from headrace.orchestration.resources import LakeResource, session
 MIB = 1024 * 1024
 
 
-def job_of(name: str, description: str, work: Callable[..., None], op: str) -> dg.JobDefinition:
-    """Make a job of one op, in one process. In: work  takes what Dagster gives by type; op  its name."""
-    run = dg.op(name=op, out=dg.Out(dg.Nothing))(work)
+def job_of(pipeline: Pipeline, name: str, op: str, work: Callable[..., None]) -> dg.JobDefinition:
+    """Make a job of one op, in one process. In: work  takes what Dagster gives by type; its docstring describes the job."""
+    run = dg.op(name=op_name(op, pipeline.name), out=dg.Out(dg.Nothing))(work)
+    words = " ".join((work.__doc__ or "").split())
 
-    @dg.job(name=name, description=description, tags=ENDS, executor_def=dg.in_process_executor)
+    @dg.job(name=name, description=words, tags=ENDS, executor_def=dg.in_process_executor)
     def job() -> None:
         run()
 
@@ -49,6 +50,10 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
+        """Packs small files of every log and table and deletes those that nobody can read any more.
+
+        The stream and backfills may run meanwhile.
+        """
         work = Maintenance(
             session(spark, context.log), lake.lake, pipeline.nodes, retention_hours=config.retention_hours
         )
@@ -61,13 +66,7 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(dg.AssetKey.from_user_string(asset), metadata=observed))
         context.add_output_metadata({"tables": dg.MetadataValue.md(as_table(done))})
 
-    return job_of(
-        name,
-        "Packs small files of every log and table and deletes those that nobody can read any more. "
-        "The stream and backfills may run meanwhile.",
-        maintain,
-        op_name("maintain", pipeline.name),
-    )
+    return job_of(pipeline, name, "maintain", maintain)
 
 
 def in_words(done: Upkept) -> str:
@@ -125,6 +124,10 @@ def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
+        """Cuts off the rows of a topic's log before a date, once every node has written its opening balance.
+
+        The stream may run.
+        """
         topic = topic_named(pipeline.nodes, config.topic)
         work = Retention(session(spark, context.log), lake.lake, pipeline.nodes, topic)
         cut = work.run(utc_ms(config.before), on_stage=context.log.info)
@@ -132,13 +135,7 @@ def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         context.log_event(dg.AssetObservation(log_key(topic), metadata={"rows cut off": cut.rows}))
         context.add_output_metadata({"cut": str(cut)})
 
-    return job_of(
-        name,
-        "Cuts off the rows of a topic's log before a date, once every node has written its opening balance. "
-        "The stream may run.",
-        retain,
-        op_name("retain", pipeline.name),
-    )
+    return job_of(pipeline, name, "retain", retain)
 
 
 def utc_ms(text: str) -> int:
@@ -165,6 +162,10 @@ def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
+        """Erases the records of one key from a topic's log and from every table that is made of them.
+
+        The stream may run: its nodes rest for a moment.
+        """
         topic = topic_named(pipeline.nodes, config.topic)
         work = Erasure(session(spark, context.log), lake.lake, pipeline.nodes, topic, config.key)
         done = []
@@ -176,13 +177,7 @@ def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             {"tables": dg.MetadataValue.md(erased_table(done)), "older versions": until_vacuum()}
         )
 
-    return job_of(
-        name,
-        "Erases the records of one key from a topic's log and from every table that is made of them. The "
-        "stream may run: its nodes rest for a moment.",
-        erase,
-        op_name("erase", pipeline.name),
-    )
+    return job_of(pipeline, name, "erase", erase)
 
 
 def erased_table(done: Sequence[Erased]) -> str:
