@@ -15,7 +15,7 @@ from headrace.description import Node
 from headrace.description.lookup import EVENT
 from headrace.fold.kernel import Kernel
 from headrace.operators.contract import Operator
-from headrace.operators.registry import KINDS, operator_for, reference_topics
+from headrace.operators.registry import KINDS, operator_for
 
 pytestmark = pytest.mark.fast
 
@@ -27,6 +27,11 @@ USERS = hr.Topic("users", key="user STRING", value="city STRING")
 
 class Pass(hr.Processor):
     def process(self, record: hr.Record) -> None: ...
+
+
+def reference_topics(node: Node) -> tuple[str, ...]:
+    """The topics that hold no time back."""
+    return tuple(topic.name for topic in node.topics if topic.name not in operator_for(node).driving)
 
 
 def test_each_kind_of_node_has_an_operator() -> None:

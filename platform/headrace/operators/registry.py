@@ -48,9 +48,3 @@ def part_of(node: Node, part: str) -> Any:
 
 def _kind(node: Node) -> str:
     return type(node.window if isinstance(node, WindowedAggregate) else node).__name__
-
-
-def reference_topics(node: Node) -> tuple[str, ...]:
-    """The topics of a node that hold no time back: those that are not driving."""
-    driving = operator_for(node).driving
-    return tuple(topic.name for topic in node.topics if topic.name not in driving)
