@@ -25,11 +25,11 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_reads import read_state
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
-from headrace.operators.windows.sliding import SlidingWindows
 from headrace.fold.values.columns import int64
 from headrace.lake.byte_cache import ByteCache
 from headrace.operators.time_limits.fold import TimeLimit
 from headrace.operators.totals.fold import Totals
+from headrace.operators.windows.sliding import SlidingWindows
 from tests.laws.kernel import harness
 from tests.laws.kernel.harness import fates_of
 from tests.laws.kernel.logs import Sequenced, World, worlds

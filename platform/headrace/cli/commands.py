@@ -22,7 +22,7 @@ from headrace.settings import load_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Topic
     from headrace.log.limits import LimitsSet
 
 UNEXPECTED, MAY_GO_AWAY = 70, 75  # EX_SOFTWARE and EX_TEMPFAIL of sysexits.h

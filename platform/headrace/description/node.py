@@ -246,7 +246,7 @@ class Node(WaysOn, ABC):
 
     @property
     def work(self) -> Sequence[tuple[str, bool]]:
-        """What it does to them, one after another, in few words, and whether only Spark computes it; empty: it names them."""
+        """Its steps after them in few words, each with whether only Spark computes it; empty: it names them."""
         return ((self.in_words.removesuffix("."), False),)
 
     @property

@@ -70,7 +70,7 @@ class Relation(Node, kind="table"):
 
     @property
     def own_updates(self) -> Updated | None:
-        """The table whose updates are told partition by partition: it, if each has all records of its keys; None: its changes."""
+        """The table itself, if each partition has all records of its keys; None: its changes tell its updates."""
         return None
 
     @property

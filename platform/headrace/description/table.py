@@ -81,7 +81,9 @@ class Table(Refinable):
     def no_updates(self) -> tuple[str, str] | None:
         """By event time the latest record is not the last one."""
         what = "a table with order_by='timestamp' has no updates in the log's order."
-        return (what, "Suppress topic.table(), which goes by position.") if self.order_by == TIMESTAMP else None
+        return (
+            (what, "Suppress topic.table(), which goes by position.") if self.order_by == TIMESTAMP else None
+        )
 
     @property
     def feed(self) -> Feed:

@@ -20,7 +20,13 @@ from headrace.description.schema import ResultColumn
 from headrace.description.since import checked_since, records_since
 from headrace.description.stream import in_one_partition
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.window_checks import BOUND_NAMES, check_bounds, check_grouping, check_window, check_window_clock
+from headrace.description.window_checks import (
+    BOUND_NAMES,
+    check_bounds,
+    check_grouping,
+    check_window,
+    check_window_clock,
+)
 from headrace.description.windows import TimeWindows, WindowKind
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError

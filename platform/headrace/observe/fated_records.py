@@ -92,7 +92,9 @@ class FatedRecords:
             from_here = pc.or_(
                 pc.equal(records["topic"], topic.name), pc.match_substring(records["topic"], "@")
             )
-            groups += self._grouped(records.filter(pc.and_(from_here, records["node"].is_valid())), _topics_of(node))
+            groups += self._grouped(
+                records.filter(pc.and_(from_here, records["node"].is_valid())), _topics_of(node)
+            )
         return _most_first(groups), again
 
     def of_log(self, topic: Topic) -> tuple[list[DeadLetters], int]:

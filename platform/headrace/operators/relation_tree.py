@@ -46,7 +46,7 @@ from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.sides import MATCHED
 from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
 from headrace.fold.relations.final_windows import FinalWindows
-from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
+from headrace.fold.relations.leaf import TableLeaf, TableStation
 from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.relations.relation_steps import Branch, Relations
 from headrace.fold.tables.latest_rows import latest_rows_of
@@ -141,8 +141,12 @@ class Grower:
                 right = self.branch(node.right, below(part, RIGHT)).columns
                 key = [left.field(name) for name in node.key]
                 sides = ((left, selection.left), (right, selection.right))
-                fields = [pa.field(carry, of.field(name).type) for of, own in sides for name, carry in own.items()]
-                fields += [of.with_name(carry) for of, carry in zip(key, selection.key.values(), strict=False)]
+                fields = [
+                    pa.field(carry, of.field(name).type) for of, own in sides for name, carry in own.items()
+                ]
+                fields += [
+                    of.with_name(carry) for of, carry in zip(key, selection.key.values(), strict=False)
+                ]
                 return Needed("The select of a join", selection, pa.schema(fields), key)
         return None
 

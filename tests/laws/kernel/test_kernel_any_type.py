@@ -15,8 +15,8 @@ import pytest
 
 import headrace as hr
 from headrace.operators.sessions.fold import Sessions
-from headrace.operators.windows.sliding import SlidingWindows
 from headrace.operators.time_limits.fold import TimeLimit
+from headrace.operators.windows.sliding import SlidingWindows
 from tests.laws.kernel.harness import assert_same, run
 from tests.laws.kernel.logs import Sequenced, World
 from tests.laws.kernel.plans import ONE_GO, Plan

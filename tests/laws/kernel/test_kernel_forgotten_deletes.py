@@ -8,8 +8,7 @@ import pytest
 import headrace as hr
 from headrace.fold.contract import BATCH, ROW_COLUMNS, Clock, Times
 from headrace.fold.keys import with_keys
-from headrace.operators.tables.fold import Tables
-from headrace.operators.tables.fold import ROWS
+from headrace.operators.tables.fold import ROWS, Tables
 
 pytestmark = pytest.mark.fast
 

@@ -20,8 +20,8 @@ import pytest
 import headrace as hr
 from headrace.fold.contract import Step
 from headrace.fold.keys import with_keys
-from headrace.operators.sessions.fold import Sessions
 from headrace.fold.windows import Windows
+from headrace.operators.sessions.fold import Sessions
 from headrace.operators.time_limits.fold import TimeLimit
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import Sequenced, World

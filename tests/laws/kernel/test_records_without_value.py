@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.fold.contract import BATCH, ROW_COLUMNS, Clock, Times
 from headrace.fold.keys import with_keys
-from headrace.operators.tables.fold import Tables
-from headrace.operators.tables.fold import ROWS
+from headrace.operators.tables.fold import ROWS, Tables
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
 from headrace.sequence.sequence_records import Sequencer

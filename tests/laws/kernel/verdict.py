@@ -14,9 +14,9 @@ from headrace.description import Node, Relation, WindowedAggregate
 from headrace.engine.operators import NodeOperator
 from headrace.fold.fates import OPEN, USED
 from headrace.fold.kernel import Kernel
-from headrace.operators.tables.fold import Tables
 from headrace.operators.contract import PLACE
 from headrace.operators.registry import operator_for
+from headrace.operators.tables.fold import Tables
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import THE_END
 from tests.laws.kernel.plans import Plan

@@ -182,7 +182,6 @@ def _ends(*segment: np.ndarray) -> np.ndarray:
     return np.flatnonzero(last)
 
 
-
 def latest_rows_of(node: Table, inputs: pa.Schema, kept: Sequence[str], *, per_commit: bool) -> LatestRows:
     """How the latest rows of a node are found. In: kept  the columns that the state holds."""
     columns = pa.schema([inputs.field(name) for name in node.columns])

@@ -7,9 +7,9 @@ from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
 from headrace.fold.kernel import Kernel
-from headrace.operators.lookups.fold import LookupInLog, LookupInTime
 from headrace.operators.claims import UNANSWERED
 from headrace.operators.contract import INGESTED_AT, POSITION, TIMESTAMP, Appended, Bindings, Unmatched, Waits
+from headrace.operators.lookups.fold import LookupInLog, LookupInTime
 
 
 class Lookups(Appended[Lookup]):

@@ -10,8 +10,8 @@ from headrace.description.join import OUTER
 from headrace.fold.kernel import Kernel
 from headrace.operators.claims import OF_JOINS, OF_OUTER_JOINS, OF_ROWS
 from headrace.operators.contract import Bindings, Operator
-from headrace.operators.relation_tree import relations_of
 from headrace.operators.registry import operator_for
+from headrace.operators.relation_tree import relations_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

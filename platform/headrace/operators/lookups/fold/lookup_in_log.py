@@ -14,9 +14,9 @@ from headrace.fold.contract import ROW_COLUMNS, Clock, Step
 from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates, once
-from headrace.operators.lookups.fold.find_in_log import FindInLog
 from headrace.fold.lookups.release_records import WAITING, Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
+from headrace.operators.lookups.fold.find_in_log import FindInLog
 
 
 @dataclass(frozen=True)

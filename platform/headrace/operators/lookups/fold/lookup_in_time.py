@@ -15,10 +15,10 @@ from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_by_age
 from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates, once
-from headrace.operators.lookups.fold.find_in_time import FindInTime
-from headrace.operators.lookups.fold.lookup_in_log import shares_topics
 from headrace.fold.lookups.release_records import WAITING, Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
+from headrace.operators.lookups.fold.find_in_time import FindInTime
+from headrace.operators.lookups.fold.lookup_in_log import shares_topics
 
 
 @dataclass(frozen=True)

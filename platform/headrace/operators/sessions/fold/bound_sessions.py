@@ -9,11 +9,11 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import DELETED, KEY, PARTITION, TOPIC, Times
 from headrace.fold.keys import combined, group
 from headrace.fold.open_sizes import BEFORE, Versions, size_changes
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import closing_commits
 from headrace.operators.sessions.fold.each_commit import each_commit
 from headrace.operators.sessions.fold.open_sessions import open_at, places_of, results
 from headrace.operators.sessions.fold.shape import END, Shape
-from headrace.fold.values.columns import int64
 
 
 def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> pa.Table:

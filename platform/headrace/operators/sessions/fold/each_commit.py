@@ -18,11 +18,17 @@ from headrace.fold.contract import INGESTED, KEY, PARTITION, TOPIC, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import group
 from headrace.fold.segments import HIGHEST, begins
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import stream_times_along
 from headrace.operators.sessions.fold.merge_sessions import merge_sessions
-from headrace.operators.sessions.fold.open_sessions import is_gone, not_deleted, open_at, places_of, tombstones
+from headrace.operators.sessions.fold.open_sessions import (
+    is_gone,
+    not_deleted,
+    open_at,
+    places_of,
+    tombstones,
+)
 from headrace.operators.sessions.fold.shape import END, Shape
-from headrace.fold.values.columns import int64
 
 
 @dataclass(frozen=True)

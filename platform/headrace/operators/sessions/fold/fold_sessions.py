@@ -29,6 +29,7 @@ from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_fat
 from headrace.fold.kernel import OpenState
 from headrace.fold.keys import distinct_hashes, with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
+from headrace.fold.window_shape import SEQUENCE
 from headrace.operators.sessions.fold.bound_sessions import size_changes_of_sessions
 from headrace.operators.sessions.fold.close_sessions import closing_commits
 from headrace.operators.sessions.fold.late_records import late_records
@@ -47,7 +48,6 @@ from headrace.operators.sessions.fold.open_sessions import (
     tombstones,
 )
 from headrace.operators.sessions.fold.shape import END, RECORDS, Shape
-from headrace.fold.window_shape import SEQUENCE
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate

@@ -9,11 +9,11 @@ from headrace.fold.contract import EVENT, KEY, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import group
 from headrace.fold.late_view import late_view
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.join_runs import NO_SESSION
 from headrace.operators.sessions.fold.mark_raises import stream_before
 from headrace.operators.sessions.fold.merge_sessions import assign
 from headrace.operators.sessions.fold.shape import BEFORE, Shape
-from headrace.fold.values.columns import int64
 
 
 def late_records(decided: pa.Table, shape: Shape, times: Times) -> pa.Table:

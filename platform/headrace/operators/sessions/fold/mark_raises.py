@@ -24,10 +24,10 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import decide_inputs, is_kept, tally_of
 from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import stream_times
 from headrace.operators.sessions.fold.open_sessions import places_of
 from headrace.operators.sessions.fold.shape import BEFORE, Shape
-from headrace.fold.values.columns import int64
 
 
 class MarkRaises(StatelessStep):

@@ -10,10 +10,10 @@ import pyarrow as pa
 from headrace.fold.contract import EVENT, KEY, OFFSET, STREAM
 from headrace.fold.keys import group, group_columns
 from headrace.fold.segments import NO_TIME, order_within
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.join_runs import NO_SESSION, join_runs
 from headrace.operators.sessions.fold.make_runs import Items, make_runs
 from headrace.operators.sessions.fold.shape import BEFORE, END, RECORDS, START, Shape
-from headrace.fold.values.columns import int64
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
 from headrace.fold.keys import Groups, combined, group, groups_of
-from headrace.operators.sessions.fold.close_sessions import Place, stream_times
-from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
 from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import TIMESTAMP
+from headrace.operators.sessions.fold.close_sessions import Place, stream_times
+from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
 
 OPEN = "open_sessions"
 

@@ -35,12 +35,12 @@ from headrace.fold.contract import (
 from headrace.fold.fates import LATE, decide_inputs, tally_of, with_fate
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.each_commit import each_commit
 from headrace.operators.sessions.fold.fold_sessions import FoldSessions, Sessions
 from headrace.operators.sessions.fold.mark_raises import MarkRaises
 from headrace.operators.sessions.fold.open_sessions import OPEN, results
 from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
-from headrace.fold.values.columns import int64
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate

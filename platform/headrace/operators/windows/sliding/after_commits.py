@@ -9,9 +9,9 @@ from headrace.fold.contract import BATCH, EVENT, INGESTED, Clock, Needs
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.open_sizes import BEFORE
 from headrace.fold.segments import distinct
+from headrace.fold.values.columns import int64
 from headrace.operators.windows.sliding.merge_points import points_of, running_windows
 from headrace.operators.windows.sliding.shape import Shape
-from headrace.fold.values.columns import int64
 
 HELD = 0  # the micro-batch of points that were there before; log commits count from 1
 

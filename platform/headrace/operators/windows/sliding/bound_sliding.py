@@ -13,10 +13,10 @@ import pyarrow as pa
 from headrace.fold.contract import KEY, PARTITION, TOPIC, Times
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import Versions, size_changes
-from headrace.operators.windows.sliding.after_commits import windows_after_commits
-from headrace.operators.windows.sliding.shape import Shape
 from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, first_commits, lowest
+from headrace.operators.windows.sliding.after_commits import windows_after_commits
+from headrace.operators.windows.sliding.shape import Shape
 
 
 @dataclass(frozen=True)

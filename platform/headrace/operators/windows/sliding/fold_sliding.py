@@ -28,6 +28,7 @@ from headrace.fold.kernel import OpenState
 from headrace.fold.keys import with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.segments import HIGHEST
+from headrace.fold.window_shape import SEQUENCE, first_commits, lowest
 from headrace.operators.windows.sliding.after_commits import touching
 from headrace.operators.windows.sliding.bound_sliding import BoundedSliding
 from headrace.operators.windows.sliding.late_records import late_records
@@ -41,7 +42,6 @@ from headrace.operators.windows.sliding.merge_points import (
     running_windows,
 )
 from headrace.operators.windows.sliding.shape import POINT, RECORDS, Shape
-from headrace.fold.window_shape import SEQUENCE, first_commits, lowest
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate

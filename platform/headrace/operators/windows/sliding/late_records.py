@@ -10,9 +10,9 @@ from headrace.fold.fates import KEPT, LATE, has_fate, is_kept
 from headrace.fold.keys import group
 from headrace.fold.late_view import late_view
 from headrace.fold.segments import HIGHEST, order_within, places, ranges
+from headrace.fold.values.columns import int64
 from headrace.operators.windows.sliding.make_windows import Points, Windows, entered, make_windows
 from headrace.operators.windows.sliding.shape import Shape
-from headrace.fold.values.columns import int64
 
 
 def late_records(decided: pa.Table, shape: Shape) -> pa.Table:

@@ -9,10 +9,10 @@ from headrace.fold.contract import BATCH, EVENT, HASH, KEY, PARTITION, TOPIC, Cl
 from headrace.fold.keys import Groups, combined, group, group_columns
 from headrace.fold.merge_along import merge_along
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, order_within, places, running_max
-from headrace.operators.windows.sliding.make_windows import Points, Windows, entered, made_in, make_windows
-from headrace.operators.windows.sliding.shape import FROM, POINT, RECORDS, Shape
 from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import TIMESTAMP
+from headrace.operators.windows.sliding.make_windows import Points, Windows, entered, made_in, make_windows
+from headrace.operators.windows.sliding.shape import FROM, POINT, RECORDS, Shape
 
 
 class MergePoints:

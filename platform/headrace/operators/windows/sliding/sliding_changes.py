@@ -34,13 +34,13 @@ from headrace.fold.fates import is_kept
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import BEFORE
+from headrace.fold.values.columns import int64
+from headrace.fold.values.encode import encode
+from headrace.fold.window_shape import TIMESTAMP
 from headrace.operators.windows.sliding.after_commits import touching, windows_after_commits
 from headrace.operators.windows.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
 from headrace.operators.windows.sliding.merge_points import points_of
 from headrace.operators.windows.sliding.shape import Shape
-from headrace.fold.values.columns import int64
-from headrace.fold.values.encode import encode
-from headrace.fold.window_shape import TIMESTAMP
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
