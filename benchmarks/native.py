@@ -20,7 +20,7 @@ from benchmarks.catch_up import Measured
 from benchmarks.processes import Meter, peak_mib
 from benchmarks.spark_source import source_options
 from headrace.spark.session import pipeline_session
-from headrace.streams.log_stream import RECORDS_PER_TRIGGER
+from headrace.streams.loops.log_stream import RECORDS_PER_TRIGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

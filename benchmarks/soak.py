@@ -33,8 +33,8 @@ from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.stream_status import StreamStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -70,7 +70,7 @@ from headrace.description.quota import Quota
 from headrace.description.several_topics import topics
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
-from headrace.observe.preview import Preview, preview
+from headrace.observe.previews.preview import Preview, preview
 from headrace.sinks import CorrectableSink, DeliveredRow, Delivery, KafkaSink, PostgresSink, Sink, each
 
 if TYPE_CHECKING:

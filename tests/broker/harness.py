@@ -25,8 +25,8 @@ from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.stream_status import StreamStatus
 from tests.broker.pipeline import Record, counts_of
 
 if TYPE_CHECKING:

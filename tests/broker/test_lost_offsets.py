@@ -21,7 +21,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.preflight.logs import check_logs
 from headrace.spark.kafka import KafkaSettings, KafkaTopic, LostOffsetsError, TopicBehindError
 from headrace.streams.topic_reader import TopicReader
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases.lease import LeaseTakenError
 from tests.broker.harness import delete_records, delete_topic, produce, running, transactional
 from tests.broker.pipeline import counts_of, minutes
 

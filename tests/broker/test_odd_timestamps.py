@@ -12,7 +12,7 @@ from headrace.local.broker import Broker
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.kafka_client import KafkaReader
-from headrace.streams import log_stream
+from headrace.streams.loops import log_stream
 from tests.broker.harness import produce, running, transactional
 from tests.broker.pipeline import Record, minutes, reading
 

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.lake.paths import Lake
-from headrace.streams import log_stream, topic_reader
+from headrace.streams import topic_reader
+from headrace.streams.loops import log_stream
 from tests.broker.harness import DECIDED, produce, rows_of, running, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 

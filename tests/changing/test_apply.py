@@ -23,7 +23,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.streams.pausing import pause, wishes
-from headrace.writing.lease import LeaseLostError, take_lease
+from headrace.writing.leases.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
 from tests.runtime.line import taken_by_another

@@ -23,7 +23,7 @@ from headrace.nodes.cuts import note_cut
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import state_record, writings_read
-from headrace.writing.lease import LeaseLostError, LeaseTakenError
+from headrace.writing.leases.lease import LeaseLostError, LeaseTakenError
 from tests.changing.held import hold, hold_log
 
 if TYPE_CHECKING:

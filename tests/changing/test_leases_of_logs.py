@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
-from headrace.writing import lease_waits
+from headrace.writing.leases import lease_waits
 from tests.changing.held import NO_SPARK
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from headrace.nodes.node_tables import settled_ms
 from headrace.spark.on_demand import SparkOnDemand
 from headrace.streams.reader_meeting import ReaderMeeting
 from headrace.testing.piped import PipedTopic
-from headrace.writing.lease import take_lease
-from headrace.writing.readers import asked_in
+from headrace.writing.leases.lease import take_lease
+from headrace.writing.leases.readers import asked_in
 from tests.changing.living import START_MS, Living
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, resolve_references
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.nodes.state_commits import state_record
-from headrace.writing.lease import EXPIRES_MS, LeaseLostError
-from headrace.writing.readers import asked_by, readers_of, register
-from headrace.writing.requests import ask, withdraw
+from headrace.writing.leases.lease import EXPIRES_MS, LeaseLostError
+from headrace.writing.leases.readers import asked_by, readers_of, register
+from headrace.writing.leases.requests import ask, withdraw
 from tests.changing.held import COLUMNS, hold, hold_log, hold_records
 from tests.scenarios.chained import COUNTS
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 pytestmark = pytest.mark.fast
 

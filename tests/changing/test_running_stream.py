@@ -21,9 +21,9 @@ from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
 from headrace.nodes.node_tables import frontier_ms
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams import supervised, swappable_loop
+from headrace.streams.loops import supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing import handover
+from headrace.writing.leases import handover
 from tests.changing.living import Living
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.description.sink import Delivery
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.spark
 

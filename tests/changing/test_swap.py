@@ -22,14 +22,14 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
 from headrace.nodes.state_commits import last_state_commit, state_record
-from headrace.writing.lease import LeaseLostError
+from headrace.writing.leases.lease import LeaseLostError
 from tests.changing.held import NO_SPARK, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 pytestmark = pytest.mark.fast
 

@@ -32,7 +32,7 @@ from headrace.nodes.evolution import REBUILT
 from headrace.quality.books import open_books
 from headrace.sequence.sequence_records import RECORDS
 from headrace.settings.kafka import KafkaSettings
-from headrace.writing.lease import take_lease
+from headrace.writing.leases.lease import take_lease
 from tests.changing.living import START_MS, Living
 from tests.changing.test_apply import READINGS, DiedError, apply, dying
 

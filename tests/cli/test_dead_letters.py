@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from headrace.observe.dead_letters import DeadLetters, Example
+from headrace.observe.fates.dead_letters import DeadLetters, Example
 
 pytestmark = pytest.mark.fast
 AT = dt.datetime(2026, 11, 28, 12, tzinfo=dt.UTC)

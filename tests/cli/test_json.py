@@ -37,14 +37,14 @@ from headrace.lifecycle.repair import Repaired
 from headrace.lifecycle.retention import Cut
 from headrace.log.limits import LimitsSet
 from headrace.mirror.equality import Comparison
-from headrace.observe.dead_letters import DeadLetters
-from headrace.observe.preview import Preview, Stage
-from headrace.observe.refused_rows import RefusedRows
+from headrace.observe.fates.dead_letters import DeadLetters
+from headrace.observe.fates.refused_rows import RefusedRows
+from headrace.observe.previews.preview import Preview, Stage
 from headrace.observe.tail import TailRow
 from headrace.preflight import Finding
 from headrace.quality.failing_rows import FailingRows
-from headrace.streams.stream_status import StreamStatus
-from headrace.writing.redeliver import Redelivered
+from headrace.streams.status.stream_status import StreamStatus
+from headrace.writing.delivery.redeliver import Redelivered
 
 pytestmark = pytest.mark.fast
 NODE, TOPIC = "reading_counts", "readings"
@@ -105,6 +105,7 @@ LEFT = Redriven(2, 1, {"value: no JSON": 3}, [(0, 7)])
 
 # For each command what it is given, and what stands for the parts that need Spark, Kafka or minutes.
 BACKUP = Backup("2026-11-01T00:00:00+00:00", {"logs/views": 7}, 12, 3_400)
+KNOWN = {"headrace.lake.format.is_known": gives(True)}
 CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "run": (["--until-caught-up"], {"headrace.cli.running.open_runtime": gives(RUNTIME)}),
     "demo": ([], {"headrace.local.demo.run_demo": prints("starting a broker", "[bold]ready[/]")}),
@@ -115,52 +116,34 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "status": ([], {"headrace.lake.format.is_known": gives(True)}),
     "tail": (
         [NODE, "--no-follow"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})]),
-        },
+        KNOWN | {"headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})])},
     ),
     "backup": (["file:/copy"], {"headrace.cli.backups.back_up": gives(BACKUP)}),
     "restore": (["file:/copy"], {"headrace.cli.backups.restore": gives(BACKUP)}),
     "sql": (
         ["SELECT 1"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]})),
-        },
+        KNOWN | {"headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]}))},
     ),
     "get": (
         [NODE, "a"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.keyed_reads.KeyedReads": Lines(fetch=[{"key": "a", "n": 1}]),
-        },
+        KNOWN | {"headrace.observe.keyed_reads.KeyedReads": Lines(fetch=[{"key": "a", "n": 1}])},
     ),
     "why": (
         [NODE, "key=a"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.row_cause.causes_of": gives([Cause(NODE, {"n": 1}, 3, "final", [], [])]),
-        },
+        KNOWN | {"headrace.explain.row_cause.causes_of": gives([Cause(NODE, {"n": 1}, 3, "final", [], [])])},
     ),
     "why-not": (
         [TOPIC, "0", "7"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.record_fate.fate_of_record": gives(FATE),
-        },
+        KNOWN | {"headrace.explain.record_fate.fate_of_record": gives(FATE)},
     ),
     "what-if": (
         [NODE, "grace=5 minutes"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.graces.other_grace.what_if": gives(WHAT_IF),
-        },
+        KNOWN | {"headrace.explain.graces.other_grace.what_if": gives(WHAT_IF)},
     ),
     "mirror": (
         ["--check"],
-        {
-            "headrace.lake.format.is_known": gives(True),
+        KNOWN
+        | {
             "headrace.lake.exists": gives(True),
             "headrace.mirror.mirrors.Mirrors": gives(MagicMock()),
             "headrace.mirror.equality.iceberg_equals_delta": gives(Comparison(True, "equal", 7)),
@@ -168,40 +151,31 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     ),
     "audit": (
         [NODE, "--against", "file:/copy"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.explain.tables.audited_table.audit_table": gives(AUDIT),
-        },
+        KNOWN | {"headrace.explain.tables.audited_table.audit_table": gives(AUDIT)},
     ),
     "verify": ([NODE], {"headrace.lifecycle.backfill.verify": gives([VERDICT])}),
     "limits": ([NODE], {"headrace.lifecycle.live_limits.limits_known": None}),
     "dead-letters": (
         [TOPIC],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.fated_records.FatedRecords": Lines(of_log=([FOUND], 1)),
-        },
+        KNOWN | {"headrace.observe.fates.fated_records.FatedRecords": Lines(of_log=([FOUND], 1))},
     ),
     "records": (
         [NODE, "late"],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.fated_records.FatedRecords": Lines(of_node=[FOUND]),
-        },
+        KNOWN | {"headrace.observe.fates.fated_records.FatedRecords": Lines(of_node=[FOUND])},
     ),
     "refused": (
         [NODE],
-        {
-            "headrace.lake.format.is_known": gives(True),
-            "headrace.observe.refused_rows.refused_rows": gives(
+        KNOWN
+        | {
+            "headrace.observe.fates.refused_rows.refused_rows": gives(
                 [RefusedRows("kafka-totals", "too long", 2, ('{"n":1}',))]
             ),
         },
     ),
     "failing": (
         [NODE],
-        {
-            "headrace.lake.format.is_known": gives(True),
+        KNOWN
+        | {
             "headrace.quality.failing_rows.failing_rows": gives(
                 [FailingRows("expect_n", "n: values to be between", 9, 1, [{"sensor_id": "s1", "n": 5}])]
             ),
@@ -225,7 +199,10 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             "headrace.spark.session.pipeline_session": gives(None),
         },
     ),
-    "redeliver": ([NODE], {"headrace.writing.redeliver.redeliver": gives([Redelivered("kafka", 1, 2)])}),
+    "redeliver": (
+        [NODE],
+        {"headrace.writing.delivery.redeliver.redeliver": gives([Redelivered("kafka", 1, 2)])},
+    ),
     "maintain": ([], {"headrace.lifecycle.maintenance.Maintenance": Lines(run=[UPKEPT])}),
     "retain": (
         [TOPIC, "--before", "2026-11-01"],

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from headrace.cli import app, running
 from headrace.errors import TransientError
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.fast
 STATUS = StreamStatus("log", "readings", "running", None, 0, 1_234, 5.0, 0, 0.0, 1, 3, {})

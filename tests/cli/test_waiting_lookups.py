@@ -20,8 +20,8 @@ from headrace.nodes.progress import Progress
 from headrace.nodes.waits import waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.progress import figures
-from headrace.streams.statuses import node_status
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.statuses import node_status
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.writing.state_figures import StateFigures
 from tests.changing.held import hold
 

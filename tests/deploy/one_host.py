@@ -27,7 +27,7 @@ from headrace.local.object_store import program
 from headrace.local.postgres import Postgres
 from headrace.local.topics import create_topics
 from headrace.spark.jars import java, spark_jars
-from headrace.writing.processes import born, runs
+from headrace.writing.leases.processes import born, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

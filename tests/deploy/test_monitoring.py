@@ -15,7 +15,7 @@ import yaml
 
 from headrace.observe.figures import FATES, MEANINGS
 from headrace.observe.metrics import STATES, MetricsEndpoint
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.fast
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"

@@ -32,9 +32,9 @@ from headrace.nodes.topics import topics_of
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import INTERPRETED, build_session, spark_conf
-from headrace.streams import log_stream
+from headrace.streams.loops import log_stream
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing import lease
+from headrace.writing.leases import lease
 from tests.faults.pipeline import pipeline
 from tests.faults.verdict import judge
 from tests.faults.victim import CONF

@@ -30,7 +30,7 @@ from headrace.quality import check_log
 from headrace.sequence.log_columns import COMPLETE
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.lake_rows import read
-from headrace.writing.handover import WaitsError
+from headrace.writing.leases.handover import WaitsError
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.runtime.line import Line
 

@@ -18,7 +18,7 @@ from headrace.quality.books import open_books
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
-from headrace.writing.redeliver import can_be_put_right
+from headrace.writing.delivery.redeliver import can_be_put_right
 
 if TYPE_CHECKING:
     from headrace.description import Node

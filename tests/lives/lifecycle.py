@@ -22,7 +22,7 @@ from headrace.lifecycle.repair import Repair
 from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
 from headrace.testing.driver import SimulatedCrashError
-from headrace.writing.redeliver import can_be_put_right, redeliver
+from headrace.writing.delivery.redeliver import can_be_put_right, redeliver
 from tests.lake.lost_commits import overwrite, versions
 from tests.lake.searching import files_with
 from tests.lives.broker import NOWHERE, ToBroker

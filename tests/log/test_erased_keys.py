@@ -14,9 +14,9 @@ import headrace as hr
 from headrace.description.formats.registry import RegisteredSchema
 from headrace.errors import TerminalError
 from headrace.log import erasure
-from headrace.sequence import gunzip
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.readers import gunzip
 from tests.laws.kernel.avro_values import encoded
 
 pytestmark = pytest.mark.fast

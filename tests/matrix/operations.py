@@ -21,7 +21,7 @@ from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.topic_limits import TopicLimits
 from headrace.streams.pausing import pause, resume, wishes
-from headrace.writing.redeliver import redeliver
+from headrace.writing.delivery.redeliver import redeliver
 from tests.lake.lost_commits import overwrite, versions
 from tests.matrix.kinds import AFTER, EVENTS, PLACES, READERS, nodes
 from tests.matrix.life import BEGIN_MS, STEP_MS, Life

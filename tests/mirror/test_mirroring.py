@@ -12,7 +12,7 @@ from headrace.lake.paths import Lake
 from headrace.mirror.mirrored_table import FINAL_THROUGH
 from headrace.observe.figures import numbers
 from headrace.streams.mirroring import BEHIND, Mirroring
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.testing import TestDriver
 from tests.conftest import Drive
 from tests.mirror.conftest import by_delta, by_pyiceberg, counts, kept, mirror_of, pipe

@@ -11,7 +11,7 @@ from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunS
 from headrace.observe.stall import StallWatch
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.keys import ADVANCING, STREAM_TAG
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster

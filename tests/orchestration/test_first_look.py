@@ -17,7 +17,7 @@ from headrace.lake.paths import Lake
 from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.pipeline import pipeline_of
 from headrace.orchestration.progress import Cadence, ProgressReporter
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

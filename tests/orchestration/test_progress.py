@@ -23,7 +23,7 @@ from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import Reported, StreamConfig
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.dagster
 

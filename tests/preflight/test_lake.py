@@ -17,7 +17,7 @@ from headrace.lake.format import FORMAT, require_format
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
 from headrace.preflight.lake import check_lake
-from headrace.writing.lease import take_lease
+from headrace.writing.leases.lease import take_lease
 from tests.preflight.careless_store import careless_store
 
 NO_SPARK: Any = None  # a lease is refused before Spark is asked

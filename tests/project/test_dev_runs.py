@@ -20,7 +20,7 @@ from headrace.local import lifeline
 from headrace.local.broker_config import free_port
 from headrace.local.settings_file import read_settings_file
 from headrace.local.topics import records_in
-from headrace.writing.processes import born, runs
+from headrace.writing.leases.processes import born, runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
 HEADRACE = [

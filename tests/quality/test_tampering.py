@@ -14,7 +14,7 @@ from headrace.quality import Thresholds
 from headrace.quality.books import open_books
 from headrace.quality.checks import _verify
 from headrace.quality.parity import backfill_equals_stream
-from headrace.writing.lease import take_lease
+from headrace.writing.leases.lease import take_lease
 from tests.quality.conftest import COUNTS, Ground
 
 pytestmark = pytest.mark.spark

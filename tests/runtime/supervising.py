@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from headrace.streams.supervised_loop import SupervisedLoop
+from headrace.streams.loops.supervised_loop import SupervisedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.log.site import Site
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
-from headrace.writing.lease import take_lease
+from headrace.writing.leases.lease import take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 

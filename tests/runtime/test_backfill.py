@@ -18,7 +18,7 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseLostError, LeaseTakenError
+from headrace.writing.leases.lease import LeaseLostError, LeaseTakenError
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of

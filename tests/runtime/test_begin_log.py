@@ -10,7 +10,7 @@ import pytest
 import headrace as hr
 from headrace.log.seeding import SeedUnderWayError
 from headrace.streams import begin_log
-from headrace.writing.handover import WaitsError
+from headrace.writing.leases.handover import WaitsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

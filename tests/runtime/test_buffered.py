@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.streams.buffered import MEANINGS, BufferFigures
+from headrace.streams.status.buffered import MEANINGS, BufferFigures
 
 pytestmark = pytest.mark.fast
 

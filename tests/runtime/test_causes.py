@@ -12,7 +12,7 @@ from headrace.fold.records import ELEMENT
 from headrace.operators.contract import POSITION
 from headrace.operators.processors.fold.forwarded import DUE, GROUP_HASH, NUMBER
 from headrace.operators.stream_joins.fold.join_records import PARTNER
-from headrace.writing.causes import places_of
+from headrace.writing.node_logs.causes import places_of
 
 pytestmark = pytest.mark.fast
 

@@ -24,7 +24,7 @@ from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.lake_rows import read
 from headrace.testing import TestDriver
-from headrace.writing.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 from tests.scenarios import chained

@@ -21,7 +21,7 @@ from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:

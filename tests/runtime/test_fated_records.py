@@ -13,9 +13,9 @@ from headrace.description import with_unnamed
 from headrace.fold.fates import DEAD_LETTER, FATES, FILTERED, LATE, TOMBSTONE, USED
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.topics import nodes_below
-from headrace.observe import fated_records
-from headrace.observe.dead_letters import by_reason
-from headrace.observe.fated_records import FatedRecords
+from headrace.observe.fates import fated_records
+from headrace.observe.fates.dead_letters import by_reason
+from headrace.observe.fates.fated_records import FatedRecords
 from headrace.observe.views import Views
 from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing import TestDriver

@@ -18,8 +18,8 @@ from headrace.nodes.evolution import REBUILT
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import reader_meeting
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.stream_status import StreamStatus
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from headrace.lifecycle import guards
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.testing.piped import PipedTopic
-from headrace.writing.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

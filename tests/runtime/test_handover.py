@@ -11,9 +11,9 @@ from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.streams.pausing import Wishes, pause, wishes
-from headrace.writing import handover
-from headrace.writing.handover import HandoverWait, WaitsError, handed_over
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases import handover
+from headrace.writing.leases.handover import HandoverWait, WaitsError, handed_over
+from headrace.writing.leases.lease import LeaseTakenError
 from tests.runtime.supervising import Loop, held_up, until
 
 if TYPE_CHECKING:

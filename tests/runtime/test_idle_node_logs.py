@@ -26,7 +26,7 @@ from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import arrow_schema
-from headrace.writing.node_log import NodeLog
+from headrace.writing.node_logs.node_log import NodeLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

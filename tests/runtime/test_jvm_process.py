@@ -17,7 +17,7 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.streams import jvm_process
 from headrace.streams.jvm_process import JvmEndedError, JvmProcess
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing.lease import lease_taken_ms
+from headrace.writing.leases.lease import lease_taken_ms
 from tests.runtime.line import Line
 from tests.runtime.supervising import LONG, Loop, held_up, raise_, until
 

@@ -18,9 +18,9 @@ import pytest
 from headrace.lake import small_files
 from headrace.lake.clocks import ClocksApartError
 from headrace.log.clock import ManualClock, SystemClock
-from headrace.writing import lease as lease_module
-from headrace.writing import lease_waits
-from headrace.writing.lease import (
+from headrace.writing.leases import lease as lease_module
+from headrace.writing.leases import lease_waits
+from headrace.writing.leases.lease import (
     EXPIRES_MS,
     Lease,
     LeaseLostError,
@@ -28,7 +28,7 @@ from headrace.writing.lease import (
     LeaseTakenError,
     take_lease,
 )
-from headrace.writing.processes import born, runs
+from headrace.writing.leases.processes import born, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

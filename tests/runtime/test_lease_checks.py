@@ -8,7 +8,7 @@ import pytest
 
 from headrace.lake import small_files
 from headrace.log.clock import ManualClock
-from headrace.writing.lease import EXPIRES_MS, RENEWED_EVERY_MS, Lease, LeaseLostError
+from headrace.writing.leases.lease import EXPIRES_MS, RENEWED_EVERY_MS, Lease, LeaseLostError
 
 if TYPE_CHECKING:
     from pathlib import Path

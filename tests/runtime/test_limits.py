@@ -20,8 +20,8 @@ from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
-from headrace.writing import requests
-from headrace.writing.lease import take_lease
+from headrace.writing.leases import requests
+from headrace.writing.leases.lease import take_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

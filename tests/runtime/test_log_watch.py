@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.streams.log_watch import LogWatch
+from headrace.streams.loops.log_watch import LogWatch
 
 pytestmark = pytest.mark.fast
 

@@ -26,8 +26,8 @@ from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
-from headrace.streams.node_stream import NodeStream, Shared
-from headrace.writing.lease import take_lease
+from headrace.streams.loops.node_stream import NodeStream, Shared
+from headrace.writing.leases.lease import take_lease
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 

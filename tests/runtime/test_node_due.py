@@ -14,8 +14,8 @@ import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.site import Site
-from headrace.streams.log_watch import LogWatch
-from headrace.streams.node_stream import NodeStream, Shared
+from headrace.streams.loops.log_watch import LogWatch
+from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.scheduling import Turns
 

@@ -27,7 +27,7 @@ from headrace.nodes.progress import Progress
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.spark.one_task import arrow_schema
-from headrace.writing.node_log import NodeLog
+from headrace.writing.node_logs.node_log import NodeLog
 from tests.runtime.test_limits_in_chains import CALM, RESULTS, VISITS, types_without_spark
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_times_limits_and_idleness_are_those_from_before_the_cut(
         [write_decisions(LogFolder(uri, schema), "visits", CONTROL, 20, kept)], {"writer": "log/visits"}
     )
     opening = SimpleNamespace(progress=SimpleNamespace(upto_ms={"visits": CUT_MS}, lowest_ms=110_000))
-    monkeypatch.setattr("headrace.writing.node_log_cut.read_opening", lambda *_: opening)
+    monkeypatch.setattr("headrace.writing.node_logs.node_log_cut.read_opening", lambda *_: opening)
     NodeLog(cut, node).rewrite()
     assert rows_of(cut, node) == before
     idle = [row for row in before if "idle" in row]

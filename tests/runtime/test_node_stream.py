@@ -16,9 +16,9 @@ from headrace.log.clock import SystemClock
 from headrace.log.site import Site
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams.node_stream import NodeStream, Shared
+from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing.lease import LeaseLostError
+from headrace.writing.leases.lease import LeaseLostError
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 from tests.runtime.supervising import until as until_true

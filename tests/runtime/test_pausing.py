@@ -20,8 +20,8 @@ from headrace.observe.stall import StallWatch
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.pausing import pause, resume, wishes
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.stream_status import StreamStatus
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.streams import reader_meeting
 from headrace.streams.reader_meeting import ReaderMeeting
-from headrace.writing.readers import Asked, readers_of, register
+from headrace.writing.leases.readers import Asked, readers_of, register
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from headrace.nodes.references import (
     resolve_references,
 )
 from headrace.nodes.topics import topics_of
-from headrace.writing.readers import asked_by, asked_in, asked_through, readers_of, register
+from headrace.writing.leases.readers import asked_by, asked_in, asked_through, readers_of, register
 from tests.scenarios.chained import COUNTS, QUIET, READINGS, SENSORS
 
 pytestmark = pytest.mark.fast

@@ -18,7 +18,7 @@ from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
 from headrace.spark.lake_rows import read
-from headrace.writing.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 

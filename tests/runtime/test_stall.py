@@ -11,7 +11,7 @@ import pytest
 from headrace.observe.figures import numbers
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.observe.stall import StallWatch
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.fast
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import TerminalError, TransientError
-from headrace.writing.lease import Holder, LeaseTakenError
+from headrace.writing.leases.lease import Holder, LeaseTakenError
 from tests.runtime.supervising import LONG, Loop, fail_at_work, held_up, raise_, until
 
 pytestmark = pytest.mark.fast

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.errors import TransientError
-from headrace.streams.supervised_loop import PACE
+from headrace.streams.loops.supervised_loop import PACE
 from tests.runtime.supervising import LONG, Loop, raise_, until
 
 pytestmark = pytest.mark.fast

@@ -15,7 +15,7 @@ from headrace import lake as lakes
 from headrace.lake import NewFile, kinds
 from headrace.lake.paths import Lake
 from headrace.operators.registry import operator_for
-from headrace.writing.node_log import NodeLog
+from headrace.writing.node_logs.node_log import NodeLog
 
 if TYPE_CHECKING:
     from pathlib import Path

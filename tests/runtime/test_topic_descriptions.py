@@ -11,7 +11,7 @@ from headrace.description import Topic
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
 from headrace.writing import topic_descriptions
-from headrace.writing.readers import Asked, register
+from headrace.writing.leases.readers import Asked, register
 from headrace.writing.topic_descriptions import (
     OtherTopicError,
     description_of,

@@ -13,7 +13,7 @@ import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.site import Site
-from headrace.streams.node_stream import NodeStream, Shared
+from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing import scheduling
 from headrace.writing.scheduling import Coming, CommitSchedule, Turns
 from tests.runtime.test_scheduling import LONG, never, thread, until

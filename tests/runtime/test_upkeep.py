@@ -15,7 +15,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.site import Site
 from headrace.nodes.node_tables import base_of
 from headrace.spark.lake_rows import read
-from headrace.streams.node_stream import NodeStream, Shared
+from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 

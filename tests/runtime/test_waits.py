@@ -28,9 +28,9 @@ from headrace.orchestration.no_results import Silence, silent_tables
 from headrace.orchestration.progress import figures
 from headrace.quality.checks import remarks_on
 from headrace.sequence.log_state import LogState, PartitionState
-from headrace.streams.last_errors import LastErrors
 from headrace.streams.pausing import pause
-from headrace.streams.stream_status import StreamStatus, in_words
+from headrace.streams.status.last_errors import LastErrors
+from headrace.streams.status.stream_status import StreamStatus, in_words
 from tests.changing.held import hold
 
 if TYPE_CHECKING:

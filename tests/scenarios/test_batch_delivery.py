@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.lifecycle.backfill import Backfill
 from headrace.quality import check_node
-from headrace.writing.redeliver import redeliver
+from headrace.writing.delivery.redeliver import redeliver
 from tests.conftest import Drive
 from tests.lake.other_hands import alter, delete
 from tests.scenarios.test_batches import Visits, batches, merged

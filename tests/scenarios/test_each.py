@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.observe.refused_rows import refused_rows
-from headrace.writing import deliveries
-from headrace.writing.redeliver import redeliver
+from headrace.observe.fates.refused_rows import refused_rows
+from headrace.writing.delivery import deliveries
+from headrace.writing.delivery.redeliver import redeliver
 from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:

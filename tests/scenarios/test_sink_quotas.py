@@ -40,7 +40,7 @@ def test_a_full_quota_delays_the_next_micro_batch_and_nothing_else(
 ) -> None:
     """By hand: two rows a second. Five rows fill the quota for 2.5 seconds, two more at 1 second until 3.5."""
     now = [100.0]
-    monkeypatch.setattr("headrace.writing.sink_quotas.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("headrace.writing.delivery.sink_quotas.time.monotonic", lambda: now[0])
     store, free = Store(hr.Quota(rows_per_second=2)), Store(None)
     limited, other = VISITS.to(store).named("limited"), VISITS.to(free).named("other")
     driver = drive(limited, other)

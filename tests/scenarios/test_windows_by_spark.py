@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.log.views import REDRIVEN
-from headrace.observe.dead_letters import by_reason
-from headrace.observe.fated_records import FatedRecords
+from headrace.observe.fates.dead_letters import by_reason
+from headrace.observe.fates.fated_records import FatedRecords
 from tests.laws import tables
 from tests.scenarios.test_windows import counts, topic, totals
 from tests.scenarios.timeline import play

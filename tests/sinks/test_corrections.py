@@ -13,7 +13,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.orchestration.backfills import in_words
 from headrace.spark.lake_rows import read
-from headrace.writing.redeliver import redeliver
+from headrace.writing.delivery.redeliver import redeliver
 from tests.broker.pipeline import counts_of
 from tests.lake.other_hands import alter
 from tests.runtime.line import Line

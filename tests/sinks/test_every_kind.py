@@ -28,7 +28,7 @@ from headrace.operators.registry import KINDS as KNOWN
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read
 from headrace.testing import TestDriver
-from headrace.writing.redeliver import redeliver
+from headrace.writing.delivery.redeliver import redeliver
 from tests.lake.other_hands import alter, delete
 from tests.lake.searching import files_with
 from tests.sinks import every_kind

@@ -13,7 +13,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker, create_topics
-from headrace.observe.refused_rows import refused_rows
+from headrace.observe.fates.refused_rows import refused_rows
 from headrace.sinks import Delivery
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read

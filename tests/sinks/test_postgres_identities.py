@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.sinks.postgres_tables import is_exact
-from headrace.writing.redeliver import sink_identities
+from headrace.writing.delivery.redeliver import sink_identities
 from tests.sinks.test_postgres_sink import delivery, made
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Batches
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres, pytest.mark.long]
 

@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.description import quote
 from headrace.spark.frames import local_frame
-from headrace.writing.right_rows import right_rows_as_of
+from headrace.writing.delivery.right_rows import right_rows_as_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

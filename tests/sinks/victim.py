@@ -15,7 +15,7 @@ from headrace.lake.paths import Lake
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
-from headrace.streams import log_stream
+from headrace.streams.loops import log_stream
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.faults.victim import CONF, RECORDS_PER_COMMIT, SelfKill
 from tests.sinks.republishing import FIRST

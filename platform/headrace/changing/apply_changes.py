@@ -8,11 +8,11 @@ them. Until its swap a node's tables do not change, and streams of the old descr
 1. Build: each changed node is folded from the log beside its tables, in bounded increments, each node before those that read
    it. The lake keeps the tables built so far: an act that was broken off goes on from there.
 2. Compare the rows before and after, as far as both have read.
-3. Swap: a running stream hands the nodes over (see `writing.handover`). The new tables also fold the increments that the
+3. Swap: a running stream hands the nodes over (see `writing.leases.handover`). The new tables fold the increments that the
    stream folded during the build. The act is noted, and the former tables are kept. Each node is swapped in behind the
    fence (see `lifecycle.rebuild`), before the nodes that read it.
 4. Sinks get the rows that were asked for, and the nodes go back to their stream. A stream with the new code goes on where
-   the former tables stood. A stream with the old code waits (see `streams.swappable_loop`).
+   the former tables stood. A stream with the old code waits (see `streams.loops.swappable_loop`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import PATIENCE_SECONDS, handed_over
+from headrace.writing.delivery.redeliver import redeliver
+from headrace.writing.leases.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.node_runner import NodeRunner
-from headrace.writing.redeliver import redeliver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from headrace.changing.plan import ChangePlan
     from headrace.description import Node
     from headrace.settings.kafka import KafkaSettings
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 KEPT_HOURS = 168.0
 HOUR_MS = 3_600_000

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases.lease import LeaseTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

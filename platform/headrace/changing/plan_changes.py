@@ -34,7 +34,7 @@ from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.nodes.topics import topics_of, upstream_first
 from headrace.operators.registry import operator_for
-from headrace.writing.redeliver import can_be_put_right
+from headrace.writing.delivery.redeliver import can_be_put_right
 
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic

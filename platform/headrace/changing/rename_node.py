@@ -32,8 +32,8 @@ from headrace.nodes.planned import planned_after
 from headrace.nodes.renamed import forget_renamed, has_to_be_renamed, note_renamed
 from headrace.nodes.state_commits import last_state_commit
 from headrace.sequence.log_columns import SET_LIMITS
-from headrace.writing.lease import lease_taken_ms, require_leases
-from headrace.writing.requests import SUFFIX, pending
+from headrace.writing.leases.lease import lease_taken_ms, require_leases
+from headrace.writing.leases.requests import SUFFIX, pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
 ALL_MS = 1 << 50  # a commit time beyond all

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.description.wording import listed
 from headrace.errors import TerminalError
 from headrace.operators.registry import operator_for
-from headrace.writing.redeliver import can_be_put_right
+from headrace.writing.delivery.redeliver import can_be_put_right
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,9 +21,9 @@ from headrace.log.clock import SystemClock
 from headrace.log.writings import written_again
 from headrace.nodes.cuts import cut_through
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import handed_over
-from headrace.writing.lease import require_leases
-from headrace.writing.lease_waits import take_lease_patiently
+from headrace.writing.leases.handover import handed_over
+from headrace.writing.leases.lease import require_leases
+from headrace.writing.leases.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.node_tables import settled_ms
 from headrace.nodes.topics import topics_below, with_nodes_read
-from headrace.writing.lease import LeaseTakenError, take_lease
-from headrace.writing.readers import asked_by, register
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.readers import asked_by, register
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.description import Node, Topic
     from headrace.log.site import Site
-    from headrace.writing.readers import Asked
+    from headrace.writing.leases.readers import Asked
 
 
 def settle_logs(site: Site, node: Node, nodes: Sequence[Node], through_ms: int) -> None:

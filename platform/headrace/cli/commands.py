@@ -198,7 +198,7 @@ def redeliver(
 ) -> None:
     """Deliver a node's rows to its sinks again. Without --day and --missing, correctable sinks then hold only these rows."""
     from headrace.lake.paths import Lake
-    from headrace.writing.redeliver import redeliver as again
+    from headrace.writing.delivery.redeliver import redeliver as again
 
     days = [d.date() for d in day] if day else None
     given = again(

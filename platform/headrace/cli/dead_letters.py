@@ -18,7 +18,7 @@ from headrace.settings import load_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.observe.fated_records import FatedRecords
+    from headrace.observe.fates.fated_records import FatedRecords
 
 
 def show_dead_letters(
@@ -35,7 +35,7 @@ def show_dead_letters(
     from headrace.description import Topic
     from headrace.fold.fates import DEAD_LETTER
     from headrace.lake.paths import Lake
-    from headrace.observe.refused_rows import RefusedRows, refused_rows
+    from headrace.observe.fates.refused_rows import RefusedRows, refused_rows
 
     described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
     parked: list[RefusedRows] = []
@@ -61,7 +61,7 @@ def _fated(lake: str, examples: int) -> FatedRecords:
     """Spark starts only where it has to compute a step of a node, or the logs are large."""
     from headrace.cli import commands
     from headrace.lake.paths import Lake
-    from headrace.observe.fated_records import FatedRecords
+    from headrace.observe.fates.fated_records import FatedRecords
     from headrace.spark.on_demand import SparkOnDemand
 
     def start() -> SparkSession:
@@ -110,7 +110,7 @@ def show_refused(
 ) -> None:
     """Show the rows that a node's sinks refused, by reason, with examples. Streams may run meanwhile."""
     from headrace.lake.paths import Lake
-    from headrace.observe.refused_rows import refused_rows
+    from headrace.observe.fates.refused_rows import refused_rows
 
     name = node_named(node, pipeline).required_name
     require_lake(lake)

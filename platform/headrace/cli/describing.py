@@ -10,7 +10,7 @@ from headrace.cli.node_named import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.cli.telling import report
 from headrace.description import Node, describe
-from headrace.observe.preview import preview
+from headrace.observe.previews.preview import preview
 from headrace.settings import load_pipeline
 
 

@@ -20,8 +20,8 @@ from headrace.settings import load_pipeline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.streams.status.stream_status import StreamStatus
     from headrace.streams.stream_runtime import StreamRuntime
-    from headrace.streams.stream_status import StreamStatus
 
 EVERY_SECONDS = 2.0
 CAUGHT_UP_WITHIN_SECONDS = 24 * 3600.0

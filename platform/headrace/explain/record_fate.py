@@ -27,7 +27,7 @@ from headrace.lifecycle.oracle_check import LOCAL_BYTES, bytes_of
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import reads, upstream_first
-from headrace.observe.fated_records import fated_rows
+from headrace.observe.fates.fated_records import fated_rows
 from headrace.operators.provenance import Miss
 from headrace.oracle.values import identity
 from headrace.sequence.log_columns import ERASED, RECORD

@@ -44,9 +44,9 @@ from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.same_rows import rows_not_of, rows_of
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease
-from headrace.writing.lease_waits import take_lease_patiently
-from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
+from headrace.writing.delivery.right_rows import right_rows_of_results, right_rows_of_table
+from headrace.writing.leases.lease import Lease
+from headrace.writing.leases.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -59,9 +59,9 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import handed_over
-from headrace.writing.lease_waits import nothing_rebuilds
-from headrace.writing.node_log import rewrite_node_log
+from headrace.writing.leases.handover import handed_over
+from headrace.writing.leases.lease_waits import nothing_rebuilds
+from headrace.writing.node_logs.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.nodes.opening import Standing
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 WHO = "headrace erase"
 

@@ -3,7 +3,7 @@
 Law: what is folded aside is what a fold of the logs as they are now gives, as far as the tables have read them. A node that
 reads another one reads what that one gives aside, and nothing of what its tables have told.
 
-The tables stay as they are until somebody compares, with the nodes handed over (see `headrace.writing.handover`).
+The tables stay as they are until somebody compares, with the nodes handed over (see `headrace.writing.leases.handover`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.takeover import take_over, writers_of
 from headrace.nodes.cuts import cut_through
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases.lease import LeaseTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
     from headrace.lifecycle.takeover import TakenOver
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 ADDED = ("carried", "fence", "mends", "mending")  # to a record, by fences and histories
 

@@ -17,8 +17,8 @@ from headrace.description import is_unnamed
 from headrace.lake import small_files
 from headrace.lifecycle.former import former_of
 from headrace.nodes.renamed import renamed_to
-from headrace.writing.lease import lease_taken_ms
-from headrace.writing.readers import SUFFIX, readers_of
+from headrace.writing.leases.lease import lease_taken_ms
+from headrace.writing.leases.readers import SUFFIX, readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.lake import small_files
-from headrace.writing.lease import lease_taken_ms
+from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

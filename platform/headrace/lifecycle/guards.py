@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease_waits import take_lease_patiently
+from headrace.writing.leases.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

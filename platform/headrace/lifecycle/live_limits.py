@@ -23,8 +23,8 @@ from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import LeaseTakenError, take_lease
-from headrace.writing.requests import ask, carry_out, pending, withdraw
+from headrace.writing.leases.lease import LeaseTakenError, take_lease
+from headrace.writing.leases.requests import ask, carry_out, pending, withdraw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ PATIENCE_SECONDS = 120.0  # for the stream to end the commit that is under way
 def limits_topic(node: Node) -> Topic:
     """The topic of Kafka in whose log limits of a node are recorded: its first one, or that of the node that it reads.
 
-    The logs of nodes in between repeat them (see `writing.node_log`).
+    The logs of nodes in between repeat them (see `writing.node_logs.node_log`).
     """
     topic = node.topics[0]
     writer = written_by(topic)

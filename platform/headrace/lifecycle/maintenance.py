@@ -41,8 +41,8 @@ from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
-from headrace.writing.lease_waits import take_lease_patiently
+from headrace.writing.leases.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
+from headrace.writing.leases.lease_waits import take_lease_patiently
 from headrace.writing.state_upkeep import StateUpkeep
 from headrace.writing.table_upkeep import pack_log
 

@@ -53,10 +53,10 @@ from headrace.nodes.planned import VOID
 from headrace.nodes.progress import Progress
 from headrace.nodes.rebuild_from_balance import rebuild_from_balance, rebuild_place
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.lease import LeaseTakenError, require_leases, take_lease
-from headrace.writing.lease_waits import take_lease_patiently
+from headrace.writing.delivery.redeliver import can_be_put_right, put_right
+from headrace.writing.leases.lease import LeaseTakenError, require_leases, take_lease
+from headrace.writing.leases.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
-from headrace.writing.redeliver import can_be_put_right, put_right
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.lifecycle.takeover import TakenOver
     from headrace.log.clock import Clock
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 logger = structlog.get_logger(__name__)
 

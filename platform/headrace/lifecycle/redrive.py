@@ -35,10 +35,10 @@ from headrace.log.schema_store import SchemaStore
 from headrace.log.views import REDRIVEN as HEADER
 from headrace.log.views import redriven
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
 from headrace.sequence.log_state import LogState
+from headrace.sequence.readers.gunzip import in_pieces
 from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.kafka import KafkaTopic

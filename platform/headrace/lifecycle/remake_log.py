@@ -39,8 +39,8 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import require_leases
-from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.leases.lease import require_leases
+from headrace.writing.leases.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

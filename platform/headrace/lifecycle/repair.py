@@ -52,8 +52,8 @@ from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease_waits import nothing_writes
-from headrace.writing.node_log import rewrite_node_log
+from headrace.writing.leases.lease_waits import nothing_writes
+from headrace.writing.node_logs.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from headrace.log.chain import Gap
     from headrace.log.clock import Clock
     from headrace.spark.kafka import KafkaSettings
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 GAPS_MAX = 10_000  # in one run
 

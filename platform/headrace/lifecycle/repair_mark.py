@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
-from headrace.writing.handover import WaitsError
+from headrace.writing.leases.handover import WaitsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.lake.paths import Lake
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
 
 SUFFIX = ".json"
 

@@ -10,7 +10,7 @@ sequencer goes on from it.
 
 Streams may run: what a balance stands for was read long ago, and the log's writer only adds rows. No backfill or rebuild
 runs meanwhile, for it might have read a part of what goes. Current results have to be in their table as far as the cut; a
-stream that has not folded them so far hands the node over for a moment (see `headrace.writing.handover`).
+stream that has not folded them so far hands the node over for a moment (see `headrace.writing.leases.handover`).
 
 Balances are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so
 a retention that was broken off left everything right, and may be run again.
@@ -47,11 +47,11 @@ from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
-from headrace.writing.handover import handed_over
-from headrace.writing.lease_waits import nothing_rebuilds
-from headrace.writing.node_log import log_reached_ms
+from headrace.writing.leases.handover import handed_over
+from headrace.writing.leases.lease_waits import nothing_rebuilds
+from headrace.writing.leases.readers import asked_in, can_be_read, readers_of
+from headrace.writing.node_logs.node_log import log_reached_ms
 from headrace.writing.node_runner import NodeRunner
-from headrace.writing.readers import asked_in, can_be_read, readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

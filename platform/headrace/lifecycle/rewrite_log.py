@@ -30,8 +30,8 @@ from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import append_rows, read
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import require_leases
-from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.leases.lease import require_leases
+from headrace.writing.leases.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

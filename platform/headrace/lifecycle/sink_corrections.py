@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.description.sink import CorrectableSink
-from headrace.writing.redeliver import delivery_of
-from headrace.writing.right_rows import counted
+from headrace.writing.delivery.redeliver import delivery_of
+from headrace.writing.delivery.right_rows import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ class SinkVerdict:
 def correct_sinks(lake: Lake, node: Node, right: DataFrame, through_ms: int) -> tuple[SinkVerdict, ...]:
     """Give each sink that can be corrected the right rows; what became of each.
 
-    In:     right       one row for each identity (see `writing.right_rows`)
+    In:     right       one row for each identity (see `writing.delivery.right_rows`)
             through_ms  the last log commit that `right` takes into account
     Raises: TransientError when a store is away: then nothing may be swapped yet, so that the backfill can be run again.
     """

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headrace.local import lifeline
-from headrace.writing.processes import born, runs
+from headrace.writing.leases.processes import born, runs
 
 if TYPE_CHECKING:
     import subprocess

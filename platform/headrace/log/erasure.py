@@ -22,8 +22,8 @@ from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.sequence.decode import Decoder
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, log_schema
+from headrace.sequence.readers.gunzip import in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

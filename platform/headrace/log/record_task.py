@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from headrace.lake.data_file import DataFileWriter, Encoding
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.sequence.log_state import LogState
+from headrace.sequence.readers.gunzip import in_pieces
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard

@@ -20,10 +20,10 @@ from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.log.resets import ACTION as RESET
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, TICK
 from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LogState
+from headrace.sequence.readers.gunzip import in_pieces
 from headrace.sequence.replays.chains_in_values import without_chains
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import new_guard

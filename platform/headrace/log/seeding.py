@@ -19,7 +19,7 @@ from headrace.description.seed import EARLIEST, FILES
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.storage import spark_uri
 from headrace.sequence.log_columns import HEADERS
-from headrace.sequence.plain_values import written
+from headrace.sequence.readers.plain_values import written
 from headrace.sequence.seed_pieces import SeedState
 from headrace.spark.json_rows import as_json
 from headrace.spark.partitioner import target_partition

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.lifecycle import live_limits as limits
-from headrace.streams import buffered, mirroring, topic_reader
-from headrace.writing import sink_quotas, state_figures
+from headrace.streams import mirroring, topic_reader
+from headrace.streams.status import buffered
+from headrace.writing import state_figures
+from headrace.writing.delivery import sink_quotas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 Number = int | float
 V = TypeVar("V")

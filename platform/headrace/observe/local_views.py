@@ -24,8 +24,8 @@ from headrace.nodes.references import resolve_references
 from headrace.nodes.state_frames import StateTables
 from headrace.nodes.stored_rows import StoredRows, rows_of, settled, stored_rows
 from headrace.nodes.updates import updates_of
-from headrace.observe.fated_records import CONTENTS, contents, fated_rows, late_rows
-from headrace.observe.records_by_fate import POSITION, nodes_with_fate
+from headrace.observe.fates.fated_records import CONTENTS, contents, fated_rows, late_rows
+from headrace.observe.fates.records_by_fate import POSITION, nodes_with_fate
 from headrace.observe.views import counted_fates, ledger_rows
 from headrace.sequence.log_columns import DEAD_LETTER
 

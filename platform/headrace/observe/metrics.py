@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 logger = structlog.get_logger(__name__)
 COUNTED = {  # that only grow within a run; the client adds `_total`

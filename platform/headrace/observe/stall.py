@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 PATIENCE_SECONDS = 40.0  # without a commit although there is work; so a stall is reported within a minute
 LEASE_PATIENCE_SECONDS = 90.0  # a lease that a lost machine has left expires after 60 s

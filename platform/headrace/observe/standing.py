@@ -15,7 +15,7 @@ from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.last_error import last_error
 from headrace.nodes.topics import topics_of, upstream_first
 from headrace.nodes.waits import COMPLETE, waits_of
-from headrace.writing.lease import lease_taken_ms
+from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

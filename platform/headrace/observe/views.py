@@ -18,8 +18,8 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.nodes.references import resolve_references
+from headrace.observe.fates.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
 from headrace.observe.keyed_reads import KeyedReads
-from headrace.observe.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table

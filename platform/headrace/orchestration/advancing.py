@@ -15,7 +15,7 @@ from headrace.observe.stall import StallWatch
 from headrace.orchestration.carry import evaluation_of_newest
 from headrace.orchestration.keys import ADVANCING, STREAM_TAG, key_of, op_name, query_of
 from headrace.orchestration.pipeline import Pipeline
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.status.stream_status import StreamStatus
 
 CLAIM = "Whenever there is something to read, the query commits within a minute."
 ADVANCES = "It advances, or has nothing to do."

@@ -16,7 +16,7 @@ from headrace.orchestration.mirror_checks import mirror_checks
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality import CheckResult, Thresholds, check_log, check_node, log_checks, node_checks
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases.lease import LeaseTakenError
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}

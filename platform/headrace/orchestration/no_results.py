@@ -19,7 +19,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.emptiness import why_no_result
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.operator_frames import operator_of
-from headrace.writing.lease import lease_taken_ms
+from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:
     from headrace.description import Duration, Node

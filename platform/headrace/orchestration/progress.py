@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetCheckKey, AssetExecutionContext, AssetKey
 
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from headrace.quality.checks import announce
 from headrace.settings import StateSettings, StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
+from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.stream_status import StreamStatus
 from headrace.streams.trigger import trigger_set
 from headrace.writing.rate_limited import RateLimited
 

@@ -19,7 +19,7 @@ from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
 from headrace.sinks import ReadableSink
-from headrace.writing.redeliver import delivery_of
+from headrace.writing.delivery.redeliver import delivery_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

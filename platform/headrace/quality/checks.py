@@ -180,7 +180,7 @@ def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
     """The verdicts of every day as of the books, so that one report speaks of one moment; or why they cannot be had."""
-    from headrace.writing.lease import LeaseTakenError
+    from headrace.writing.leases.lease import LeaseTakenError
 
     name = books.node.required_name
     if not lakes.exists(lake.table(name)):

@@ -20,7 +20,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.lake import open_table
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import topics_below, with_nodes_read
-from headrace.observe.fated_records import HERE_BYTES
+from headrace.observe.fates.fated_records import HERE_BYTES
 from headrace.observe.sql import LakeSql, quoted_name
 from headrace.observe.views import without_internal
 from headrace.quality.books import open_books

@@ -27,7 +27,6 @@ from headrace.description.durations import format_duration
 from headrace.description.formats.plain_values import TEXT
 from headrace.description.schema import Column
 from headrace.fold.values.encode import encode
-from headrace.sequence.bare_keys import with_bare_keys
 from headrace.sequence.encodings import (
     AvroBytes,
     CsvBytes,
@@ -40,10 +39,11 @@ from headrace.sequence.encodings import (
 )
 from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.json_reader import JsonReader
 from headrace.sequence.parse.types import fields_of
-from headrace.sequence.plain_values import PlainValueReader
-from headrace.sequence.read_part import Read, ReadPart
+from headrace.sequence.readers.bare_keys import with_bare_keys
+from headrace.sequence.readers.json_reader import JsonReader
+from headrace.sequence.readers.plain_values import PlainValueReader
+from headrace.sequence.readers.read_part import Read, ReadPart
 from headrace.sequence.reasons import Reasons, marks_of
 
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
@@ -172,7 +172,7 @@ def _reader(what: str, columns: Sequence[Column], encoding: Encoding | None) -> 
     ddl = to_ddl([column for column in columns if column.name != unknown])
     if not isinstance(encoding, DebeziumBytes):
         return plain_reader(what, fields, ddl, encoding or JsonBytes())
-    from headrace.sequence.debezium import PAYLOAD, DebeziumReader, envelope_fields, unwrapped_keys
+    from headrace.sequence.readers.debezium import PAYLOAD, DebeziumReader, envelope_fields, unwrapped_keys
 
     if what == "value":
         envelopes = plain_reader(what, envelope_fields(encoding, fields), ddl, encoding.inner)
@@ -196,7 +196,7 @@ def plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: Plai
 
             return ProtobufReader(encoding, fields, what).read
         case CsvBytes():
-            from headrace.sequence.csv_reader import CsvReader
+            from headrace.sequence.readers.csv_reader import CsvReader
 
             return CsvReader(encoding, fields, ddl, what).read
         case ValueBytes():

@@ -22,9 +22,9 @@ from headrace.description.event_time import (
     Header,
     Number,
 )
-from headrace.sequence.json_reader import texts_of
 from headrace.sequence.parse.scalars import micros_of
 from headrace.sequence.parse.text_columns import from_texts
+from headrace.sequence.readers.json_reader import texts_of
 from headrace.sequence.replays.chains import in_headers
 
 MOMENT = pa.timestamp("us", "UTC")

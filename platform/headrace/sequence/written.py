@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.formats import PlainValue
 from headrace.errors import TerminalError
-from headrace.sequence.plain_values import written
+from headrace.sequence.readers.plain_values import written
 
 if TYPE_CHECKING:
     from headrace.description import Topic

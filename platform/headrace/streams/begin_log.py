@@ -16,7 +16,7 @@ from headrace.spark.kafka import (
     require_same_topic,
     start_offsets,
 )
-from headrace.writing.handover import WaitsError
+from headrace.writing.leases.handover import WaitsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

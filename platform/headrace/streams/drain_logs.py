@@ -9,7 +9,7 @@ from headrace.log.sequencer import Sequencer
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from headrace.streams.log_stream import LogStream
+    from headrace.streams.loops.log_stream import LogStream
 
 
 def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import TransientError
 from headrace.spark.jvm import java_class
-from headrace.writing.processes import born, runs
+from headrace.writing.leases.processes import born, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 logger = structlog.get_logger(__name__)
 LAST_SECONDS = 10.0  # that a run which ends gives the last round

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.writing.background import BackgroundTask
-from headrace.writing.lease import LeaseTakenError
+from headrace.writing.leases.lease import LeaseTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.writing.lease import Lease
+    from headrace.writing.leases.lease import Lease
     from headrace.writing.node_runner import NodeRunner
     from headrace.writing.scheduling import Turns
 

@@ -1,6 +1,6 @@
 """Pauses of single nodes: a person lets one node of a running stream rest while the others go on.
 
-Requests for nodes (see `headrace.writing.handover`) lie in the same folder.
+Requests for nodes (see `headrace.writing.leases.handover`) lie in the same folder.
 
 A pause is a file of the lake, and so outlives the stream that it rests in. It is no part of a log: no row depends on when a
 node folds what stands there. While a node rests its logs grow, and it catches up afterwards.

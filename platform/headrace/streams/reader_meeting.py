@@ -11,7 +11,7 @@ import structlog
 from headrace.description import written_by
 from headrace.lake.format import require_format
 from headrace.lake.notices import recent_names
-from headrace.writing.readers import Asked, asked_by, asked_in, asked_through, read_by_name, register
+from headrace.writing.leases.readers import Asked, asked_by, asked_in, asked_through, read_by_name, register
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.streams.log_stream import LogStream
-    from headrace.streams.node_stream import NodeStream
+    from headrace.streams.loops.log_stream import LogStream
+    from headrace.streams.loops.node_stream import NodeStream
 
 logger = structlog.get_logger(__name__)
 MEET_EVERY_SECONDS = 5.0  # between looks at who reads what is written here

@@ -32,16 +32,16 @@ from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together
 from headrace.streams.jvm_process import JvmProcess
-from headrace.streams.last_errors import LastErrors
-from headrace.streams.log_stream import LogStream
-from headrace.streams.log_watch import log_version
+from headrace.streams.loops.log_stream import LogStream
+from headrace.streams.loops.log_watch import log_version
+from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.streams.mirroring import Mirroring
-from headrace.streams.node_stream import NodeStream, Shared
 from headrace.streams.pausing import wishes
 from headrace.streams.reader_meeting import ReaderMeeting
-from headrace.streams.statuses import log_status, node_status
-from headrace.streams.stream_status import measured
-from headrace.writing.readers import Asked
+from headrace.streams.status.last_errors import LastErrors
+from headrace.streams.status.statuses import log_status, node_status
+from headrace.streams.status.stream_status import measured
+from headrace.writing.leases.readers import Asked
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.spark.kafka import KafkaSettings
-    from headrace.streams.stream_status import StreamStatus
+    from headrace.streams.status.stream_status import StreamStatus
 
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
 

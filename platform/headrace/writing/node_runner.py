@@ -47,9 +47,9 @@ from headrace.nodes.planned import planned_after, results_record
 from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.deliveries import MicroBatch
-from headrace.writing.node_log import node_log
-from headrace.writing.sink_quotas import SinkQuotas
+from headrace.writing.delivery.deliveries import MicroBatch
+from headrace.writing.delivery.sink_quotas import SinkQuotas
+from headrace.writing.node_logs.node_log import node_log
 from headrace.writing.state_figures import StateFigures
 from headrace.writing.state_upkeep import StateUpkeep
 

@@ -17,8 +17,8 @@ from headrace.description.wording import listed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.notices import Names
-from headrace.writing.lease import lease_taken_ms
-from headrace.writing.readers import readers_of
+from headrace.writing.leases.lease import lease_taken_ms
+from headrace.writing.leases.readers import readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -1,6 +1,6 @@
 """Nodes that read nodes, in the laws: what a node gave becomes a log that others read, by the rule of L32.
 
-It is told once more here, row by row: the engine writes such logs from a lake's tables (`headrace.writing.node_log`).
+It is told once more here, row by row: the engine writes such logs from a lake's tables (`headrace.writing.node_logs.node_log`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headrace.fold.contract import CAUSE, INGESTED, ROW_COLUMNS, TOPIC, Clock, T
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.oracle.reader_time import commits_of, times_of_reader
-from headrace.writing.causes import places_of
+from headrace.writing.node_logs.causes import places_of
 from tests.laws.kernel.harness import Outcome
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.reading import Reading

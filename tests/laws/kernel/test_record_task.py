@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.log import record_task
 from headrace.log.record_task import RecordTask, merge_guards
-from headrace.sequence import gunzip
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LastRow, LogState
+from headrace.sequence.readers import gunzip
 from headrace.sequence.replays.guards import Guard, new_guard
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark import workers

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.sequence import json_reader
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
 from headrace.sequence.parse import json_columns
+from headrace.sequence.readers import json_reader
 from headrace.sequence.replays.guards import Guard, new_guard, restored_guard
 from headrace.sequence.replays.monotone import MonotoneGuard
 from headrace.sequence.replays.verdicts import AMBIGUOUS

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.sequence import gunzip, json_reader
 from headrace.sequence.decode import Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.readers import gunzip, json_reader
 from tests.oracle import json_oracle
 
 pytestmark = pytest.mark.fast

@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.description.formats.plain_values import NUMBER_TYPES
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.plain_values import written
+from headrace.sequence.readers.plain_values import written
 from tests.laws.kernel.json_texts import a_value
 from tests.oracle import json_oracle
 

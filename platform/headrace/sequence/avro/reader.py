@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from headrace.sequence.avro.plans import Plan, plan_of
 from headrace.sequence.encodings import AvroBytes
-from headrace.sequence.framing import HEADER_BYTES, ID_MAX, marks, schema_ids
-from headrace.sequence.read_part import ReadPart
+from headrace.sequence.readers.framing import HEADER_BYTES, ID_MAX, marks, schema_ids
+from headrace.sequence.readers.read_part import ReadPart
 from headrace.sequence.reasons import Reasons
 
 

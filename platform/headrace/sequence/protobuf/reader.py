@@ -16,9 +16,9 @@ from google.protobuf.message import DecodeError
 
 from headrace.description.formats.protobuf_types import indexes_of, parser_of
 from headrace.sequence.encodings import ProtobufBytes
-from headrace.sequence.framing import HEADER_BYTES
 from headrace.sequence.protobuf.values import fields_taken
-from headrace.sequence.read_part import ReadPart
+from headrace.sequence.readers.framing import HEADER_BYTES
+from headrace.sequence.readers.read_part import ReadPart
 from headrace.sequence.reasons import Reasons
 
 MESSAGE_MAX = 160  # letters of an error

@@ -1,0 +1,1 @@
+"""Records behind counts, and rows that sinks refused, by reason."""

@@ -1,0 +1,1 @@
+"""A description run over the newest records of its topics."""

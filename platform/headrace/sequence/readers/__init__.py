@@ -1,0 +1,1 @@
+"""Keys and values of each format, many at a time."""

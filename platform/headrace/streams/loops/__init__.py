@@ -1,0 +1,1 @@
+"""The loops of logs and nodes, opened again after a failure."""

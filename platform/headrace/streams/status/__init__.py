@@ -1,0 +1,1 @@
+"""The state of queries, for people and metrics."""

@@ -1,0 +1,1 @@
+"""Rows for sinks: delivered, delivered again, put right."""

@@ -1,0 +1,1 @@
+"""Leases of writers, and the requests of readers and people."""

@@ -1,0 +1,1 @@
+"""The log of a node: its rows as records, and their times."""
