@@ -46,8 +46,8 @@ from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
 from benchmarks.workbench import root_of, session_on
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.spark.kafka import KafkaSettings
 
 OTHERS: Mapping[str, Callable[..., None]] = {

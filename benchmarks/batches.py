@@ -22,8 +22,8 @@ import headrace as hr
 from benchmarks.processes import Meter, peak_mib
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.spark.jars import spark_jars

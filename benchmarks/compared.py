@@ -27,7 +27,7 @@ from benchmarks.peers import logs
 from benchmarks.peers.applications import FLINK, KAFKA_STREAMS, Application
 from benchmarks.side_by_side import COLD, COPY, OURS, WARM, Run
 from headrace.errors import TerminalError
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

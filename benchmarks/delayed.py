@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.servers.broker_config import HOST, free_port
 
 CHUNK_BYTES = 1 << 16
 

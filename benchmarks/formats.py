@@ -28,9 +28,9 @@ import headrace as hr
 from benchmarks.catch_up import Measured, backfill_seconds, catch_up, windows_are
 from benchmarks.readings import PARTITIONS, as_json, counts, expected, produce
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
 from headrace.local.schema_registry import SchemaRegistry
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf

@@ -38,8 +38,8 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session

@@ -34,8 +34,8 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.log.site import Site
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import pipeline_session

@@ -25,7 +25,7 @@ from benchmarks.peers.applications import FLINK, KAFKA_STREAMS
 from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.local.topics import records_in
+from headrace.local.servers.topics import records_in
 from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings

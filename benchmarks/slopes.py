@@ -32,8 +32,8 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import local_path
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import pipeline_session

@@ -27,8 +27,8 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.live_limits import set_limits
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read

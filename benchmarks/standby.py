@@ -16,8 +16,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from tests.broker.harness import produce
 from tests.broker.pipeline import reading
 from tests.orchestration.location import STANDBY

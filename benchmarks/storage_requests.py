@@ -27,10 +27,10 @@ from rich.table import Table
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.broker_config import free_port
 from headrace.local.object_store import BUCKET, ObjectStore
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import free_port
+from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf

@@ -36,10 +36,10 @@ from sqlalchemy.exc import OperationalError
 from benchmarks.peers import logs
 from benchmarks.peers.applications import HEAP, OPENED, built
 from headrace.errors import HeadraceError, TerminalError
-from headrace.local import lifeline
-from headrace.local.broker import Broker
-from headrace.local.broker_config import free_port
-from headrace.local.topics import create_topics
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import free_port
+from headrace.local.servers.topics import create_topics
 
 if TYPE_CHECKING:
     import subprocess

@@ -28,8 +28,8 @@ from benchmarks.peers import logs
 from benchmarks.peers.applications import FLINK, KAFKA_STREAMS
 from headrace.errors import HeadraceError
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
-from headrace.local.topics import records_in
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import records_in
 from headrace.observe.sql import LakeSql
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings

@@ -36,12 +36,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.readings import counts
-from headrace.local import lifeline
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
+from headrace.orchestration.events.progress import Cadence, Throttle
 from headrace.orchestration.keys import key_of
 from headrace.orchestration.pipeline import pipeline_of
-from headrace.orchestration.progress import Cadence, Throttle
 from headrace.orchestration.sensors import LOOK_EVERY_SECONDS
 from headrace.orchestration.streams import POLL_SECONDS, StreamConfig
 

@@ -22,9 +22,9 @@ from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST
 from headrace.local.object_store import ObjectStore
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import HOST
 from headrace.local.spark_cluster import SparkCluster
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.jars import spark_jars

@@ -14,7 +14,7 @@ import typer
 
 from docs.tools import change_walk
 from docs.tools.walk import DESKTOP, MENU, PHONE, Walk, tagged, take, walk
-from headrace.local.demo import GRAPH, SENSOR
+from headrace.local.demos.demo import GRAPH, SENSOR
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

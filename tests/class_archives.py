@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker, create_topics
+from headrace.local.servers.broker import Broker, create_topics
 from headrace.spark.jars import broker_classpath, java, spark_jars
 from headrace.spark.jvm import java_class
 from headrace.spark.kafka import KafkaSettings

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from headrace.lake.storage import hadoop_settings
-from headrace.local.broker_config import HOST, free_port
 from headrace.local.object_store import BUCKET, ObjectStore
+from headrace.local.servers.broker_config import HOST, free_port
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing import TestDriver

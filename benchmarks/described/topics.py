@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import Producer
 
 from benchmarks.readings import BASE_MS, PARTITIONS, WINDOW_MS, log, sent
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.errors import TerminalError
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

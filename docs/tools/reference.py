@@ -16,8 +16,8 @@ from headrace.cli.commands import EXIT_CODES
 from headrace.errors import HeadraceError
 from headrace.observe.figures import MEANINGS
 from headrace.observe.metrics import COUNTED
-from headrace.orchestration.advancing import CLAIM
 from headrace.orchestration.keys import ADVANCING
+from headrace.orchestration.verdicts.advancing import CLAIM
 from headrace.quality.results import CLAIMS, ERROR, SEVERITIES
 
 # Public modules that users import beside `import headrace as hr`.

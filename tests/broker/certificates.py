@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from headrace.local.broker_config import HOST
+from headrace.local.servers.broker_config import HOST
 
 PASSWORD = "not in any plan"
 

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 
 from headrace.lake.paths import Lake
 from headrace.lake.storage import spark_uri
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.status.stream_status import StreamStatus

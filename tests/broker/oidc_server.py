@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from headrace.local.broker_config import HOST
+from headrace.local.servers.broker_config import HOST
 
 ISSUER, AUDIENCE = "https://issuer.test", "kafka"
 

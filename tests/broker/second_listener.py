@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import HOST, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.local.broker_config import Quorum
+    from headrace.local.servers.broker_config import Quorum
 
 
 class SecondListener(Broker):

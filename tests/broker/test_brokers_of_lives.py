@@ -19,7 +19,7 @@ from tests.lives.broker import BrokerTopic
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
 
 pytestmark = pytest.mark.broker
 BEGIN_MS = 1_700_000_000_000

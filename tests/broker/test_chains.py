@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.lake.paths import Lake
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.local.broker import Broker
-from headrace.local.dev_traffic import make_topics, send
-from headrace.local.topics import create_topics, partitions_of
+from headrace.local.development.dev_traffic import make_topics, send
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics, partitions_of
 
 VIEWS = hr.Topic("views", key="user STRING", value="page STRING")
 PAGES = VIEWS.where("page IS NOT NULL").to(hr.KafkaSink("narrow")).named("pages")

@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.live_limits import set_limits
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import counts_of, reading
 

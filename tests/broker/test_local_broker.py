@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headrace.local.broker import Broker, BrokerFailed, create_topics
-from headrace.local.topics import TopicMismatch, add_partitions, records_in
+from headrace.local.servers.broker import Broker, BrokerFailed, create_topics
+from headrace.local.servers.topics import TopicMismatch, add_partitions, records_in
 from headrace.spark import kafka as spark_kafka
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from tests.broker.harness import group_offsets
@@ -131,7 +131,7 @@ def test_a_taken_port_is_refused_by_its_number(broker: Broker, tmp_path: Path) -
 
 def test_a_broker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from headrace.local.broker import Broker\n"
+        "import sys, time; from pathlib import Path; from headrace.local.servers.broker import Broker\n"
         "print(Broker(Path(sys.argv[1])).start().wait_ready().pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as parent:

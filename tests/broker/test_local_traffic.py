@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import Broker
 from headrace.local.readings import FAR_FUTURE_MS, Sensors
-from headrace.local.topics import records_in
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import records_in
 from headrace.local.traffic import (
     DAY_MS,
     MINUTE_MS,

@@ -14,7 +14,7 @@ import headrace as hr
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan_changes import plan_changes
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.log.raw_records import keeping_raw
 from headrace.log.site import Site
 from headrace.nodes.evolution import REBUILT, REFUSED

@@ -14,8 +14,8 @@ from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.gaps import accept_gap
-from headrace.local.broker import Broker, create_topics
-from headrace.local.topics import add_partitions
+from headrace.local.servers.broker import Broker, create_topics
+from headrace.local.servers.topics import add_partitions
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.preflight.logs import check_logs

@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import Record, minutes, reading

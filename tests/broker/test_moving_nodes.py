@@ -12,7 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.stream_runtime import StreamRuntime

@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
 from headrace.streams.stream_runtime import StreamRuntime

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.kafka_client import KafkaReader

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.lake import open_table
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.writing.leases import lease, lease_waits
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker, create_topics
-from headrace.local.broker_config import free_port
+from headrace.local.servers.broker import Broker, create_topics
+from headrace.local.servers.broker_config import free_port
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
     from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.broker

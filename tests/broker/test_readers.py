@@ -18,7 +18,7 @@ from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
 
 pytestmark = pytest.mark.broker
 NewTopic = Callable[[int], str]

@@ -14,7 +14,7 @@ from headrace.cli import app, commands
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.corrections import read_corrections
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import Record, minutes, reading
 

@@ -11,7 +11,7 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.quality import check_log
 from headrace.spark.kafka import KafkaSettings
 from tests.broker.harness import delete_records, produce, running

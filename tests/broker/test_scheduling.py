@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from headrace.streams import stream_runtime as stream
 from headrace.writing import scheduling
 from tests.broker.harness import Running, produce, running

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
-from headrace.local.broker import Broker
-from headrace.local.topics import add_partitions
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import add_partitions
 from headrace.log.control import control_rows
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import IDLE

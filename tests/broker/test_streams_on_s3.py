@@ -9,7 +9,7 @@ import pytest
 
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
 from headrace.spark.kafka_ranges import KafkaRanges

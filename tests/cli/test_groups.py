@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import app, commands
-from headrace.cli.groups import GROUPS
+from headrace.cli.console.groups import GROUPS
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.format import require_format
 

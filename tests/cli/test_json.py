@@ -42,7 +42,7 @@ from headrace.observe.fates.refused_rows import RefusedRows
 from headrace.observe.previews.preview import Preview, Stage
 from headrace.observe.tail import TailRow
 from headrace.preflight import Finding
-from headrace.quality.failing_rows import FailingRows
+from headrace.quality.figures.failing_rows import FailingRows
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.writing.delivery.redeliver import Redelivered
 
@@ -108,9 +108,9 @@ BACKUP = Backup("2026-11-01T00:00:00+00:00", {"logs/views": 7}, 12, 3_400)
 KNOWN = {"headrace.lake.format.is_known": gives(True)}
 CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "run": (["--until-caught-up"], {"headrace.cli.running.open_runtime": gives(RUNTIME)}),
-    "demo": ([], {"headrace.local.demo.run_demo": prints("starting a broker", "[bold]ready[/]")}),
-    "dev": ([], {"headrace.local.dev.run_dev": prints("starting a broker")}),
-    "demo-once": ([], {"headrace.local.demo_once.run_demo_once": prints("1. produced", ends=True)}),
+    "demo": ([], {"headrace.local.demos.demo.run_demo": prints("starting a broker", "[bold]ready[/]")}),
+    "dev": ([], {"headrace.local.development.dev.run_dev": prints("starting a broker")}),
+    "demo-once": ([], {"headrace.local.demos.demo_once.run_demo_once": prints("1. produced", ends=True)}),
     "describe": ([NODE], {}),
     "preview": ([NODE], {"headrace.cli.describing.preview": gives(Preview((STAGE,)))}),
     "status": ([], {"headrace.lake.format.is_known": gives(True)}),
@@ -118,8 +118,8 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE, "--no-follow"],
         KNOWN | {"headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})])},
     ),
-    "backup": (["file:/copy"], {"headrace.cli.backups.back_up": gives(BACKUP)}),
-    "restore": (["file:/copy"], {"headrace.cli.backups.restore": gives(BACKUP)}),
+    "backup": (["file:/copy"], {"headrace.cli.care.backups.back_up": gives(BACKUP)}),
+    "restore": (["file:/copy"], {"headrace.cli.care.backups.restore": gives(BACKUP)}),
     "sql": (
         ["SELECT 1"],
         KNOWN | {"headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]}))},
@@ -176,12 +176,12 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE],
         KNOWN
         | {
-            "headrace.quality.failing_rows.failing_rows": gives(
+            "headrace.quality.figures.failing_rows.failing_rows": gives(
                 [FailingRows("expect_n", "n: values to be between", 9, 1, [{"sensor_id": "s1", "n": 5}])]
             ),
         },
     ),
-    "erasures": ([], {"headrace.cli.pausing.pending": gives([Pending(NODE, TOPIC, 0)])}),
+    "erasures": ([], {"headrace.cli.care.pausing.pending": gives([Pending(NODE, TOPIC, 0)])}),
     "plan": ([], {"headrace.changing.plan_changes.plan_changes": gives(ChangePlan((), (), ()))}),
     "apply": ([], {"headrace.changing.apply_changes.ApplyChanges": APPLY}),
     "rollback": ([], {"headrace.changing.roll_back.roll_back": gives([NODE])}),
@@ -299,7 +299,7 @@ def test_programs_get_errors_as_objects_too(
     def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("headrace.cli.pausing.pending", fails)
+    monkeypatch.setattr("headrace.cli.care.pausing.pending", fails)
     monkeypatch.setattr("sys.argv", ["headrace", "erasures", "--json"])
     with pytest.raises(SystemExit) as ended:
         commands.main()
@@ -324,4 +324,4 @@ def test_no_command_prints_another_way() -> None:
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) in ("typer.echo", "typer.secho", "print", "Console().print")
     ]
-    assert not found, "print with headrace.cli.telling.tell"
+    assert not found, "print with headrace.cli.console.telling.tell"

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from headrace.cli import app
 from headrace.errors import TerminalError
 from headrace.lake.format import require_format
-from headrace.local import demo
-from headrace.local.settings_file import read_settings_file, second_terminal, write_settings
+from headrace.local.demos import demo
+from headrace.local.servers.settings_file import read_settings_file, second_terminal, write_settings
 
 pytestmark = pytest.mark.fast
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,9 +99,9 @@ def test_the_demo_prints_that_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(demo, name, lambda *_: server)
     for name in ("_fill", "require_free", "wait_for_ui", "_show_progress", "_stop"):
         monkeypatch.setattr(demo, name, lambda *_, **__: None)
-    monkeypatch.setattr("headrace.local.scenes.live", lambda *_: nullcontext())
+    monkeypatch.setattr("headrace.local.demos.scenes.live", lambda *_: nullcontext())
     monkeypatch.setattr(demo, "served_report", lambda *_: nullcontext("http://localhost:3"))
-    monkeypatch.setattr("headrace.local.lifeline.spawn", lambda *_, **__: None)
+    monkeypatch.setattr("headrace.local.servers.lifeline.spawn", lambda *_, **__: None)
     monkeypatch.setattr(demo, "project_root", lambda: tmp_path)
     monkeypatch.setattr(demo, "_settings", lambda *_: {"HEADRACE_LAKE": f"file:{tmp_path}/lake"})
     monkeypatch.setattr(demo, "_invitation", lambda *_: "ready")

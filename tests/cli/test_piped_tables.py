@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.cli.console.telling import show
 from headrace.cli.status import table_of
-from headrace.cli.telling import show
 from headrace.observe.standing import Standing
 
 pytestmark = pytest.mark.fast

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli import commands
-from headrace.cli.unexpected import DEBUG
+from headrace.cli.console.unexpected import DEBUG
 
 pytestmark = pytest.mark.fast
 

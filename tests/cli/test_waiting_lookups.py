@@ -19,7 +19,7 @@ from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.progress import Progress
 from headrace.nodes.waits import waits_of
 from headrace.observe.standing import standings
-from headrace.orchestration.progress import figures
+from headrace.orchestration.events.progress import figures
 from headrace.streams.status.statuses import node_status
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.writing.state_figures import StateFigures

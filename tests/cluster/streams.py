@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from headrace.lake.paths import Lake
-from headrace.local.topics import records_in
+from headrace.local.servers.topics import records_in
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, configured

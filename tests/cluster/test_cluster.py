@@ -20,9 +20,9 @@ from confluent_kafka import Producer
 from headrace.lake.paths import Lake
 from headrace.lake.storage import store_of
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.local.brokers import Brokers
+from headrace.local.servers.brokers import Brokers
+from headrace.local.servers.topics import create_topics, records_in
 from headrace.local.spark_cluster import SparkCluster
-from headrace.local.topics import create_topics, records_in
 from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner

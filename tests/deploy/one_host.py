@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import yaml
 
-from headrace.local import lifeline
-from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, free_port
 from headrace.local.object_store import program
 from headrace.local.postgres import Postgres
-from headrace.local.topics import create_topics
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import HOST, free_port
+from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import java, spark_jars
 from headrace.writing.leases.processes import born, runs
 

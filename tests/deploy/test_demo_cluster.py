@@ -13,7 +13,7 @@ from dagster import DagsterInstance
 from rich.console import Console
 
 from headrace.lake import clocks, storage
-from headrace.local.demo_cluster import beyond_one_machine
+from headrace.local.demos.demo_cluster import beyond_one_machine
 from headrace.local.postgres import Postgres
 from headrace.preflight.databases import check_databases
 from headrace.preflight.lake import check_lake

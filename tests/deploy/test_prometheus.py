@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.local import lifeline
-from headrace.local.broker_config import free_port
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import free_port
 from headrace.observe.metrics import MetricsEndpoint
 from tests.deploy.test_monitoring import FOLDER, STATUS, panels, questions, rules
 

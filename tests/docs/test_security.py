@@ -24,14 +24,14 @@ SERVERS = {
 # The modules that open a server, or start a program that does, each with the words of its row.
 LISTENS = {
     "observe/metrics.py": "`HEADRACE_METRICS_PORT`",
-    "local/report.py": "the quality report",
-    "local/dev.py": "Dagster's UI in `headrace dev`",
-    "local/dagster_ui.py": "Dagster's UI in `headrace dev`",
-    "local/broker.py": "broker, registry",
+    "local/demos/report.py": "the quality report",
+    "local/development/dev.py": "Dagster's UI in `headrace dev`",
+    "local/servers/dagster_ui.py": "Dagster's UI in `headrace dev`",
+    "local/servers/broker.py": "broker, registry",
     "local/schema_registry.py": "broker, registry",
     "local/object_store.py": "S3 server",
     "local/postgres.py": "PostgreSQL",
-    "local/server.py": "S3 server",
+    "local/servers/server.py": "S3 server",
     "local/spark_cluster.py": "Spark master",
 }
 

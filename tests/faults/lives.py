@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from headrace.local import lifeline
-from headrace.local.topics import create_topics
+from headrace.local.servers import lifeline
+from headrace.local.servers.topics import create_topics
 from tests.faults.pipeline import PARTITIONS, pipeline, results_topic
 from tests.faults.stream import AFTER_DELIVERY, BEFORE_DELIVERY, Order
 from tests.faults.traffic import Sent, portion, produce

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from headrace.local.broker import create_topics
-from headrace.local.server import LocalServer
-from headrace.local.topics import add_partitions
+from headrace.local.servers.broker import create_topics
+from headrace.local.servers.server import LocalServer
+from headrace.local.servers.topics import add_partitions
 from tests.broker.harness import delete_records, delete_topic
 from tests.faults.lives import Life, Process
 from tests.faults.pipeline import PARTITIONS

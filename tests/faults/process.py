@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.lake.paths import Lake
-from headrace.local import lifeline
-from headrace.local.broker import Broker
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180.0

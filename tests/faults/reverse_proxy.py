@@ -17,7 +17,7 @@ from aiohttp import ClientSession, TCPConnector, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from headrace.local.broker_config import HOST
+from headrace.local.servers.broker_config import HOST
 
 # Of one connection, not of the request; and the length, which is told anew.
 HOPS = {"connection", "keep-alive", "transfer-encoding", "expect", "content-length"}

@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 
-from headrace.local.broker import Broker
 from headrace.local.object_store import ObjectStore
 from headrace.local.postgres import Postgres
+from headrace.local.servers.broker import Broker
 from tests.faults.lives import Place
 
 FILE, S3 = "file", "s3"

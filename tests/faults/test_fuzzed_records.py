@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from tests.faults.fuzz import PARTITIONS, format_of, fuzzed, records
 from tests.faults.fuzz_formats import FORMATS
 

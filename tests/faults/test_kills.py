@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker
 from headrace.local.postgres import Postgres
+from headrace.local.servers.broker import Broker
 from tests.faults.lives import Life, Place
 from tests.faults.stream import Order
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lake.paths import Lake
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import Record, minutes, reading
 from tests.faults.process import victim

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from headrace.local.broker import create_topics
+from headrace.local.servers.broker import create_topics
 from tests.faults.beside import beside, rebuilt
 from tests.faults.fuzz import PARTITIONS
 from tests.faults.lives import ROOT, Life, Place, live, orders

@@ -17,7 +17,7 @@ from obstore.exceptions import GenericError
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
-from headrace.local.broker_config import HOST
+from headrace.local.servers.broker_config import HOST
 
 WRITTEN, CLAIMED = 300, 100
 

@@ -20,12 +20,12 @@ import headrace as hr
 from assets.tightenings import tightenings
 from headrace.description.formats.registry import Registry, RegistryAwayError, SchemaRefusedError
 from headrace.errors import TerminalError
-from headrace.local import republisher, scenes
-from headrace.local.broker import Broker
-from headrace.local.scenes import Stations
+from headrace.local.demos import republisher, scenes
+from headrace.local.demos.scenes import Stations
 from headrace.local.schema_registry import INTERFACE, RegistryFailed, SchemaRegistry
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.local.tightening_message import Tightening
-from headrace.local.topics import create_topics
 from headrace.local.traffic import produce_history
 from headrace.log import schema_store
 from headrace.log.schema_store import SchemaStore

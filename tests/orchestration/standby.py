@@ -15,7 +15,7 @@ from tests.orchestration.world import STREAM
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
     from tests.orchestration.world import StreamProcess, World
 
 RUNS = ("streams", "streams_standby")

@@ -9,8 +9,8 @@ import pytest
 from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
 from headrace.observe.stall import StallWatch
-from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.keys import ADVANCING, STREAM_TAG
+from headrace.orchestration.verdicts.advancing import AdvanceReporter
 from headrace.streams.status.stream_status import StreamStatus
 from jobs.definitions import defs
 

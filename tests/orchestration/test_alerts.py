@@ -18,9 +18,9 @@ from slack_sdk import WebClient
 
 from assets.readings import reading_counts
 from headrace.errors import DescriptionError, TransientError
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.servers.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
-from headrace.orchestration.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
+from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
 from jobs.definitions import defs
 

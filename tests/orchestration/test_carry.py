@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from dagster._core.loader import LoadingContextForTest
 
-from headrace.orchestration.carry import EVALUATED_AT, materialize
+from headrace.orchestration.events.carry import EVALUATED_AT, materialize
 
 pytestmark = pytest.mark.dagster
 

@@ -11,9 +11,9 @@ import headrace as hr
 from assets.readings import reading_counts
 from headrace.errors import DescriptionError
 from headrace.orchestration.assets import streaming_assets, table_asset
-from headrace.orchestration.checks import checks_of
 from headrace.orchestration.keys import key_of, query_of, stream_key
 from headrace.orchestration.pipeline import pipeline_of
+from headrace.orchestration.verdicts.checks import checks_of
 from headrace.quality import Thresholds
 from jobs.definitions import defs
 

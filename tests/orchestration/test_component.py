@@ -17,7 +17,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from hatchling.builders.wheel import WheelBuilder
 
 from headrace.orchestration import HeadraceComponent, build_definitions
-from headrace.orchestration.alert_channels import EmailAlerts, SlackAlerts
+from headrace.orchestration.alerting.alert_channels import EmailAlerts, SlackAlerts
 from headrace.orchestration.component import ThresholdsOfAsset
 from headrace.quality import Thresholds
 

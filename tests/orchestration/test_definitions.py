@@ -22,10 +22,10 @@ from assets.readings import reading_counts
 from headrace.errors import DescriptionError
 from headrace.orchestration import build_definitions
 from headrace.orchestration.assets import streaming_assets, table_asset
-from headrace.orchestration.checks import checks_of
-from headrace.orchestration.columns import log_table_schema, result_table_schema
+from headrace.orchestration.events.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import op_name
 from headrace.orchestration.pipeline import pipeline_of
+from headrace.orchestration.verdicts.checks import checks_of
 from headrace.quality import Thresholds
 from jobs.definitions import defs
 

@@ -10,7 +10,15 @@ import pytest
 from rich.console import Console
 
 import headrace as hr
-from headrace.local.demo_progress import NO_RUN, STOPPED, ShownProgress, Standing, _state, _summary, standing
+from headrace.local.demos.demo_progress import (
+    NO_RUN,
+    STOPPED,
+    ShownProgress,
+    Standing,
+    _state,
+    _summary,
+    standing,
+)
 from headrace.observe.progress_bar import progress_bar
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 

@@ -15,9 +15,9 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
-from headrace.orchestration.backfills import logged_progress
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
+from headrace.orchestration.jobs.backfills import logged_progress
 from headrace.streams.trigger import set_trigger
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS

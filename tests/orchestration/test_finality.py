@@ -15,7 +15,7 @@ import pytest
 import headrace as hr
 from headrace.errors import DescriptionError
 from headrace.orchestration import build_definitions, once_final
-from headrace.orchestration.finality import FinalParts
+from headrace.orchestration.events.finality import FinalParts
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.testing import TestDriver
 

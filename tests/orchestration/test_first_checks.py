@@ -9,8 +9,8 @@ from dagster import AssetMaterialization, DagsterInstance, RunRequest, SkipReaso
 
 import headrace as hr
 from headrace.orchestration import build_definitions
-from headrace.orchestration.first_checks import decide
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
+from headrace.orchestration.verdicts.first_checks import decide
 
 pytestmark = pytest.mark.dagster
 

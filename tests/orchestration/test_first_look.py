@@ -14,9 +14,9 @@ from assets.readings import reading_counts
 from headrace import lake as lakes
 from headrace.lake import NewFile, kinds
 from headrace.lake.paths import Lake
-from headrace.orchestration.current import CurrentTable
+from headrace.orchestration.events.current import CurrentTable
+from headrace.orchestration.events.progress import Cadence, ProgressReporter
 from headrace.orchestration.pipeline import pipeline_of
-from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.streams.status.stream_status import StreamStatus
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_a_table_is_materialized_within_seconds_of_its_first_rows_and_then_seldo
     events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, columns = Lake(f"file:{tmp_path}"), pa.schema([("n", pa.int64())])
-    monkeypatch.setattr("headrace.orchestration.current.time.monotonic", lambda: events.now)
+    monkeypatch.setattr("headrace.orchestration.events.current.time.monotonic", lambda: events.now)
     table = CurrentTable(cast("Any", events), PIPELINE, reading_counts, lake, every_seconds=600)
 
     def write(number: int) -> None:

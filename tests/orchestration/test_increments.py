@@ -24,10 +24,10 @@ from dagster import (
 )
 
 from assets.readings import reading_counts
-from headrace.orchestration import increments
-from headrace.orchestration.increments import JudgedIncrements
-from headrace.orchestration.newest_verdicts import newest_verdicts
-from headrace.quality.expected import Increment
+from headrace.orchestration.verdicts import increments
+from headrace.orchestration.verdicts.increments import JudgedIncrements
+from headrace.orchestration.verdicts.newest_verdicts import newest_verdicts
+from headrace.quality.judgements.expected import Increment
 
 pytestmark = pytest.mark.dagster
 

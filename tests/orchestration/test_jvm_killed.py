@@ -21,8 +21,8 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.lake import small_files
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.orchestration.pipeline import pipeline_of
 from headrace.orchestration.sensors import supervise
 from tests.broker.harness import produce

@@ -26,9 +26,9 @@ from dagster_graphql import DagsterGraphQLClient
 from pyspark.sql import SparkSession
 
 from headrace.lifecycle.backfill import verify
-from headrace.local import lifeline
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, reading
 from tests.orchestration.world import STREAM, World, new_world

@@ -17,10 +17,10 @@ from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.nodes.days import last_complete_day
-from headrace.orchestration.backfills import as_table, in_words
+from headrace.orchestration.events.progress import Cadence, Throttle, figures
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
-from headrace.orchestration.progress import Cadence, Throttle, figures
+from headrace.orchestration.jobs.backfills import as_table, in_words
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import Reported, StreamConfig
 from headrace.streams.status.stream_status import StreamStatus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lifecycle.backfill import verify
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, reading
 from tests.orchestration.location import STANDBY
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.local.broker import Broker
+    from headrace.local.servers.broker import Broker
 
 pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.spark, pytest.mark.long]
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from headrace.local.topics import create_topics
+from headrace.local.servers.topics import create_topics
 from tests.broker.harness import lake
 from tests.broker.second_listener import SecondListener
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 import headrace as hr
-from headrace.local.broker_config import HOST, free_port
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker_config import HOST, free_port
+from headrace.local.servers.topics import create_topics
 from headrace.preflight.kafka import check_kafka
 from headrace.settings import KafkaSettings
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.local.topics import records_in
+from headrace.local.servers.topics import records_in
 from headrace.preflight.kafka import check_kafka
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.harness import PATIENCE_S, produce, rows_of

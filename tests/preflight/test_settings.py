@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli import app
 from headrace.errors import TerminalError
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.servers.broker_config import HOST, free_port
 from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
 from headrace.settings import KafkaSettings, SparkSettings, StreamSettings

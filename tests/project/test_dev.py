@@ -16,13 +16,13 @@ import headrace as hr
 from headrace.cli.new_project import make_project
 from headrace.description.printed_sink import PrintedSink
 from headrace.errors import TerminalError
-from headrace.local.dagster_ui import create_databases
-from headrace.local.dev import DAGSTER, _Parts, private_settings
-from headrace.local.dev_errors import last_words, run_part
-from headrace.local.dev_stream import finals_named
-from headrace.local.dev_traffic import _records, record_key, send
+from headrace.local.development.dev import DAGSTER, _Parts, private_settings
+from headrace.local.development.dev_errors import last_words, run_part
+from headrace.local.development.dev_stream import finals_named
+from headrace.local.development.dev_traffic import _records, record_key, send
 from headrace.local.samples import sample_records
-from headrace.local.settings_file import read_settings_file, write_settings
+from headrace.local.servers.dagster_ui import create_databases
+from headrace.local.servers.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
 from headrace.sequence.written import record_bytes
 from headrace.settings import load_pipeline

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.new_project import make_project
-from headrace.local import lifeline
-from headrace.local.broker_config import free_port
-from headrace.local.settings_file import read_settings_file
-from headrace.local.topics import records_in
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import free_port
+from headrace.local.servers.settings_file import read_settings_file
+from headrace.local.servers.topics import records_in
 from headrace.writing.leases.processes import born, runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]

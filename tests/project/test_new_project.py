@@ -19,12 +19,12 @@ import pytest
 from dagster import DefaultSensorStatus
 from hatchling.builders.wheel import WheelBuilder
 
-from headrace.cli.groups import GROUPS
-from headrace.cli.installed_from import installed_from
+from headrace.cli.console.groups import GROUPS
+from headrace.cli.console.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.cli.setting_up import fetch_jars
 from headrace.errors import TerminalError
-from headrace.local.dev import DEFINITIONS
+from headrace.local.development.dev import DEFINITIONS
 from headrace.settings.pipeline import pipeline_of_project
 from headrace.spark.jars import jars_dir
 

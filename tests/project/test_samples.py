@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.cli.new_project import make_project
-from headrace.local.dev_traffic import record_key, without_samples
+from headrace.local.development.dev_traffic import record_key, without_samples
 from headrace.local.samples import topic_traffic
 from headrace.observe.sql import LakeSql
 from headrace.testing import TestDriver

@@ -13,8 +13,8 @@ from headrace.cli import app
 from headrace.operators.registry import operator_for
 from headrace.quality import check_node, node_checks
 from headrace.quality.books import open_books
-from headrace.quality.examples import unmatched_examples
-from headrace.quality.ratios import late_drops_below, no_unmatched_above
+from headrace.quality.figures.examples import unmatched_examples
+from headrace.quality.judgements.ratios import late_drops_below, no_unmatched_above
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(
         )
     books = open_books(driver.spark, driver._lake, SITES)
     commands = [shlex.split(each["command"]) for each in unmatched_examples(books)]
-    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: [CALM, JOINED, SITES, KNOWN])
+    monkeypatch.setattr(
+        "headrace.cli.console.node_named.load_pipeline", lambda _: [CALM, JOINED, SITES, KNOWN]
+    )
     assert len(commands) == 2
     for _, *words in commands:
         run = CliRunner().invoke(app, [*words, "--lake", driver.lake.root])

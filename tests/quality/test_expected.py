@@ -19,10 +19,10 @@ import headrace as hr
 from headrace.description import Node
 from headrace.description.expectations import checked_expectations
 from headrace.errors import DescriptionError
-from headrace.quality import expected
 from headrace.quality.claims import Claim, Outcome
-from headrace.quality.expected import judge_increment, newest_version, sentence_of_increment
-from headrace.quality.failing_rows import can_be_erased, failing_rows
+from headrace.quality.figures.failing_rows import can_be_erased, failing_rows
+from headrace.quality.judgements import expected
+from headrace.quality.judgements.expected import judge_increment, newest_version, sentence_of_increment
 from headrace.quality.suites import judge
 from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing import TestDriver

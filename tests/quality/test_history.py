@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.quality import history, pages
-from headrace.quality.log_profile import clocks
+from headrace.quality.figures.log_profile import clocks
 from headrace.quality.pages import Asset, announce, write
 from headrace.quality.results import CheckResult
 

@@ -17,11 +17,11 @@ from headrace.errors import TerminalError
 from headrace.explain.graces.grace_curve import GraceCurve, GracePoint
 from headrace.fold.fates import FATES, USED
 from headrace.lifecycle.backfill_plan import DayVerdict
-from headrace.local.report import served_report
+from headrace.local.demos.report import served_report
 from headrace.nodes.progress import Progress
 from headrace.quality.books import Account, Books
 from headrace.quality.checks import _local
-from headrace.quality.curve_picture import curve_picture
+from headrace.quality.figures.curve_picture import curve_picture
 from headrace.quality.pages import Asset, node_evidence, write, write_atomically
 from headrace.quality.results import CheckResult
 

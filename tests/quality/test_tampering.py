@@ -13,7 +13,7 @@ from headrace.log.clock import SystemClock
 from headrace.quality import Thresholds
 from headrace.quality.books import open_books
 from headrace.quality.checks import _verify
-from headrace.quality.parity import backfill_equals_stream
+from headrace.quality.judgements.parity import backfill_equals_stream
 from headrace.writing.leases.lease import take_lease
 from tests.quality.conftest import COUNTS, Ground
 

@@ -10,8 +10,8 @@ import headrace as hr
 from headrace.operators.contract import OF_PLACE
 from headrace.operators.registry import operator_for
 from headrace.quality import node_checks
+from headrace.quality.judgements.uniqueness import rows_are_unique
 from headrace.quality.suites import judge
-from headrace.quality.uniqueness import rows_are_unique
 from headrace.spark.frames import local_frame
 from tests.sinks.every_kind import KINDS
 

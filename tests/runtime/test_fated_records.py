@@ -106,7 +106,8 @@ LIFE = """
 import headrace as hr
 from typer.testing import CliRunner
 from pyspark import SparkContext
-from headrace.cli import app, commands, node_named
+from headrace.cli import app, commands
+from headrace.cli.console import node_named
 from tests.runtime.test_fated_records import MERGED, ODD, crossed, lived
 from headrace.testing import TestDriver
 from tests.matrix.kinds import nodes

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from headrace.local.republisher import chained
+from headrace.local.demos.republisher import chained
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka_client import READING, KafkaReader

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.cli.telling import json_line
+from headrace.cli.console.telling import json_line
 from headrace.fold.contract import KEY
 from headrace.fold.hashing import xxh64
 from headrace.observe.keyed_reads import KeyedReads

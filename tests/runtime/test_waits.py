@@ -24,8 +24,8 @@ from headrace.nodes.last_error import last_error
 from headrace.nodes.progress import Progress
 from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, WALL_TIME, Wait, waits_of
 from headrace.observe.standing import standings
-from headrace.orchestration.no_results import Silence, silent_tables
-from headrace.orchestration.progress import figures
+from headrace.orchestration.alerting.no_results import Silence, silent_tables
+from headrace.orchestration.events.progress import figures
 from headrace.quality.checks import remarks_on
 from headrace.sequence.log_state import LogState, PartitionState
 from headrace.streams.pausing import pause

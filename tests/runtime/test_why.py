@@ -181,7 +181,7 @@ def test_the_command_says_the_same_for_people_and_programs(
     for second in (0, 30, 75):
         pipe(driver, second, 5)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: NODES)
+    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda _: NODES)
     words = ["why", "windows", "sensor=a", "--lake", driver.lake.root]
     text = CliRunner().invoke(app, words).output
     assert "windows · sensor=a" in text

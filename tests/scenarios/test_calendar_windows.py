@@ -11,7 +11,7 @@ import headrace as hr
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.nodes.days import last_complete_day
-from headrace.orchestration.completed import rows_by_day
+from headrace.orchestration.events.completed import rows_by_day
 
 if TYPE_CHECKING:
     from tests.conftest import Drive

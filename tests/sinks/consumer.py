@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.local.broker import Broker
+from headrace.local.servers.broker import Broker
 
 HEADER = "source-chain"
 

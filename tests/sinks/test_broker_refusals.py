@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from headrace.local.broker import Broker, create_topics
+from headrace.local.servers.broker import Broker, create_topics
 from headrace.settings.kafka import KafkaSettings
 from headrace.sinks import producing
 from headrace.sinks.producing import Destination, sender

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
-from headrace.orchestration.backfills import in_words
+from headrace.orchestration.jobs.backfills import in_words
 from headrace.spark.lake_rows import read
 from headrace.writing.delivery.redeliver import redeliver
 from tests.broker.pipeline import counts_of

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.description import quote
 from headrace.lifecycle.backfill import Backfill
-from headrace.local.broker import Broker, create_topics
 from headrace.local.postgres import Postgres
+from headrace.local.servers.broker import Broker, create_topics
 from headrace.operators.contract import OF_PLACE
 from headrace.operators.registry import KINDS as KNOWN
 from headrace.operators.registry import operator_for

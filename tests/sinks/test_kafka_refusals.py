@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.local.broker import Broker, create_topics
+from headrace.local.servers.broker import Broker, create_topics
 from headrace.observe.fates.refused_rows import refused_rows
 from headrace.sinks import Delivery
 from headrace.spark.frames import local_frame

@@ -16,8 +16,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Producer
 
 import headrace as hr
 from headrace.errors import TerminalError, TransientError
-from headrace.local.broker import Broker, create_topics
-from headrace.local.topics import records_in
+from headrace.local.servers.broker import Broker, create_topics
+from headrace.local.servers.topics import records_in
 from headrace.sinks import Delivery
 from headrace.spark.lake_rows import read
 from headrace.testing import SinkKit

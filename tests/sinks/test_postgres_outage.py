@@ -24,8 +24,8 @@ import pytest
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
 from headrace.local.postgres import Postgres
+from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from headrace.quality import check_node
 from tests.broker.harness import PATIENCE_S, Running, produce

@@ -1,23 +1,23 @@
 """The command line."""
 
-from headrace.cli.backups import back_lake_up, restore_lake
+from headrace.cli.care.backups import back_lake_up, restore_lake
+from headrace.cli.care.mirroring import mirror_tables
+from headrace.cli.care.pausing import pause_node, pending_erasures, resume_node
+from headrace.cli.care.verifying import verify_node
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
+from headrace.cli.console.groups import in_groups
+from headrace.cli.console.telling import options_of_all, take_json
 from headrace.cli.dead_letters import redrive, show_dead_letters, show_failing, show_records, show_refused
 from headrace.cli.describing import describe_nodes, preview_node
 from headrace.cli.developing import demo, demo_once, develop
 from headrace.cli.explaining import ask_what_if, audit_against, explain_record, explain_row
-from headrace.cli.groups import in_groups
-from headrace.cli.mirroring import mirror_tables
 from headrace.cli.new_project import new_project
-from headrace.cli.pausing import pause_node, pending_erasures, resume_node
 from headrace.cli.querying import answer_query, get_row, tail_node
 from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
-from headrace.cli.telling import options_of_all, take_json
-from headrace.cli.verifying import verify_node
 
 app.callback()(options_of_all)
 app.command("demo")(demo)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.long_work import long_work
-from headrace.cli.options import DEFAULTS, Pipeline, Root, with_group
-from headrace.cli.telling import report
+from headrace.cli.console.long_work import long_work
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root, with_group
+from headrace.cli.console.telling import report
 from headrace.log.site import Site
 from headrace.settings import load_pipeline
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.long_work import long_work
-from headrace.cli.node_named import node_named
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import report, report_error
-from headrace.cli.unexpected import print_trace_if_asked, unexpected
+from headrace.cli.console.long_work import long_work
+from headrace.cli.console.node_named import node_named
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report, report_error
+from headrace.cli.console.unexpected import print_trace_if_asked, unexpected
 from headrace.errors import HeadraceError, TransientError
 from headrace.extras import missing_extra
 from headrace.settings import load_pipeline
@@ -256,7 +256,7 @@ def maintain(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Pack small files of logs and tables, and delete files that nobody can read any more. Streams may run meanwhile."""
-    from headrace.cli.sessions import session_when_needed
+    from headrace.cli.console.sessions import session_when_needed
     from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
 

@@ -7,8 +7,8 @@ import sys
 import typer
 from pydantic_settings import BaseSettings
 
-from headrace.cli.options import DEFAULTS, Pipeline, Root, read_settings
-from headrace.cli.telling import report
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root, read_settings
+from headrace.cli.console.telling import report
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.settings import (
     IcebergSettings,

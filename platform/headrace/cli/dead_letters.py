@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.lake_there import require_lake
-from headrace.cli.long_work import long_work
-from headrace.cli.node_named import node_named, topic_or_node
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import report
+from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.long_work import long_work
+from headrace.cli.console.node_named import node_named, topic_or_node
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -165,9 +165,9 @@ def show_failing(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show rows of a node's table that fail its expectations. Exits 1 if any row fails. Streams may run meanwhile."""
-    from headrace.cli.sessions import session_when_needed
+    from headrace.cli.console.sessions import session_when_needed
     from headrace.lake.paths import Lake
-    from headrace.quality.failing_rows import failing_rows
+    from headrace.quality.figures.failing_rows import failing_rows
 
     described = node_named(node, pipeline)
     require_lake(lake)

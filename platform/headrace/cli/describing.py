@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.node_named import node_named
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import report
+from headrace.cli.console.node_named import node_named
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report
 from headrace.description import Node, describe
 from headrace.observe.previews.preview import preview
 from headrace.settings import load_pipeline

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.telling import console
+from headrace.cli.console.telling import console
 
 
 def develop(
@@ -27,7 +27,7 @@ def develop(
 
     A saved file is planned, applied, and runs; what changed is printed. Ctrl-C stops everything.
     """
-    from headrace.local.dev import run_dev
+    from headrace.local.development.dev import run_dev
 
     run_dev(port=port, source=source, ui=ui, console=console())
 
@@ -41,7 +41,7 @@ def demo(
     ] = False,
 ) -> None:
     """Run a broker, a schema registry, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
-    from headrace.local.demo import run_demo
+    from headrace.local.demos.demo import run_demo
 
     run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster, console=console())
 
@@ -50,6 +50,6 @@ def demo_once(
     records: Annotated[int, typer.Option(help="Readings to produce; other topics get their share.")] = 20_000,
 ) -> None:
     """Run the demo once without the UI: produce, stream, backfill, check, and print the tables and the proof."""
-    from headrace.local.demo_once import run_demo_once
+    from headrace.local.demos.demo_once import run_demo_once
 
     sys.exit(0 if run_demo_once(records=records, console=console()) else 1)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.lake_there import require_lake
-from headrace.cli.node_named import node_named, topic_or_node
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import report
+from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.node_named import node_named, topic_or_node
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report
 from headrace.settings import load_pipeline
 
 
@@ -28,7 +28,7 @@ def explain_row(
 
     It recomputes the row without each record, reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.sessions import session_when_needed
+    from headrace.cli.console.sessions import session_when_needed
     from headrace.explain.cause_in_words import lines_of
     from headrace.explain.row_cause import causes_of
     from headrace.lake.paths import Lake
@@ -52,7 +52,7 @@ def explain_record(
 
     It reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.sessions import session_when_needed
+    from headrace.cli.console.sessions import session_when_needed
     from headrace.explain.fate_in_words import lines_of
     from headrace.explain.record_fate import fate_of_record
     from headrace.lake.paths import Lake

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.installed_from import installed_from
+from headrace.cli.console.installed_from import installed_from
+from headrace.cli.console.telling import report
 from headrace.cli.setting_up import deployed
-from headrace.cli.telling import report
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:

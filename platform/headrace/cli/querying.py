@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.lake_there import require_lake
-from headrace.cli.node_named import node_named
-from headrace.cli.options import DEFAULTS, Pipeline, Root, with_group
-from headrace.cli.telling import for_programs, json_line, report
+from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.node_named import node_named
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root, with_group
+from headrace.cli.console.telling import for_programs, json_line, report
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import for_programs, report, show
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import for_programs, report, show
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:

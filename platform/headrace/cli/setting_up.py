@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import headrace
-from headrace.cli.telling import report
+from headrace.cli.console.telling import report
 from headrace.errors import TransientError
 from headrace.spark.jars import jars_dir, project_root
 

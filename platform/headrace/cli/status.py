@@ -13,9 +13,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from headrace.changing.plan import in_bytes
-from headrace.cli.lake_there import require_lake
-from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.cli.telling import for_programs, show
+from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import for_programs, show
 from headrace.fold.fates import FATES, KEPT, USED
 from headrace.nodes.emptiness import command_for
 from headrace.settings import load_pipeline

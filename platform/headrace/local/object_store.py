@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Self
 
 from headrace.errors import TerminalError
-from headrace.local import lifeline
-from headrace.local.broker_config import HOST, free_port, port_is_free
-from headrace.local.server import LocalServer
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import HOST, free_port, port_is_free
+from headrace.local.servers.server import LocalServer
 
 PROGRAM, VARIABLE = "weed", "HEADRACE_WEED"
 BUCKET = "lake"

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.nodes.emptiness import why_empty
 from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.topics import topics_of

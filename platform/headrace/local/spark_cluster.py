@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from headrace.errors import TerminalError
-from headrace.local import lifeline
-from headrace.local.broker_config import HOST, free_port
-from headrace.local.server import LocalServer
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import HOST, free_port
+from headrace.local.servers.server import LocalServer
 from headrace.spark.jars import java
 
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"

@@ -11,7 +11,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Producer
 
 from headrace.errors import TransientError
-from headrace.local.broker_config import MESSAGE_BYTES_MAX
+from headrace.local.servers.broker_config import MESSAGE_BYTES_MAX
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS

@@ -16,8 +16,8 @@ from headrace.description.formats import PlainValue
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
-from headrace.local.broker import Broker
-from headrace.local.topics import create_topics
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.topics import create_topics
 from headrace.nodes.topics import topics_of
 from headrace.observe.views import Views
 from headrace.sequence.written import record_bytes

@@ -8,10 +8,10 @@ FAILURE a fault; after both of these the sensor starts the next run.
 from headrace.extras import named_extra
 
 with named_extra():
-    from headrace.orchestration.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
+    from headrace.orchestration.alerting.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
     from headrace.orchestration.component import HeadraceComponent
     from headrace.orchestration.definitions import build_definitions
-    from headrace.orchestration.finality import once_final
+    from headrace.orchestration.events.finality import once_final
 
 __all__ = [
     "AlertChannel",

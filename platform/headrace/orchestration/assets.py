@@ -7,8 +7,9 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from headrace.description import Node, NodeReference, Topic, describe, is_unnamed, written_by
-from headrace.orchestration.backfills import BackfillConfig, backfill
-from headrace.orchestration.columns import log_table_schema, result_table_schema
+from headrace.orchestration.events.columns import log_table_schema, result_table_schema
+from headrace.orchestration.events.lineage import column_lineage
+from headrace.orchestration.jobs.backfills import BackfillConfig, backfill
 from headrace.orchestration.keys import (
     BACKFILL_POOL,
     log_key,
@@ -17,7 +18,6 @@ from headrace.orchestration.keys import (
     stream_named,
     table_key,
 )
-from headrace.orchestration.lineage import column_lineage
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams

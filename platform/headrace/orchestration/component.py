@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from headrace.errors import DescriptionError
-from headrace.orchestration.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
+from headrace.orchestration.alerting.alert_channels import AlertChannel, EmailAlerts, SlackAlerts
 from headrace.orchestration.definitions import build_definitions
 from headrace.quality.results import DEFAULT_THRESHOLDS, Thresholds
 from headrace.settings.pipeline import load_pipeline, nodes_in

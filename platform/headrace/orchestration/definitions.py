@@ -11,19 +11,19 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from headrace.description import Duration, Node, with_unnamed
 from headrace.description.limits import is_suppressed
-from headrace.orchestration.alert_channels import AlertChannel
-from headrace.orchestration.alerts import alert_sensor
+from headrace.orchestration.alerting.alert_channels import AlertChannel
+from headrace.orchestration.alerting.alerts import alert_sensor
 from headrace.orchestration.assets import streaming_assets, table_asset
-from headrace.orchestration.changing import change_jobs
-from headrace.orchestration.checks import checks_of
-from headrace.orchestration.finality import final_spec
-from headrace.orchestration.first_checks import first_checks_sensor
+from headrace.orchestration.events.finality import final_spec
+from headrace.orchestration.jobs.changing import change_jobs
+from headrace.orchestration.jobs.limits import limits_job, pause_job, trigger_job
+from headrace.orchestration.jobs.upkeep import erasure_job, maintenance_job, retention_job
 from headrace.orchestration.keys import ENDS, STREAM_TAG
-from headrace.orchestration.limits import limits_job, pause_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
-from headrace.orchestration.upkeep import erasure_job, maintenance_job, retention_job
+from headrace.orchestration.verdicts.checks import checks_of
+from headrace.orchestration.verdicts.first_checks import first_checks_sensor
 from headrace.quality import Thresholds
 from headrace.spark.kafka import KafkaSettings
 

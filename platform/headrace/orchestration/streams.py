@@ -15,17 +15,17 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
 from headrace.observe.metrics import MetricsEndpoint
-from headrace.orchestration.advancing import AdvanceReporter
-from headrace.orchestration.completed import CompletedDays
-from headrace.orchestration.current import CurrentTable
-from headrace.orchestration.finality import FinalParts
+from headrace.orchestration.events.completed import CompletedDays
+from headrace.orchestration.events.current import CurrentTable
+from headrace.orchestration.events.finality import FinalParts
+from headrace.orchestration.events.progress import Cadence, ProgressReporter
 from headrace.orchestration.heartbeat import Heartbeat
-from headrace.orchestration.increments import JudgedIncrements
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.keys import STREAM_TAG, query_of, stream_key
 from headrace.orchestration.pipeline import Pipeline
-from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.orchestration.verdicts.advancing import AdvanceReporter
+from headrace.orchestration.verdicts.increments import JudgedIncrements
 from headrace.quality.checks import announce
 from headrace.settings import StateSettings, StreamSettings
 from headrace.spark.kafka import KafkaSettings

@@ -18,23 +18,23 @@ from headrace.nodes.last_error import last_error
 from headrace.nodes.references import resolve_references
 from headrace.nodes.waits import at, waits_of
 from headrace.operators.grace import is_windowed
-from headrace.quality import (
+from headrace.quality import pages
+from headrace.quality.books import open_books
+from headrace.quality.claims import Check, Finding, Outcome
+from headrace.quality.figures import daily
+from headrace.quality.figures.curve_picture import curve_picture
+from headrace.quality.figures.log_profile import profile
+from headrace.quality.judgements import (
     batching,
     chain,
     conservation,
-    daily,
     joining,
-    pages,
     parity,
     ratios,
     replays,
     uniqueness,
 )
-from headrace.quality.books import open_books
-from headrace.quality.claims import Check, Finding, Outcome
-from headrace.quality.curve_picture import curve_picture
-from headrace.quality.expected import expected_checks
-from headrace.quality.log_profile import profile
+from headrace.quality.judgements.expected import expected_checks
 from headrace.quality.results import (
     DEFAULT_THRESHOLDS,
     CheckResult,

@@ -19,7 +19,7 @@ from headrace.fold.fates import FATES, LATE
 from headrace.log.clock import SystemClock
 from headrace.nodes.emptiness import command_for
 from headrace.quality import history
-from headrace.quality.parity import differing_rows
+from headrace.quality.judgements.parity import differing_rows
 from headrace.quality.results import ERROR, CheckResult
 from headrace.quality.suites import DOCS_INDEX
 from headrace.quality.words import counted, moment, percent

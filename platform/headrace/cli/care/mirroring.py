@@ -1,0 +1,58 @@
+"""`headrace mirror`: the Iceberg mirror brought up to date, or checked, without a stream."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report
+from headrace.errors import TerminalError
+from headrace.settings import load_pipeline
+
+
+def mirror_tables(
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compare each mirror with its table instead; exit 1 if one differs."),
+    ] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Bring the Iceberg mirror of all tables up to date. A stream does it by itself; it may run meanwhile."""
+    from headrace.lake import exists
+    from headrace.lake.paths import Lake
+    from headrace.mirror.equality import iceberg_equals_delta
+    from headrace.mirror.mirrors import Mirrors
+    from headrace.nodes.topics import topics_of
+
+    require_lake(lake)
+    mirrors, nodes = Mirrors(Lake(lake)), load_pipeline(pipeline)
+    if mirrors.settings.uri is None:
+        raise TerminalError(
+            "No Iceberg catalog is named.", hint="Set HEADRACE_ICEBERG_URI; see docs/guides/iceberg.md."
+        )
+    assets = [*(f"log/{name}" for name in topics_of(nodes)), *(node.required_name for node in nodes)]
+    well = True
+    for asset in assets:
+        mirror = mirrors.of(asset)
+        if mirror is None or not exists(mirror.uri):
+            continue
+        if check:
+            answer = iceberg_equals_delta(mirror)
+            report(f"{asset}: {answer.sentence}", {"asset": asset, **asdict(answer)})
+            well &= answer.equal
+        else:
+            done = mirror.follow(mirrors.settings.snapshots_hours)
+            found = mirror.mirrored()
+            assert found is not None
+            known = {"table": mirror.name, "metadata": found[0].metadata_location}
+            told = f"{asset}: equals version {done.version}; {done.added} files came, {done.removed} left."
+            report(
+                f"{told}\n  {known['table']}: {known['metadata']}", {"asset": asset, **asdict(done), **known}
+            )
+    if not well:
+        raise typer.Exit(1)

@@ -1,0 +1,49 @@
+"""`headrace pause` and `headrace resume`: one node of a stream rests."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace.cli.console.node_named import node_named
+from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.telling import report
+from headrace.lake.paths import Lake
+from headrace.lifecycle.pending_erasures import pending
+from headrace.streams.pausing import pause, resume
+
+
+def pause_node(
+    node: Annotated[str, typer.Argument(help="The node to pause.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Pause one node while the others of its stream go on. A restart keeps the pause, until `headrace resume`."""
+    pause(Lake(lake), node_named(node, pipeline).required_name)
+    told = f"Node '{node}' is paused: a running stream follows within seconds. Its logs go on."
+    report(told, node=node, paused=True)
+
+
+def resume_node(
+    node: Annotated[str, typer.Argument(help="The node to resume.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Let a paused node go on. It folds all records that its logs have got meanwhile."""
+    rested = resume(Lake(lake), node_named(node, pipeline).required_name)
+    report(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)
+
+
+def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
+    """List pending erasures, with the nodes of other pipelines for which they wait. Exits 1 if there is one."""
+    found = pending(Lake(lake))
+    for each in found:
+        at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
+        told = f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
+        report(told, vars(each))
+    if not found:
+        report("No erasure is pending.")
+    sys.exit(1 if found else 0)

@@ -1,0 +1,1 @@
+"""The demos: with everything on, and once without a UI."""

@@ -1,0 +1,1 @@
+"""`headrace dev`: its plan, its stream and its traffic."""

@@ -1,0 +1,1 @@
+"""Real servers on this machine, as processes that end with their parent."""

@@ -1,0 +1,180 @@
+"""A real Kafka broker on this machine, from its published jars: one node, KRaft, no Docker.
+
+    with Broker(Path("data")) as broker:
+        create_topics(broker.bootstrap_servers, {"readings": 3})
+
+Invariants:
+- it listens on the loopback interface only;
+- its data survives stop, kill and restart; one data folder serves one broker at a time;
+- it does not outlive the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Self
+
+import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headrace.errors import TerminalError
+from headrace.local.servers import lifeline
+from headrace.local.servers.broker_config import (
+    HOST,
+    JVM_FLAGS,
+    LOG_FLAGS,
+    Quorum,
+    free_port,
+    port_is_free,
+    server_properties,
+)
+from headrace.local.servers.server import LocalServer
+from headrace.local.servers.topics import create_topics
+from headrace.spark.jars import broker_classpath, java
+
+__all__ = ["Broker", "BrokerFailed", "create_topics"]
+
+LOCK_SECONDS = 20.0  # for a broker that ends to give its folder back
+
+
+class BrokerFailed(TerminalError):
+    """The broker did not start, or ended; the detail holds the last lines of its log."""
+
+
+class Broker(LocalServer):
+    """A Kafka broker over one data folder.
+
+    In:     `port` None takes a free one, and keeps it over restarts of this object.
+            `quorum` and `node`: the cluster to which it belongs, and its number there; None: it is alone
+    """
+
+    failed = BrokerFailed
+
+    def __init__(
+        self, data_dir: Path, port: int | None = None, *, quorum: Quorum | None = None, node: int = 1
+    ) -> None:
+        super().__init__(data_dir.absolute(), port, "broker.log")
+        self._quorum, self._node = quorum, node
+
+    @property
+    def title(self) -> str:
+        """With its address."""
+        return f"The broker on {self.bootstrap_servers}"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients, as `host:port`."""
+        if self.port is None:
+            raise BrokerFailed("The broker has no port yet.", hint="Call start(), or name a port.")
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> Self:
+        """Launch the broker, and format its storage the first time; does not wait until it is ready.
+
+        Raises: BrokerFailed when the port or the data folder is taken; JarsMissing.
+        """
+        if self.pid is not None:
+            return self
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        held = self._hold_data_dir()
+        try:
+            self._choose_port()
+            quorum = self._quorum or Quorum.of(1)
+            properties = self._write_properties(quorum)
+            self._format_storage(properties, quorum)
+            command = [*self._java(), "kafka.Kafka", str(properties)]
+            self._process = lifeline.spawn(command, log=self.log_file, keep_fds=[held])
+        finally:
+            os.close(held)
+        atexit.register(self.stop)
+        return self
+
+    def _hold_data_dir(self) -> int:
+        """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""
+        held = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return held
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(held)
+                    raise BrokerFailed(
+                        f"Another broker runs over '{self.data_dir}'.",
+                        hint="Stop it, or name another data folder.",
+                    ) from None
+                time.sleep(0.1)
+
+    def _choose_port(self) -> None:
+        if self.port is None:
+            self.port = free_port()
+        elif not port_is_free(self.port):
+            raise BrokerFailed(
+                f"Port {self.port} on {HOST} is taken.", hint="Stop what listens there, or name another port."
+            )
+
+    def _write_properties(self, quorum: Quorum) -> Path:
+        assert self.port is not None
+        properties = self.data_dir / "server.properties"
+        properties.write_text(
+            server_properties(self.data_dir, port=self.port, quorum=quorum, node=self._node), encoding="utf-8"
+        )
+        return properties
+
+    def _format_storage(self, properties: Path, quorum: Quorum) -> None:
+        if (self.data_dir / "log" / "meta.properties").exists():
+            return
+        arguments = ["format", "--ignore-formatted", "-t", quorum.cluster_id, "-c", str(properties)]
+        command = [*self._java(), "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BrokerFailed(
+                f"Storage in '{self.data_dir}' could not be formatted.", detail=done.stdout + done.stderr
+            )
+
+    def _java(self) -> list[str]:
+        options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # what Kafka's own scripts give to its JVM
+        return [java(), *JVM_FLAGS, *LOG_FLAGS, *options, "-cp", broker_classpath()]
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.port or 0), timeout=1).close()
+            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            return bool(admin.list_topics(timeout=2).brokers)
+        except (OSError, KafkaException):
+            return False
+
+
+def main(
+    data_dir: Annotated[Path, typer.Option(help="Folder for its data, kept for the next start.")],
+    port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 9092,
+) -> None:
+    """Run a Kafka broker on this machine until Ctrl-C."""
+    asked_to_stop = threading.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: asked_to_stop.set())
+    try:
+        with Broker(data_dir, port) as broker:
+            typer.echo(f"Kafka is ready on {broker.bootstrap_servers}; Ctrl-C stops it.")
+            while broker.pid is not None:
+                if asked_to_stop.wait(0.5):
+                    return
+            broker.wait_ready(0)  # it has ended by itself: this says why
+    except BrokerFailed as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+if __name__ == "__main__":
+    typer.run(main)

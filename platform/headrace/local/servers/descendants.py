@@ -1,0 +1,29 @@
+"""The end of a process and of all that it started, which would outlive it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from headrace.local.servers import lifeline
+from headrace.writing.leases.processes import born, runs
+
+if TYPE_CHECKING:
+    import subprocess
+
+PATIENCE_SECONDS = 30.0  # for those that it started
+
+
+def end_with_descendants(process: subprocess.Popen[bytes], *, patience_s: float) -> None:
+    """End a process by SIGTERM, and return when those that it started have ended, too; by SIGKILL in the end."""
+    below = {pid: born(pid) for pid in lifeline.descendants(process.pid)}
+    lifeline.stop(process, patience_s=patience_s)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (left := [pid for pid, began in below.items() if runs(pid, began)]) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

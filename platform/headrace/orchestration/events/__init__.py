@@ -1,0 +1,1 @@
+"""Events of assets: what runs report of logs, queries and tables."""

@@ -1,0 +1,1 @@
+"""Launched jobs: backfills, changes, limits, upkeep."""

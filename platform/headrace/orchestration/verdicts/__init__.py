@@ -1,0 +1,1 @@
+"""Asset checks: which there are, when they run, and their newest verdicts."""

@@ -1,0 +1,1 @@
+"""Figures and examples of the pages."""

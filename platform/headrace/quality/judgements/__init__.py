@@ -1,0 +1,1 @@
+"""The checks, each with its claim."""
