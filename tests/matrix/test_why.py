@@ -16,6 +16,7 @@ from headrace.explain.recomputation import Recomputation, place_of
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import Cause, ExplainedNode, causes_of
 from headrace.fold.fates import FATES
+from headrace.lifecycle.local_evidence import LocalEvidence
 from headrace.nodes.topics import with_nodes_read
 from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
@@ -99,6 +100,17 @@ def test_logs_that_are_read_part_by_part_give_the_same_answer(
             fate(driver, node, places[0])
         return
     assert [fate(driver, node, place) for place in places] == fates
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_commits_of_logs_that_are_read_part_by_part_are_those_of_all_rows(
+    driver: TestDriver, kind: str
+) -> None:
+    node = driver._nodes[name_of(kind)]
+    evidence = ExplainedNode(driver._session, driver.lake, node, large=False).evidence
+    part_by_part = KeyedEvidence.read(driver._session, driver.lake, evidence.node, evidence.of)
+    assert isinstance(evidence, LocalEvidence)
+    assert part_by_part.history() == evidence.history()
 
 
 def fate(driver: TestDriver, node: Any, place: tuple[str, int, int]) -> Any:

@@ -1,7 +1,7 @@
 """A slice of a log in parts, so that a log of any size is read in bounded memory, and only the rows that are wanted.
 
-Law: the parts together give the rows of the slice that are wanted, and perhaps others. All other rows are
-skipped once the columns are read that tell what is wanted.
+Law: the parts together give the rows of the slice that are wanted. All other rows are skipped once the columns are read that
+tell what is wanted; a group of rows is not read at all if its bounds tell that it has none.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.description.epoch_time import EPOCH
+from headrace.engine.group_bounds import KIND, GroupBounds
 from headrace.engine.log_slices import COMMIT_ROWS, INGESTED_AT, LAST_MS, LogSlice, Origin, column_of
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import open_table
 from headrace.sequence.log_columns import CONTROL
 
 PART_ROWS = 1 << 18  # about; those of a part are in memory at once
-KIND, TIME = "kind", "timestamp"
+TIME = "timestamp"
 
 
 @dataclass(frozen=True)
@@ -40,84 +41,105 @@ class Wanted:
     within: tuple[int, int] | None = None
     controls: bool = False
 
-    @cached_property
+    @property
     def columns(self) -> list[str]:
-        """The columns that tell what is wanted."""
-        names = [".".join(origin.path) for origin in self.values]
-        return [*names, *([] if self.within is None else [TIME]), *([KIND] if self.controls else [])]
+        """The columns that tell which records are wanted; none: all are."""
+        return [*(_path(origin) for origin in self.values), *([] if self.within is None else [TIME])]
 
     def among(self, rows: pa.Table) -> np.ndarray:
-        """Which rows are wanted."""
+        """Which rows are wanted. In: rows  with KIND if control rows may be among them."""
         found = np.full(rows.num_rows, True)
         for origin, values in self.values.items():
-            found &= pc.is_in(column_of(rows, origin), values).to_numpy()
+            found &= _is_one_of(column_of(rows, origin), values)
         if self.within is not None:
             first, end = (pa.scalar(us, pa.int64()).cast(rows[TIME].type) for us in self.within)
             inside = pc.and_(pc.greater_equal(rows[TIME], first), pc.less(rows[TIME], end))
             found &= pc.fill_null(inside, False).to_numpy()
-        return found | pc.equal(rows[KIND], CONTROL).to_numpy() if self.controls else found
+        if not self.controls or KIND not in rows.column_names:
+            return found
+        found |= pc.equal(rows[KIND], CONTROL).to_numpy()
+        return found
 
-    def may_be_in(self, group: pq.RowGroupMetaData) -> bool:
-        """Whether a group of rows may have one, by the bounds of its numbers and times."""
-        if self.controls:
-            return True
-        bounds = {
-            column.path_in_schema: column.statistics
-            for column in map(group.column, range(group.num_columns))
-            if column.path_in_schema in self.columns
-        }
+    def may_be_in(self, bounds: GroupBounds, group: int) -> bool:
+        """Whether a group of rows may have a record that is wanted, by the bounds of its numbers and times."""
         for origin, values in self.values.items():
-            of = bounds.get(".".join(origin.path))
-            if pa.types.is_integer(values.type) and of is not None and of.has_min_max:
-                low, high = pa.scalar(of.min, values.type), pa.scalar(of.max, values.type)
+            of = bounds.of(group, _path(origin)) if pa.types.is_integer(values.type) else None
+            if of is not None and not values.null_count:
+                low, high = (pa.scalar(each, values.type) for each in of)
                 inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
-                if not pc.any(inside).as_py() and not values.null_count:
+                if not pc.any(inside).as_py():
                     return False
-        times = bounds.get(TIME)
-        if self.within is None or times is None or not times.has_min_max:
+        times = None if self.within is None else bounds.of(group, TIME)
+        if self.within is None or times is None:
             return True
-        low, high = (_microseconds(at) for at in (times.min, times.max))
+        low, high = map(_microseconds, times)
         return low < self.within[1] and high >= self.within[0]
 
 
 @dataclass(frozen=True)
 class LogPart(LogSlice):
-    """Some groups of rows of the one file of a slice. In: footer  of the file."""
+    """Some groups of rows of the one file of a slice.
+
+    footer  of the file
+    wanted  which rows of the groups are wanted; None: all that are of the slice
+    """
 
     groups: Sequence[int] = ()
-    wanted: Wanted = field(default_factory=Wanted)
     footer: pq.FileMetaData | None = None
+    wanted: np.ndarray | None = None
 
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
-        read = sorted({".".join(each.path) for each in columns.values()})
-        telling = [INGESTED_AT, COMMIT_ROWS, *self.wanted.columns]
+        read = {*map(_path, columns.values()), *((INGESTED_AT, COMMIT_ROWS) if self.wanted is None else ())}
         with open_parquet(f"{self.uri}/{name}", size, self.footer) as file:
-            if not self.wanted.columns:
-                rows = file.read_row_groups(self.groups, columns=[*{*telling, *read}])
-                mine = self._own_rows(rows)
-            else:
-                known = file.read_row_groups(self.groups, columns=telling)
-                mine = self._own_rows(known) & self.wanted.among(known)
-                ends = np.cumsum([file.metadata.row_group(number).num_rows for number in self.groups])
-                parts = zip(self.groups, np.split(mine, ends[:-1]), strict=True)
-                hit = {number: part for number, part in parts if part.any()}
-                if not hit:
-                    return
-                rows, mine = file.read_row_groups([*hit], columns=read), np.concatenate([*hit.values()])
+            rows = file.read_row_groups(self.groups, columns=sorted(read))
+        mine = self._own_rows(rows) if self.wanted is None else self.wanted
         rows = rows if mine.all() else rows.filter(pa.array(mine))
         yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
 
+    def among(self, file: pq.ParquetFile, wanted: Wanted, *more: str) -> dict[int, np.ndarray]:
+        """Which rows of those groups are wanted that have one that is. In: more  columns that tell it, besides."""
+        telling = [INGESTED_AT, COMMIT_ROWS, *wanted.columns, *more]
+        rows = file.read_row_groups(self.groups, columns=telling)
+        mine = self._own_rows(rows) & wanted.among(rows)
+        ends = np.cumsum([file.metadata.row_group(number).num_rows for number in self.groups])
+        parts = zip(self.groups, np.split(mine, ends[:-1]), strict=True)
+        return {number: part for number, part in parts if part.any()}
+
 
 def parts_of(whole: LogSlice, wanted: Wanted) -> Iterator[LogPart]:
-    """The parts of a slice that may have rows that are wanted."""
+    """The parts of a slice that have rows that are wanted."""
     for name, size in whole.files.items():
         with open_parquet(f"{whole.uri}/{name}", size, None) as file:
-            footer = file.metadata
-            groups = [n for n in whole.groups_of(file) if wanted.may_be_in(footer.row_group(n))]
-        sizes = np.cumsum([footer.row_group(number).num_rows for number in groups], dtype=np.int64)
-        for number in np.unique(sizes // PART_ROWS):
-            own = [group for group, end in zip(groups, sizes, strict=True) if end // PART_ROWS == number]
-            yield LogPart(whole.uri, {name: size}, whole.after_ms, whole.through_ms, own, wanted, footer)
+            yield from _parts_of_file(whole, {name: size}, file, wanted)
+
+
+def _parts_of_file(
+    whole: LogSlice, named: Mapping[str, int], file: pq.ParquetFile, wanted: Wanted
+) -> Iterator[LogPart]:
+    footer, bounds = file.metadata, GroupBounds(file.metadata)
+    part = partial(LogPart, whole.uri, named, whole.after_ms, whole.through_ms, footer=footer)
+    groups = whole.groups_of(file)
+    if not wanted.columns:
+        yield from (part(groups=each) for each in _together(footer, groups))
+        return
+    decided = {n for n in groups if wanted.controls and bounds.may_decide(n)}
+    others = [n for n in groups if n not in decided and wanted.may_be_in(bounds, n)]
+    hits: dict[int, np.ndarray] = {}
+    for more, some in ((), others), ((KIND,), sorted(decided)):
+        for each in _together(footer, some):
+            hits |= part(groups=each).among(file, wanted, *more)
+            if sum(map(len, hits.values())) >= PART_ROWS:
+                yield part(groups=[*hits], wanted=np.concatenate([*hits.values()]))
+                hits = {}
+    if hits:
+        yield part(groups=[*hits], wanted=np.concatenate([*hits.values()]))
+
+
+def _together(footer: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Groups of rows, so many together as have about PART_ROWS rows."""
+    ends = np.cumsum([footer.row_group(number).num_rows for number in groups], dtype=np.int64)
+    for number in np.unique(ends // PART_ROWS):
+        yield [group for group, end in zip(groups, ends, strict=True) if end // PART_ROWS == number]
 
 
 def rows_of_place(uri: str, partition: int, offset: int) -> list[dict[str, Any]]:
@@ -138,6 +160,17 @@ def at_place(partition: int, offset: int) -> Wanted:
 def nothing_of(whole: LogSlice) -> LogSlice:
     """The same slice without a row."""
     return replace(whole, files={})
+
+
+def _path(origin: Origin) -> str:
+    return ".".join(origin.path)
+
+
+def _is_one_of(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
+    is_one = len(values) == 1 and not values.null_count
+    mine = pc.fill_null(pc.equal(column, values[0]), False) if is_one else pc.is_in(column, values)
+    found: np.ndarray = mine.to_numpy()
+    return found
 
 
 def _microseconds(at: dt.datetime) -> int:

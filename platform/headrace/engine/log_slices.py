@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from headrace.engine.at_once import each
+from headrace.engine.group_bounds import KIND, GroupBounds
 from headrace.engine.state_parquet import open_parquet
 from headrace.fold.values.columns import int64
 from headrace.lake import open_table
 from headrace.lake.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows
-from headrace.sequence.log_columns import log_schema
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD, log_schema
 from headrace.spark.lake_rows import read_between
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 INGESTED_AT, COMMIT_ROWS = "ingested_at", "control"
 LAST_MS = 1 << 52  # no commit is later
+PLACED = (RECORD, DEAD_LETTER)  # the kinds of rows that have offsets
 
 
 def files_between(uri: str, after_ms: int, through_ms: int) -> dict[str, DataFile]:
@@ -111,9 +113,8 @@ class LogSlice:
 
     def read(self, columns: Mapping[str, Origin]) -> pa.Table:
         """The rows as a task reads them, in any order. In: columns  those that are wanted, by the names they get."""
-        empty = pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
         read = each(lambda file: [*self._read(*file, columns)], self.files.items(), self.uri)
-        return pa.concat_tables([empty, *itertools.chain.from_iterable(read)]).combine_chunks()
+        return pa.concat_tables([_empty(columns), *itertools.chain.from_iterable(read)]).combine_chunks()
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """The rows in columns of the log. In: schema  with INGESTED_AT and COMMIT_ROWS; what a file lacks is null."""
@@ -127,15 +128,19 @@ class LogSlice:
 
     def controls(self) -> list[tuple[int, str]]:
         """The commit time in ms and the JSON of each control row, in order."""
-        found: list[tuple[int, str]] = []
-        for name, size in self.files.items():
-            with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                rows = file.read_row_groups(self.groups_of(file), columns=[INGESTED_AT, COMMIT_ROWS])
-            said = rows[COMMIT_ROWS].is_valid().to_numpy()
-            rows = rows.filter(pa.array(said & self._within(rows)))
-            at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
-            found += zip(at_ms.tolist(), rows[COMMIT_ROWS].to_pylist(), strict=True)
-        return sorted(found)
+        moment, text = pa.timestamp("us", "UTC"), pa.string()
+        rows = self.decisions({"at": Origin((INGESTED_AT,), moment), "said": Origin((COMMIT_ROWS,), text)})
+        rows = rows.filter(rows["said"].is_valid())
+        at_ms = int64(rows["at"].cast(pa.int64())) // 1_000
+        return sorted(zip(at_ms.tolist(), rows["said"].to_pylist(), strict=True))
+
+    def decisions(self, columns: Mapping[str, Origin]) -> pa.Table:
+        """The rows that are no records, in any order: ticks and control rows, commit rows too.
+
+        In: columns  that are wanted, by the names they get
+        """
+        read = each(lambda file: self._decisions(*file, columns), self.files.items(), self.uri)
+        return pa.concat_tables([_empty(columns), *read]).combine_chunks()
 
     def times_us(self) -> list[int]:
         """The commit times in µs of all rows, commit rows too."""
@@ -159,24 +164,28 @@ class LogSlice:
         if rows.num_rows:
             yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
 
+    def _decisions(self, name: str, size: int, columns: Mapping[str, Origin]) -> pa.Table:
+        wanted = {INGESTED_AT, KIND, *(".".join(origin.path) for origin in columns.values())}
+        with open_parquet(f"{self.uri}/{name}", size, None) as file:
+            bounds = GroupBounds(file.metadata)
+            groups = [number for number in self.groups_of(file) if bounds.may_decide(number)]
+            if not groups:
+                return _empty(columns)
+            rows = file.read_row_groups(groups, columns=sorted(wanted))
+        placed = pc.is_in(rows[KIND], pa.array(PLACED)).to_numpy()
+        rows = rows.filter(pa.array(self._within(rows) & ~placed))
+        return pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
+
     def groups_of(self, file: pq.ParquetFile) -> list[int]:
         """The groups of a file that may have rows of the slice."""
-        return [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
+        bounds = GroupBounds(file.metadata)
+        return [number for number in range(file.num_row_groups) if self._may_have(bounds, number)]
 
-    def _may_have(self, group: pq.RowGroupMetaData) -> bool:
-        bounds = next(
-            (
-                column.statistics
-                for at in range(group.num_columns)
-                if (column := group.column(at)).path_in_schema == INGESTED_AT
-            ),
-            None,
-        )
-        if bounds is None or not bounds.has_min_max:
+    def _may_have(self, bounds: GroupBounds, group: int) -> bool:
+        ends = bounds.of(group, INGESTED_AT)
+        if ends is None:
             return True
-        first, last = (
-            int(np.datetime64(end.replace(tzinfo=None), "ms").astype(int)) for end in (bounds.min, bounds.max)
-        )
+        first, last = (int(np.datetime64(end.replace(tzinfo=None), "ms").astype(int)) for end in ends)
         return first <= self.through_ms and last > self.after_ms
 
     def within(self, rows: pa.Table) -> pa.Array:
@@ -193,6 +202,10 @@ class LogSlice:
         if said.null_count < len(said):
             mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()
         return mine
+
+
+def _empty(columns: Mapping[str, Origin]) -> pa.Table:
+    return pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
 
 
 def column_of(rows: pa.Table, origin: Origin) -> pa.ChunkedArray:

@@ -6,24 +6,20 @@ The node's tables are read only if they are asked for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.description import Where, WithColumn
 from headrace.engine.log_parts import Wanted, at_place, nothing_of, parts_of
-from headrace.engine.log_slices import Origin
 from headrace.errors import TransientError
+from headrace.explain.log_history import rows_of_commits
 from headrace.expressions import SparkNeededError
-from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
-from headrace.fold.values.columns import int64
 from headrace.lake import open_table
 from headrace.lifecycle.local_evidence import LocalEvidence, among, lowest, plain, usable_keys
 from headrace.lifecycle.oracle_evidence import Evidence, Rows
@@ -32,23 +28,17 @@ from headrace.nodes.feed_tables import set_apart
 from headrace.nodes.node_tables import read_progress, slices_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
-from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD
-from headrace.sequence.operator_rows import MOMENT
-from headrace.spark.row_steps import raw_column
+from headrace.oracle.reader_time import Commit, commits_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node
     from headrace.engine.feed_rows import FeedRows
-    from headrace.engine.log_slices import LogSlice
+    from headrace.engine.log_slices import LogSlice, Origin
     from headrace.engine.unusable import Unusable
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
-
-NEVER = -(1 << 63)
-PLACED = (RECORD, DEAD_LETTER)  # the kinds of rows that have offsets
 
 
 @dataclass(frozen=True)
@@ -142,8 +132,10 @@ class KeyedEvidence(Evidence):
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""
-        topics = {each.name: each for each in self.node.topics}.values()
-        return commits_of([row for topic in topics for row in self._times(topic)] for _ in (0,))
+        clocks, topics = self.node.goes_by_clocks, {each.name: each for each in self.node.topics}
+        return commits_of(
+            rows_of_commits(self.slices[name], topic, clocks=clocks) for name, topic in topics.items()
+        )
 
     def _plain(self, feed: str, keys: pa.Table, within: tuple[int, int] | None, *, controls: bool) -> Rows:
         of = self.of.rows.packed.feeds[feed]
@@ -164,27 +156,6 @@ class KeyedEvidence(Evidence):
             for part in parts_of(self.slices[topic], rows):
                 read = self.of.rows.packed.feeds[feed].read({**nothing, topic: part})
                 yield set_apart(feed, read, self.unusable)
-
-    def _times(self, topic: Topic) -> Rows:
-        """For each commit, partition and fate of a log the highest stream time, as a row of `commits_of`."""
-        clock = raw_column("stream_time", topic, clocks=self.node.goes_by_clocks)
-        columns = {
-            INGESTED: Origin(("ingested_at",), MOMENT),
-            PARTITION: Origin(("partition",), pa.int32()),
-            STREAM: Origin((clock,), MOMENT),
-            "kind": Origin(("kind",), pa.string()),
-            "control": Origin(("control",), pa.string()),
-        }
-        runs = [
-            _runs(rows)
-            for part in parts_of(self.slices[topic.name], Wanted())
-            if (rows := part.read(columns)).num_rows
-        ]
-        if not runs:
-            return []
-        by = [INGESTED, PARTITION, FATE, OFFSET]
-        highest = pa.concat_tables(runs).group_by(by).aggregate([(STREAM, "max")])
-        return [{**row, STREAM: row.pop(f"{STREAM}_max"), TOPIC: topic.name} for row in plain(highest)]
 
 
 def _values_by_origin(feed: FeedRows, topic: str, keys: pa.Table) -> dict[Origin, pa.Array]:
@@ -207,38 +178,3 @@ def _is_exact(of: pa.DataType) -> bool:
     """Whether equal values have equal bytes: not so of floating numbers."""
     kinds = (pa.types.is_string, pa.types.is_binary, pa.types.is_integer, pa.types.is_boolean)
     return any(is_kind(of) for is_kind in (*kinds, pa.types.is_timestamp, pa.types.is_date))
-
-
-def _runs(rows: pa.Table) -> pa.Table:
-    """The rows of a log, those that follow one another with the same commit, partition and kind as one.
-
-    An offset of 0 says that there is one.
-    """
-    kinds = rows["kind"].combine_chunks().dictionary_encode()
-    numbers, names = kinds.indices.to_numpy(), kinds.dictionary.to_pylist()
-    at_us, partition = int64(rows[INGESTED].cast(pa.int64())), rows[PARTITION].to_numpy()
-    is_control = numbers == (names.index(CONTROL) if CONTROL in names else -1)
-    changes = is_control.copy()
-    for values in (at_us, partition, numbers):
-        changes[1:] |= values[1:] != values[:-1]
-    changes[0] = True
-    firsts = np.flatnonzero(changes)
-    highest_us = np.maximum.reduceat(int64(rows[STREAM].cast(pa.int64()), NEVER), firsts)
-    of_first = rows.select([PARTITION, "kind", "control"]).take(pa.array(firsts)).to_pylist()
-    return pa.table(
-        {
-            INGESTED: at_us[firsts] // 1_000,
-            PARTITION: partition[firsts],
-            FATE: pa.array([_fate(row["kind"], row["control"]) for row in of_first], pa.string()),
-            OFFSET: pa.array([0 if row["kind"] in PLACED else None for row in of_first], pa.int64()),
-            STREAM: pa.array(highest_us // 1_000, mask=highest_us == NEVER),
-        }
-    )
-
-
-def _fate(kind: str, control: str | None) -> str | None:
-    """That of ticks and of rows that begin and end idleness; others do not matter here."""
-    if kind == TICK:
-        return TICK
-    action = json.loads(control)["action"] if kind == CONTROL and control else None
-    return action if action in (IDLE, BUSY) else None
