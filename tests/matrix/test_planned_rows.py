@@ -199,6 +199,42 @@ def test_a_sample_goes_by_the_columns_of_the_key_that_both_tables_have() -> None
     driver.close()
 
 
+@pytest.mark.parametrize("sample", [None, 5])
+def test_a_node_that_is_renamed_and_changed_is_compared_where_its_tables_stand(sample: int | None) -> None:
+    events = hr.Topic("events", key="key STRING", value="value BIGINT", idle_timeout="1 minute")
+
+    def described(least: int, **renamed: str) -> list[Any]:
+        large = events.where(f"value >= {least}").group_by("key")
+        windows = large.window(hr.tumbling("1 minute"), grace=0).aggregate(n=hr.count())
+        made = {
+            "minutes": windows.suppress(hr.until_window_closes()),
+            "totals": large.aggregate(n=hr.count()),
+            "numbers": large.window(hr.tumbling("1 minute"), grace=0).aggregate(total=hr.sum("value")),
+        }
+        return [
+            node.named(renamed[name], renamed_from=name) if name in renamed else node.named(name)
+            for name, node in made.items()
+        ]
+
+    driver = TestDriver(described(0))
+    for step in range(2):
+        for number in range(12):
+            at_ms = BEGIN_MS + (step * 12 + number) * MINUTE_MS
+            driver.pipe("events", key="ab"[number % 2], value={"value": number % 3}, timestamp_ms=at_ms)
+        driver.cut([] if step else None)  # the log goes on, the nodes rest
+    names = {"minutes": "of_a_minute", "totals": "sums", "numbers": "values"}
+    same, renamed = (driver.plan_rows(each, sample=sample) for each in (described(1), described(1, **names)))
+    assert [names[each.node] for each in same.nodes] == [each.node for each in renamed.nodes]
+    for before, after in zip(same.nodes, renamed.nodes, strict=True):
+        assert (after.outcome, after.rows) == (
+            "rebuilt",
+            before.rows,
+        )  # before: compared with the end of its log
+        assert after.rows is not None
+        assert after.rows.total
+    driver.close()
+
+
 def test_logs_that_are_too_large_are_named_with_their_size(
     answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

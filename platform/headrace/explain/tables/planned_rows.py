@@ -33,10 +33,10 @@ from headrace.explain.tables.sampled_rows import (
     of_keys,
     replayed_rows,
     shared_keys,
+    stands_before,
 )
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import Needs
-from headrace.lifecycle.meeting_point import standing
 from headrace.lifecycle.oracle_check import LOCAL_BYTES
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import REBUILT
@@ -224,7 +224,7 @@ def _compared(
 ) -> NodeRows:
     after = described.rows
     if plan.outcome == REBUILT and operator_of(node).appended and SEQUENCE in before.column_names:
-        before_ms = min((standing(lake, node) or {}).values(), default=0)
+        before_ms = min((stands_before(lake, node) or {}).values(), default=0)
         reached_ms = min(before_ms, described.through_ms)
         before, after = settled(before, reached_ms), settled(after, reached_ms)
     before, after = (_since(node, rows) for rows in (before, after))

@@ -20,6 +20,7 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import frontier_ms, settled_ms, slices_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.topics import is_read
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.key_scope import KeyScope, reads_all
@@ -61,9 +62,18 @@ class DescribedEvidence(KeyedEvidence):
         raise SparkNeededError("only a fold tells them")
 
 
+def stands_before(lake: Lake, node: Node) -> Mapping[str, int] | None:
+    """How far the tables have read each log from which a described node goes on; None: there are none.
+
+    A node that is to be renamed goes on from the tables of its former name.
+    """
+    is_renamed = has_to_be_renamed(lake, node)
+    return standing(lake, replace(node, name=node.renamed_from) if is_renamed else node)
+
+
 def bounds_of(lake: Lake, node: Node) -> Mapping[str, int]:
     """Commit times beyond which a described node reads nothing, by topic; of a new node there are none."""
-    before_ms = standing(lake, node)
+    before_ms = stands_before(lake, node)
     return {} if before_ms is None else meeting_point(before_ms, [topic.name for topic in node.topics])
 
 
