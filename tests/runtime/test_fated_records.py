@@ -10,12 +10,15 @@ import pytest
 
 import headrace as hr
 from headrace.description import with_unnamed
+from headrace.engine.log_slices import LogSlice
 from headrace.fold.fates import DEAD_LETTER, FATES, FILTERED, LATE, TOMBSTONE, USED
+from headrace.nodes.feed_tables import read_feeds
 from headrace.nodes.node_tables import progress_of
 from headrace.nodes.topics import nodes_below
 from headrace.observe.fates import fated_records
 from headrace.observe.fates.dead_letters import by_reason
 from headrace.observe.fates.fated_records import FatedRecords
+from headrace.observe.fates.records_by_fate import records_behind
 from headrace.observe.views import Views
 from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing import TestDriver
@@ -89,10 +92,17 @@ def test_arrow_shows_the_records_that_spark_shows_of_every_kind_of_node(spark: S
     own, views, seen = FatedRecords(spark, driver._lake, 2), Views(spark, driver._lake), set()
     for name, node in driver._nodes.items():
         met = {fate for step in with_unnamed([node]) for fate in progress_of(driver._lake, step).totals()}
+        by_fate = {}
         for fate in met & {*FATES} | ({USED} if name == "time_windows" else set()):
             shown = own.of_node(node, fate)
+            by_fate[fate] = shown
             assert shown == by_reason(views.records(node, fate), 2), (name, fate)
             seen |= {fate} if shown else set()
+        fates = [fate for fate in FATES if fate in by_fate]
+        together = own.of_node(node, *fates)
+        assert together == [group for fate in fates for group in by_fate[fate]]
+        if name in ("time_windows", "odd"):
+            assert together == by_reason(records_behind(views._spark, driver._lake, node, *fates), 2)
     assert seen == {USED, LATE, FILTERED, TOMBSTONE, DEAD_LETTER}
     for topic in (EVENTS, PLACES):
         below = [each for each in nodes_below(topic, every) if each.name]
@@ -141,6 +151,29 @@ driver.close()
 def test_the_commands_start_no_jvm() -> None:
     done = subprocess.run([sys.executable, "-c", LIFE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3_000:]  # before: a JVM was started
+
+
+@pytest.mark.fast
+def test_the_logs_are_read_once_whatever_the_fates(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, reads = TestDriver([nodes()["TimeWindows"]], topics=[PLACES]), list[str]()
+    lived(driver)
+
+    def counted(*of: Any) -> Any:
+        reads.append("feeds")
+        return read_feeds(*of)
+
+    def slice_read(part: LogSlice, columns: Mapping[str, Any]) -> Any:
+        reads.extend(["log"] if "reason" in columns and "key" not in columns else [])
+        return read(part, columns)
+
+    read = LogSlice.read
+    monkeypatch.setattr(fated_records, "read_feeds", counted)
+    monkeypatch.setattr(LogSlice, "read", slice_read)
+    shown = FatedRecords(driver._session, driver._lake, 2).of_node(driver._nodes["time_windows"], *FATES)
+    assert {DEAD_LETTER, LATE, FILTERED, TOMBSTONE} <= {*driver.fates("time_windows")}
+    assert len(shown) >= 4
+    assert sorted(reads) == ["feeds", "log"]  # before: both once for each fate
+    driver.close()
 
 
 @pytest.mark.spark

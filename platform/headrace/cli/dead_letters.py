@@ -90,8 +90,7 @@ def show_records(
     described = node_named(node, pipeline)
     require_lake(lake)
     dropped = [each for each in FATES if each not in (USED, OPEN)]
-    records = _fated(lake, examples)
-    found = [each for one in ([fate] if fate else dropped) for each in records.of_node(described, one)]
+    found = _fated(lake, examples).of_node(described, *([fate] if fate else dropped))
     for each in found:
         report(each)
     shown = [example for each in found for example in each.examples]

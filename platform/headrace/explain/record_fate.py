@@ -27,7 +27,7 @@ from headrace.lifecycle.oracle_check import LOCAL_BYTES, bytes_of
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import reads, upstream_first
-from headrace.observe.fates.fated_records import fated_rows
+from headrace.observe.fates.fated_records import FatedRows
 from headrace.operators.provenance import Miss
 from headrace.oracle.values import identity
 from headrace.sequence.log_columns import ERASED, RECORD
@@ -161,7 +161,7 @@ class _Fates:
         """Why the operator of a node refuses a record, by the kernel's words."""
         if bytes_of(self.lake, node) > LOCAL_BYTES:
             return None
-        for topic, rows in fated_rows(self.spark, self.lake, node, DEAD_LETTER):
+        for topic, rows in FatedRows(self.spark, self.lake, node).of(DEAD_LETTER):
             own = pc.and_(
                 pc.equal(rows["partition"], record.partition), pc.equal(rows["offset"], record.offset)
             )

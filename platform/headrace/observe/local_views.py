@@ -24,7 +24,7 @@ from headrace.nodes.references import resolve_references
 from headrace.nodes.state_frames import StateTables
 from headrace.nodes.stored_rows import StoredRows, rows_of, settled, stored_rows
 from headrace.nodes.updates import updates_of
-from headrace.observe.fates.fated_records import CONTENTS, contents, fated_rows, late_rows
+from headrace.observe.fates.fated_records import CONTENTS, FatedRows, contents, late_rows
 from headrace.observe.fates.records_by_fate import POSITION, nodes_with_fate
 from headrace.observe.views import counted_fates, ledger_rows
 from headrace.sequence.log_columns import DEAD_LETTER
@@ -132,9 +132,8 @@ class LocalViews:
 
     def _records(self, node: Node, fate: str) -> Iterator[Values]:
         """The records of one node's logs that met a fate."""
-        for topic, rows in fated_rows(
-            self._spark, self._lake, node, fate, ("timestamp", "headers", *CONTENTS)
-        ):
+        found = FatedRows(self._spark, self._lake, node, ("timestamp", "headers", *CONTENTS))
+        for topic, rows in found.of(fate):
             yield from _rows_shown(rows, topic)
 
 

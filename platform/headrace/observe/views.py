@@ -18,7 +18,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.reader_frames import logs_and_unusable
 from headrace.nodes.references import resolve_references
-from headrace.observe.fates.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
+from headrace.observe.fates.records_by_fate import below_topic, once, records_behind
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
@@ -106,13 +106,11 @@ class Views:
             frames += [below_topic(self.records(node, DEAD_LETTER), of) for node in nodes]
         else:
             frames = [self.records(of, DEAD_LETTER)]
-        return _once(frames)
+        return once(frames)
 
     def records(self, node: Node, fate: str) -> DataFrame:
-        """Read the records behind a count (see `records_by_fate`): those that its steps without a name refuse, too."""
-        node = resolve_references(self._lake, node)
-        nodes = nodes_with_fate(node, fate)
-        return _once([records_by_fate(self._spark, self._lake, each, fate) for each in nodes])
+        """Read the records behind a count, without the fate (see `records_behind`)."""
+        return records_behind(self._spark, self._lake, node, fate).drop("fate")
 
     def ledger(self, node: Node) -> DataFrame:
         """Read the fate of every record that Kafka delivered.
@@ -152,12 +150,6 @@ class Views:
     def _logs(self, node: Node) -> tuple[Mapping[str, DataFrame], Sequence[Unusable]]:
         progress = read_progress(self._lake, node)
         return logs_and_unusable(self._spark, self._lake, node, progress.upto_ms)
-
-
-def _once(frames: Sequence[DataFrame]) -> DataFrame:
-    """The records of several nodes; those of a log, which are dead for each of them, once."""
-    found = reduce(lambda left, right: left.unionByName(right), frames)
-    return found if len(frames) == 1 else found.dropDuplicates([*POSITION, "node"])
 
 
 def fates_of(

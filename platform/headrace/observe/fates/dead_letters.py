@@ -10,6 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import is_unnamed
+from headrace.fold.fates import FATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,13 +80,13 @@ def name_of(node: str) -> str:
 
 
 def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
-    """Group records by their reasons; the reason with most records comes first.
+    """Group records by their fates, if these are told, and their reasons; the reason with most records comes first.
 
-    In: dead  as `Views.dead_letters` and `Views.records` give them
+    In: dead  as `Views.dead_letters`, `Views.records` and `records_behind` give them
     """
     dead = dead.withColumn("reason", F.coalesce("reason", F.lit(NO_REASON)))
     alike = dead.withColumn("alike", F.regexp_replace("reason", NUMBER, "#"))
-    group = ["alike", "node"]
+    group = [name for name in ("fate", "alike", "node") if name in alike.columns]
     newest = Window.partitionBy(*group).orderBy(F.desc("ingested_at"), "partition", F.desc("offset"))
     whole = Window.partitionBy(*group)
     found = (
@@ -97,11 +98,17 @@ def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
         .withColumn("value", F.substring("value", 1, TEXT_MAX + 1))
         .collect()
     )
-    groups: dict[tuple[str, str | None], list[Row]] = {}
+    groups: dict[tuple[str | None, ...], list[Row]] = {}
     for row in sorted(found, key=lambda row: row["place"]):
-        groups.setdefault((row["alike"], row["node"]), []).append(row)
-    made = [group_of(reason, node, rows, examples) for (reason, node), rows in groups.items()]
-    return sorted(made, key=lambda each: (-each.records, each.reason, each.node or ""))
+        groups.setdefault(tuple(row[name] for name in group), []).append(row)
+
+    def order(rows: Sequence[Row]) -> tuple[Any, ...]:
+        newest = rows[0]
+        fate = FATES.index(newest["fate"]) if "fate" in group else 0
+        return fate, -newest["records"], newest["alike"], newest["node"] or ""
+
+    ordered = sorted(groups.values(), key=order)
+    return [group_of(rows[0]["alike"], rows[0]["node"], rows, examples) for rows in ordered]
 
 
 def group_of(reason: str, node: str | None, rows: Sequence[Record], examples: int) -> DeadLetters:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from headrace.engine.log_slices import LogSlice, Origin, whole_log
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
-from headrace.fold.fates import KEPT, LATE, OPEN, USED
+from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.fold.keys import combined, group
 from headrace.fold.values.json_text import json_values
 from headrace.lake import open_table
@@ -30,8 +31,13 @@ from headrace.nodes.node_tables import progress_of
 from headrace.nodes.references import resolve_references
 from headrace.nodes.topics import nodes_below
 from headrace.observe.fates.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
-from headrace.observe.fates.records_by_fate import POSITION, below_topic, nodes_with_fate, records_by_fate
-from headrace.observe.views import Views
+from headrace.observe.fates.records_by_fate import (
+    POSITION,
+    below_topic,
+    nodes_with_fate,
+    records_behind,
+    records_by_fate,
+)
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.session import pinned
 
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
+    from headrace.nodes.feed_tables import FeedTables
 
 CONTENTS = ("key", "value", "raw_key", "raw_value", "kind")
 HERE_BYTES = 64 << 20  # of the logs' Parquet; Spark reads larger logs
@@ -53,6 +60,7 @@ _NO_RECORDS = pa.schema(
         ("ingested_at", pa.timestamp("us", "UTC")),
         ("reason", pa.string()),
         ("node", pa.string()),
+        ("fate", pa.string()),
     ]
 ).empty_table()
 
@@ -64,16 +72,20 @@ class FatedRecords:
         """In: spark  may start on demand; examples  how many of each reason are shown, the newest."""
         self._spark, self._lake, self._examples = spark, lake, examples
 
-    def of_node(self, node: Node, fate: str) -> list[DeadLetters]:
-        """The records behind a count of a node, by reason (see `Views.records`); most first.
+    def of_node(self, node: Node, *fates: str) -> list[DeadLetters]:
+        """The records behind counts of a node (see `Views.records`), by fate and by reason; most first.
+
+        Its logs are read once, whatever the fates.
 
         Raises: DescriptionError when there is no such fate
         """
         node = resolve_references(self._lake, node)
-        records = self._records(nodes_with_fate(node, fate), fate)
+        nodes = {fate: nodes_with_fate(node, fate) for fate in fates}
+        records = self._records(nodes)
         if records is None:
-            return by_reason(Views(self._spark, self._lake).records(node, fate), self._examples)
-        return self._grouped(records, _topics_of(node))
+            return by_reason(records_behind(pinned(self._spark), self._lake, node, *fates), self._examples)
+        parts = (records.filter(pc.equal(records["fate"], fate)) for fate in FATES if fate in fates)
+        return [found for part in parts for found in self._grouped(part, _topics_of(node))]
 
     def of_topic(self, topic: Topic, nodes: Sequence[Node]) -> tuple[list[DeadLetters], int]:
         """The dead letters of a topic, and those of the nodes below it, by reason; and how many stand in the log again.
@@ -84,7 +96,7 @@ class FatedRecords:
         for node in with_unnamed(
             [resolve_references(self._lake, each) for each in nodes_below(topic, nodes)]
         ):
-            records = self._records([node], DEAD_LETTER)
+            records = self._records({DEAD_LETTER: [node]})
             if records is None:
                 frame = records_by_fate(pinned(self._spark), self._lake, node, DEAD_LETTER)
                 groups += by_reason(below_topic(frame, topic), self._examples)
@@ -108,26 +120,38 @@ class FatedRecords:
                 f"Topic '{topic.name}' has no log in {self._lake.root}.",
                 hint="Its log begins when its stream starts.",
             )
-        log, names = whole_log(uri), _NO_RECORDS.column_names[:-1]
+        log = whole_log(uri)
+        names = [name for name in _NO_RECORDS.column_names if name not in ("node", "fate")]
         dead = Wanted({Origin(("kind",), pa.string()): pa.array([DEAD_LETTER])})
         parts = [_log_rows(part, names) for part in parts_of(log, dead)]
-        of_nobody = [part.append_column("node", pa.nulls(part.num_rows, pa.string())) for part in parts]
+        of_nobody = [
+            part.append_column("node", pa.nulls(part.num_rows, pa.string())).append_column(
+                "fate", pa.repeat(DEAD_LETTER, part.num_rows)
+            )
+            for part in parts
+        ]
         records = pa.concat_tables([_NO_RECORDS, *(part.cast(_NO_RECORDS.schema) for part in of_nobody)])
         return self._grouped(records, [topic]), _sent_again(log, topic) if records.num_rows else 0
 
-    def _records(self, nodes: Sequence[Node], fate: str) -> pa.Table | None:
-        """The records of some nodes, each once for a node; those that are dead for every node once. None: ask Spark."""
+    def _records(self, nodes: Mapping[str, Sequence[Node]]) -> pa.Table | None:
+        """The records of some nodes by fate, each once for a node; those that are dead for every node once. None: ask Spark.
+
+        In: nodes  for each fate
+        """
         tables = [_NO_RECORDS]
-        for node in nodes:
+        for name, node in {each.required_name: each for some in nodes.values() for each in some}.items():
             if not progress_of(self._lake, node).upto_ms:
                 continue  # it has read nothing yet
-            if sum(part.bytes for part in read_slices(self._lake, node).values()) > HERE_BYTES:
+            rows = FatedRows(self._spark, self._lake, node)
+            if rows.bytes > HERE_BYTES:
                 return None
-            rows = fated_rows(self._spark, self._lake, node, fate)
-            tables += [part.select(_NO_RECORDS.column_names).cast(_NO_RECORDS.schema) for _, part in rows]
+            asked = [fate for fate, some in nodes.items() if name in {each.required_name for each in some}]
+            for fate, (_, part) in ((each, found) for each in asked for found in rows.of(each)):
+                with_fate = part.append_column("fate", pa.repeat(fate, part.num_rows))
+                tables.append(with_fate.select(_NO_RECORDS.column_names).cast(_NO_RECORDS.schema))
         every = pa.concat_tables(tables)
         both = [("ingested_at", "first"), ("reason", "first")]
-        once = every.group_by([*POSITION, "node"], use_threads=False).aggregate(both)
+        once = every.group_by([*POSITION, "node", "fate"], use_threads=False).aggregate(both)
         return once.rename_columns({f"{name}_first": name for name, _ in both}).select(
             _NO_RECORDS.column_names
         )
@@ -166,17 +190,71 @@ class FatedRecords:
         return {"key": key, "value": value}
 
 
-def fated_rows(
-    spark: SparkSession, lake: Lake, node: Node, fate: str, more: Sequence[str] = ()
-) -> list[tuple[Topic, pa.Table]]:
-    """The records of each of a node's logs that met a fate, in any order. The logs have to fit into memory.
+class FatedRows:
+    """The records of a node by the fate that they met. Its logs are read once, and have to fit into memory."""
 
-    In:  more  columns of the log that are wanted, too
-    Out: topic, partition, offset, ingested_at, reason, node (see `records_by_fate`) and these
-    """
-    slices = read_slices(lake, node)
-    places = _places(spark, lake, node, fate)
-    return [(topic, _of_log(slices[topic.name], topic, places, node, more)) for topic in node.topics]
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node, more: Sequence[str] = ()) -> None:
+        """Nothing is read yet. In: more  columns of the log that are wanted, too."""
+        self._spark, self._lake, self._node, self._more = spark, lake, node, more
+        self._slices = read_slices(lake, node)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files of the logs."""
+        return sum(part.bytes for part in self._slices.values())
+
+    def of(self, fate: str) -> list[tuple[Topic, pa.Table]]:
+        """The records of each log that met a fate, in any order.
+
+        Out: topic, partition, offset, ingested_at, reason, node (see `records_by_fate`), and those that are wanted, too
+        """
+        places = self._places(fate)
+        return [(topic, self._of_log(topic, places)) for topic in self._node.topics]
+
+    def _places(self, fate: str) -> pa.Table:
+        """Topic, partition and offset of the records that met a fate, and `why`."""
+        if fate == LATE and self._late is not None:
+            most = self._late.group_by([*POSITION]).aggregate([("late_by_ms", "max")])
+            why = [f"late by {ms / 1_000:,.3f} s" for ms in most["late_by_ms_max"].to_pylist()]
+            return most.select([*POSITION]).append_column("why", pa.array(why, pa.string()))
+        decided = self._decided
+        decided = decided.filter(pc.equal(decided[FATE], KEPT if fate in (USED, OPEN) else fate))
+        return decided.select([TOPIC, PARTITION, OFFSET, REASON]).rename_columns([*POSITION, "why"])
+
+    def _of_log(self, topic: Topic, places: pa.Table) -> pa.Table:
+        """The records of one log, with their commit times and reasons, and the node for which alone they are dead."""
+        log = self._logs[topic.name]
+        here = log.select(["partition", "offset"]).append_column("number", pa.array(np.arange(log.num_rows)))
+        pairs = places.filter(pc.equal(places["topic"], topic.name)).join(
+            here, ["partition", "offset"], join_type="inner"
+        )
+        rows = log.take(pairs["number"])
+        nobody = pa.scalar(None, pa.string())
+        columns = {name: rows[name] for name in rows.column_names} | {
+            "topic": pairs["topic"],
+            "reason": pc.coalesce(pairs["why"], rows["reason"]),
+            "node": pc.if_else(pc.equal(rows["kind"], DEAD_LETTER), nobody, self._node.required_name),
+        }
+        return pa.table(columns)
+
+    @cached_property
+    def _feeds(self) -> FeedTables:
+        return read_feeds(self._spark, self._lake, self._node, bound(self._spark, self._node))
+
+    @cached_property
+    def _decided(self) -> pa.Table:
+        decided = bound(self._spark, self._node).operator.kernel.decided(self._feeds)
+        return decided.filter(decided[OFFSET].is_valid())
+
+    @cached_property
+    def _late(self) -> pa.Table | None:
+        waits = self._node.update_source is not self._node
+        return late_rows(self._spark, self._lake, self._node, None if waits else self._feeds)
+
+    @cached_property
+    def _logs(self) -> dict[str, pa.Table]:
+        names = (*POSITION[1:], "ingested_at", "reason", "kind", *self._more)
+        return {topic: _log_rows(part, names) for topic, part in self._slices.items()}
 
 
 def contents(rows: pa.Table, topic: Topic) -> list[tuple[bytes | None, bytes | None]]:
@@ -222,45 +300,19 @@ def _place(header: bytes | None, topic: str) -> tuple[int, int] | None:
         return None
 
 
-def late_rows(spark: SparkSession, lake: Lake, node: Node) -> pa.Table | None:
-    """Late records, one row for each record and closed window; None: nothing can be late."""
+def late_rows(
+    spark: SparkSession, lake: Lake, node: Node, feeds: FeedTables | None = None
+) -> pa.Table | None:
+    """Late records, one row for each record and closed window; None: nothing can be late.
+
+    In: feeds  the rows of `node.update_source`; None: they are read
+    """
     of = bound(spark, node.update_source)
     kernel = of.operator.kernel
     if kernel.late_scope is None:
         return None
-    late: pa.Table = kernel.late(kernel.rows(read_feeds(spark, lake, node, of)))
+    late: pa.Table = kernel.late(kernel.rows(read_feeds(spark, lake, node, of) if feeds is None else feeds))
     return late
-
-
-def _places(spark: SparkSession, lake: Lake, node: Node, fate: str) -> pa.Table:
-    """Topic, partition and offset of the records that met a fate, and `why`."""
-    late = late_rows(spark, lake, node) if fate == LATE else None
-    if late is not None:
-        most = late.group_by([*POSITION]).aggregate([("late_by_ms", "max")])
-        why = [f"late by {ms / 1_000:,.3f} s" for ms in most["late_by_ms_max"].to_pylist()]
-        return most.select([*POSITION]).append_column("why", pa.array(why, pa.string()))
-    of = bound(spark, node)
-    decided = of.operator.kernel.decided(read_feeds(spark, lake, node, of))
-    is_meant = pc.equal(decided[FATE], KEPT if fate in (USED, OPEN) else fate)
-    decided = decided.filter(pc.and_(is_meant, decided[OFFSET].is_valid()))
-    return decided.select([TOPIC, PARTITION, OFFSET, REASON]).rename_columns([*POSITION, "why"])
-
-
-def _of_log(part: LogSlice, topic: Topic, places: pa.Table, node: Node, more: Sequence[str]) -> pa.Table:
-    """The records of one log, with their commit times and reasons, and the node for which alone they are dead."""
-    log = _log_rows(part, (*POSITION[1:], "ingested_at", "reason", "kind", *more))
-    here = log.select(["partition", "offset"]).append_column("number", pa.array(np.arange(log.num_rows)))
-    pairs = places.filter(pc.equal(places["topic"], topic.name)).join(
-        here, ["partition", "offset"], join_type="inner"
-    )
-    rows = log.take(pairs["number"])
-    nobody = pa.scalar(None, pa.string())
-    columns = {name: rows[name] for name in rows.column_names} | {
-        "topic": pairs["topic"],
-        "reason": pc.coalesce(pairs["why"], rows["reason"]),
-        "node": pc.if_else(pc.equal(rows["kind"], DEAD_LETTER), nobody, node.required_name),
-    }
-    return pa.table(columns)
 
 
 def _log_rows(part: LogSlice, names: Sequence[str]) -> pa.Table:

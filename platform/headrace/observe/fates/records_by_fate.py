@@ -13,6 +13,7 @@ from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.nodes.references import resolve_references
 from headrace.sequence.log_columns import DEAD_LETTER
 
 if TYPE_CHECKING:
@@ -36,28 +37,51 @@ def nodes_with_fate(node: Node, fate: str) -> Sequence[Node]:
     return [node] if fate in (USED, OPEN) else with_unnamed([node])
 
 
-def records_by_fate(spark: SparkSession, lake: Lake, node: Node, fate: str) -> DataFrame:
-    """The records of a node's logs that met a fate, as far as the node has read; rows that were cut off are gone.
+def records_by_fate(spark: SparkSession, lake: Lake, node: Node, *fates: str) -> DataFrame:
+    """The records of a node's logs that met one of some fates, as far as the node has read; rows that were cut off are gone.
 
-    In:     fate  one of `FATES`; of `used` and `open` the records of both, for which of them is still open depends on time
+    In:     fates  some of `FATES`; of `used` and `open` the records of both, for which of them is still open depends on time
     Out:    topic, partition, offset, timestamp, reason (null: none is recorded), key, value, headers, ingested_at, node
-            (null: a dead letter of the log, dead for every node); one row for each record
+            (null: a dead letter of the log, dead for every node), fate (`used` of both); one row for each record and fate
     """
     logs, unusable = logs_and_unusable(spark, lake, node, read_progress(lake, node).upto_ms)
     operator = operator_of(node)
-    late = operator.late_rows_if_any(logs, unusable) if fate == LATE else None
-    if late is not None:
-        seconds = F.format_number(F.max("late_by_ms") / 1000, 3)
-        places = late.groupBy(*POSITION).agg(F.concat(F.lit("late by "), seconds, F.lit(" s")).alias("why"))
-    else:
-        is_meant = F.col("__fate") == (KEPT if fate in (USED, OPEN) else fate)
-        places = operator.decide(logs, unusable).where(is_meant & F.col("__offset").isNotNull())
-        places = places.select(
-            *(F.col(f"__{name}").alias(name) for name in POSITION), F.col("__reason").alias("why")
-        )
+    late = operator.late_rows_if_any(logs, unusable) if LATE in fates else None
+    parts = [] if late is None else [_late(late)]
+    if others := {KEPT if fate in (USED, OPEN) else fate for fate in fates if late is None or fate != LATE}:
+        decided = operator.decide(logs, unusable)
+        decided = decided.where(F.col("__fate").isin(sorted(others)) & F.col("__offset").isNotNull())
+        fate = F.when(F.col("__fate") == KEPT, USED).otherwise(F.col("__fate"))
+        columns = [F.col(f"__{name}").alias(name) for name in POSITION]
+        parts.append(decided.select(*columns, F.col("__reason").alias("why"), fate.alias("fate")))
+    places = reduce(lambda one, other: one.unionByName(other), parts)
     topics = {topic.name: topic for topic in node.topics}
     found = (_of_log(logs[name], topic, places, node.required_name) for name, topic in topics.items())
     return reduce(lambda one, other: one.unionByName(other), found)
+
+
+def records_behind(spark: SparkSession, lake: Lake, node: Node, *fates: str) -> DataFrame:
+    """The same of the records behind some counts of a node: those that its steps without a name refuse, too."""
+    node = resolve_references(lake, node)
+    asked: dict[str, tuple[Node, list[str]]] = {}
+    for fate in fates:
+        for each in nodes_with_fate(node, fate):
+            asked.setdefault(each.required_name, (each, []))[1].append(fate)
+    return once([records_by_fate(spark, lake, each, *of) for each, of in asked.values()])
+
+
+def once(frames: Sequence[DataFrame]) -> DataFrame:
+    """The records of several nodes; those of a log, which are dead for each of them, once."""
+    found = reduce(lambda left, right: left.unionByName(right), frames)
+    same = [*POSITION, *(name for name in ("node", "fate") if name in found.columns)]
+    return found if len(frames) == 1 else found.dropDuplicates(same)
+
+
+def _late(late: DataFrame) -> DataFrame:
+    """The places of late records."""
+    seconds = F.format_number(F.max("late_by_ms") / 1000, 3)
+    why = F.concat(F.lit("late by "), seconds, F.lit(" s"))
+    return late.groupBy(*POSITION).agg(why.alias("why")).withColumn("fate", F.lit(LATE))
 
 
 def below_topic(records: DataFrame, topic: Topic) -> DataFrame:
@@ -79,4 +103,5 @@ def _of_log(log: DataFrame, topic: Topic, places: DataFrame, node: str) -> DataF
         F.when(is_dead, raw_value).otherwise(F.to_json("value").cast("binary")).alias("value"),
         *("headers", "ingested_at"),
         F.when(~is_dead, F.lit(node)).alias("node"),
+        "fate",
     )
