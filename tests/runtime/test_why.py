@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,11 +12,17 @@ import headrace as hr
 from headrace.cli import app
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain import row_cause, scope_size
+from headrace.explain.keyed_evidence import KeyedEvidence
 from headrace.explain.record_fate import fate_of_record
-from headrace.explain.row_cause import causes_of
+from headrace.explain.row_cause import ExplainedNode, causes_of
 from headrace.lake import open_table
 from headrace.lifecycle import oracle_check
+from headrace.lifecycle.spark_evidence import SparkEvidence
 from headrace.testing import TestDriver
+from tests.matrix.kinds import nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MINUTE, BEGIN_MS = 60_000, 1_700_000_040_000
 READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT, place STRING", idle_timeout=None)
@@ -100,6 +106,13 @@ def test_what_cannot_be_explained_is_refused(driver: TestDriver, monkeypatch: py
         driver.why("windows", sensor="b")
     with pytest.raises(DescriptionError, match="13 rows with sensor=a"):
         driver.why("windows", sensor="a")
+    for number in range(11):
+        driver.pipe("readings", key=f"key {number}", value={"value": 1}, timestamp_ms=BEGIN_MS + 840_000)
+    driver.cut()
+    with monkeypatch.context() as patch:
+        patch.setattr(row_cause, "Recomputation", None)  # that is known before a log is read
+        with pytest.raises(DescriptionError, match="11 keys with n=1; 10 at most"):
+            driver.why("totals", n=1)
     monkeypatch.setattr(scope_size, "KEYED_BYTES", 0)
     monkeypatch.setattr(row_cause, "read_evidence", None)  # the size is known before anything is read
     with pytest.raises(TerminalError, match="logs and tables have"):
@@ -155,6 +168,44 @@ def test_over_a_cut_log_the_opening_balance_is_named_and_spark_says_the_same(
     assert {each.node: each for each in by_spark.nodes} == here
     (large,) = causes_of(driver.spark, driver.lake, TOTALS, {"sensor": "a"}, large=True)
     assert large == cause
+    monkeypatch.undo()
+    for node in (WINDOWS, TOTALS):
+        whole = ExplainedNode(driver.spark, driver.lake, node, large=False).evidence
+        part_by_part = KeyedEvidence.read(driver.spark, driver.lake, whole.node, whole.of)
+        assert part_by_part.history() == whole.history() != []
+    driver.close()
+
+
+@pytest.mark.spark
+def test_a_scope_without_a_key_that_is_too_large_says_its_size_and_is_read_by_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = nodes()["Processed"]  # a row says nothing certain of its group, so the rows of all keys are read
+    driver = TestDriver([node], spark)
+    for number in range(6):
+        event = {"value": number, "place": "north"}
+        driver.pipe("events", key="ab"[number % 2], value=event, timestamp_ms=BEGIN_MS + number * MINUTE)
+    driver.cut()
+    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: [node])
+    words = ["why", "processed", "key=a", "value=2", "--lake", driver.lake.root, "--json"]
+    small = CliRunner().invoke(app, words)
+    monkeypatch.setattr(scope_size, "LOCAL_BYTES", 1_000)
+    monkeypatch.setattr(oracle_check, "LOCAL_BYTES", 1_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(row_cause, "read_evidence", None)  # the size is known before anything is read
+        refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, TerminalError)
+    assert "Node 'processed': its logs and tables have" in str(refused)
+    assert "--large" in str(refused.hint)
+    with pytest.raises(TerminalError, match="its logs and tables have"):
+        driver.why("processed", key="a", value=2)
+    explained = ExplainedNode(spark, driver.lake, node, large=True)
+    assert isinstance(explained.evidence, SparkEvidence)
+    large = CliRunner().invoke(app, [*words, "--large"])
+    assert large.exit_code == small.exit_code == 0, (small.output, large.output, large.exception)
+    assert large.output == small.output
+    (cause,) = map(json.loads, small.output.splitlines())
+    assert [record["offset"] for record in cause["records"]] == [0, 2]
     driver.close()
 
 

@@ -137,6 +137,7 @@ class ExplainedNode:
         """In: as_of_ms  the log commit through which the logs are read; None: all that the node has read."""
         sought = self.sought(values)
         keys = self.keys(sought)
+        self._require_few(0 if keys is None else keys.num_rows, "keys", values)  # before a log is read
         log = self._scope_of(sought).log(keys)
         log = log if as_of_ms is None else log.through(as_of_ms)
         recomputed = Recomputation(self.scope, log, keys, sought.values.to_pylist()[0])
@@ -155,12 +156,15 @@ class ExplainedNode:
                 f"Node '{self.name}' has no row with {_in_words(values)}.",
                 hint=f'See its rows: headrace sql "SELECT * FROM {self.name}".',
             )
-        if len(rows) > ROWS_MAX:
+        self._require_few(len(rows), "rows", values)
+        return [self._cause(recomputed, row, depth, is_made=recomputed.shown(row) in known) for row in rows]
+
+    def _require_few(self, number: int, what: str, values: Values) -> None:
+        if number > ROWS_MAX:
             raise DescriptionError(
-                f"Node '{self.name}' has {len(rows):,} rows with {_in_words(values)}; {ROWS_MAX} at most are explained.",
+                f"Node '{self.name}' has {number:,} {what} with {_in_words(values)}; {ROWS_MAX} at most are explained.",
                 hint="Add a value, such as window=… or that of another column.",
             )
-        return [self._cause(recomputed, row, depth, is_made=recomputed.shown(row) in known) for row in rows]
 
     def sought(self, values: Values) -> Sought:
         """The values that rows of interest have, as the table has them."""
