@@ -118,8 +118,8 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         [NODE, "--no-follow"],
         KNOWN | {"headrace.observe.tail.Tail": Lines(newest=[TailRow(False, {"n": 1, "at": AT})])},
     ),
-    "backup": (["file:/copy"], {"headrace.cli.care.backups.back_up": gives(BACKUP)}),
-    "restore": (["file:/copy"], {"headrace.cli.care.backups.restore": gives(BACKUP)}),
+    "backup": (["file:/copy"], {"headrace.lifecycle.backup.back_up": gives(BACKUP)}),
+    "restore": (["file:/copy"], {"headrace.lifecycle.backup.restore": gives(BACKUP)}),
     "sql": (
         ["SELECT 1"],
         KNOWN | {"headrace.observe.sql.LakeSql": Lines(query=pa.table({"n": [1, 2]}))},
@@ -181,7 +181,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
             ),
         },
     ),
-    "erasures": ([], {"headrace.cli.care.pausing.pending": gives([Pending(NODE, TOPIC, 0)])}),
+    "erasures": ([], {"headrace.lifecycle.pending_erasures.pending": gives([Pending(NODE, TOPIC, 0)])}),
     "plan": ([], {"headrace.changing.plan_changes.plan_changes": gives(ChangePlan((), (), ()))}),
     "apply": ([], {"headrace.changing.apply_changes.ApplyChanges": APPLY}),
     "rollback": ([], {"headrace.changing.roll_back.roll_back": gives([NODE])}),
@@ -299,7 +299,7 @@ def test_programs_get_errors_as_objects_too(
     def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("headrace.cli.care.pausing.pending", fails)
+    monkeypatch.setattr("headrace.lifecycle.pending_erasures.pending", fails)
     monkeypatch.setattr("sys.argv", ["headrace", "erasures", "--json"])
     with pytest.raises(SystemExit) as ended:
         commands.main()

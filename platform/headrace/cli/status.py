@@ -12,12 +12,9 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from headrace.changing.plan import in_bytes
 from headrace.cli.console.lake_there import require_lake
 from headrace.cli.console.options import DEFAULTS, Pipeline, Root
 from headrace.cli.console.telling import for_programs, show
-from headrace.fold.fates import FATES, KEPT, USED
-from headrace.nodes.emptiness import command_for
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -54,6 +51,8 @@ def show_status(
 
 def table_of(standings: Sequence[Standing]) -> Table:
     """The standings as a table for people."""
+    from headrace.changing.plan import in_bytes
+
     asset = Column("asset", no_wrap=True, min_width=max((len(each.asset) for each in standings), default=0))
     others = ("state", "commits", "read through", "stream time", "behind", "records", "state")
     shown = Table(asset, *(Column(name, overflow="fold") for name in others), box=None)
@@ -81,6 +80,10 @@ def shown_of(standings: Sequence[Standing]) -> Group:
 
 def remarks_on(of: Standing) -> Iterator[str]:
     """Lines about one asset: its last error, why its table is empty, its waits, and the commands behind its counts."""
+    from headrace.changing.plan import in_bytes
+    from headrace.fold.fates import FATES, KEPT, USED
+    from headrace.nodes.emptiness import command_for
+
     if of.last_error is not None:
         yield f"{of.asset} failed at {_time(of.last_error.at_ms)} and has not committed since: {of.last_error.error}"
     if of.empty is not None:

@@ -9,8 +9,6 @@ import typer
 from headrace.cli.console.long_work import long_work
 from headrace.cli.console.options import DEFAULTS, Pipeline, Root
 from headrace.cli.console.telling import report
-from headrace.lake.paths import Lake
-from headrace.lifecycle.backup import back_up, restore
 from headrace.settings import load_pipeline
 
 
@@ -20,6 +18,9 @@ def back_lake_up(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Copy the lake while its streams run. The copy is as after a crash, so a stream that starts on it goes on."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.backup import back_up
+
     with long_work("backing up", 1) as work:
         work.begin(f"copying '{lake}' to '{target}'")
         done = back_up(Lake(lake), load_pipeline(pipeline), target.rstrip("/"), work.reach)
@@ -31,6 +32,9 @@ def restore_lake(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Copy a backup to an empty lake. Start the streams afterwards, and verify; an interrupted one goes on if repeated."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.backup import restore
+
     with long_work("restoring", 1) as work:
         work.begin(f"copying '{source}' to '{lake}'")
         done = restore(source.rstrip("/"), Lake(lake), work.reach)

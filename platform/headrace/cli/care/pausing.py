@@ -11,9 +11,6 @@ import typer
 from headrace.cli.console.node_named import node_named
 from headrace.cli.console.options import DEFAULTS, Pipeline, Root
 from headrace.cli.console.telling import report
-from headrace.lake.paths import Lake
-from headrace.lifecycle.pending_erasures import pending
-from headrace.streams.pausing import pause, resume
 
 
 def pause_node(
@@ -22,6 +19,9 @@ def pause_node(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Pause one node while the others of its stream go on. A restart keeps the pause, until `headrace resume`."""
+    from headrace.lake.paths import Lake
+    from headrace.streams.pausing import pause
+
     pause(Lake(lake), node_named(node, pipeline).required_name)
     told = f"Node '{node}' is paused: a running stream follows within seconds. Its logs go on."
     report(told, node=node, paused=True)
@@ -33,12 +33,18 @@ def resume_node(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Let a paused node go on. It folds all records that its logs have got meanwhile."""
+    from headrace.lake.paths import Lake
+    from headrace.streams.pausing import resume
+
     rested = resume(Lake(lake), node_named(node, pipeline).required_name)
     report(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)
 
 
 def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
     """List pending erasures, with the nodes of other pipelines for which they wait. Exits 1 if there is one."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.pending_erasures import pending
+
     found = pending(Lake(lake))
     for each in found:
         at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
