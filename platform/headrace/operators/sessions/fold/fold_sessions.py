@@ -15,6 +15,7 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import (
     BATCH,
     DELETED,
+    EVENT,
     PARTITION,
     TOPIC,
     Clock,
@@ -29,6 +30,7 @@ from headrace.fold.fates import LATE, decide_inputs, is_kept, tally_of, with_fat
 from headrace.fold.kernel import OpenState
 from headrace.fold.keys import distinct_hashes, with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
+from headrace.fold.segments import HIGHEST
 from headrace.fold.window_shape import SEQUENCE
 from headrace.operators.sessions.fold.bound_sessions import size_changes_of_sessions
 from headrace.operators.sessions.fold.close_sessions import closing_commits
@@ -140,12 +142,11 @@ class FoldSessions(Step):
         self.state: Mapping[str, StateTable] = {OPEN: state_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """The sessions of the groups that have records, and those that stream time closes."""
-        closing = closing_range(times.before, times.after, self.shape.wait_ms)
-        touched = Needs(distinct_hashes(rows)) if rows.num_rows else None
+        """The sessions that records may join, and those that stream time closes."""
+        closing, near = closing_range(times.before, times.after, self.shape.wait_ms), self._near(rows)
         if closing is None:
-            return {OPEN: touched} if touched else {}
-        return {OPEN: Needs(times=closing, either=touched)}
+            return {OPEN: near} if near else {}
+        return {OPEN: Needs(times=closing, either=near)}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
@@ -173,6 +174,16 @@ class FoldSessions(Step):
             changes={OPEN: gained},
             tally=tally_of(with_fate(decided, kept[found.late], LATE)),
         )
+
+    def _near(self, rows: pa.Table) -> Needs | None:
+        """The sessions of the groups that have records, without those that end more than a gap before the first of them.
+
+        What is left out is within the gap of no record, and only a record joins sessions. Ticks have no event time.
+        """
+        first_ms = pc.min(rows[EVENT]).as_py()
+        if first_ms is None:
+            return None
+        return Needs(distinct_hashes(rows), (first_ms - self.shape.gap_ms, HIGHEST))
 
     def _closed(self, closed: pa.Table, times: Times) -> pa.Table:
         partition, places = places_of(closed)

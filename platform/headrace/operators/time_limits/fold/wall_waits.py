@@ -53,8 +53,10 @@ class FoldWallWaits(Step):
         self.state: Mapping[str, StateTable] = {ENTRIES: entry_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """The entries of the groups that have rows, and those whose wait is over."""
-        touched = Needs(distinct_hashes(rows)) if rows.num_rows else None
+        """The entries of the groups that have updates, and those whose wait is over."""
+        decided = self.shape.updates.decide(rows)
+        kept = decided.filter(pa.array(is_kept(decided)))  # a tick has no group
+        touched = Needs(distinct_hashes(kept)) if kept.num_rows else None
         return {ENTRIES: Needs(times=(_read_ms(times.before) + 1, _read_ms(times.after)), either=touched)}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
