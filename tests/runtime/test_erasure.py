@@ -276,3 +276,17 @@ def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSe
     driver.cut()
     assert {row["sensor_id"] for row in driver.rows("by_minute")} == {"s2"}
     assert pending(driver._lake) == []
+
+
+def test_one_process_erases_key_after_key(spark: SparkSession) -> None:
+    """Each erasure replaces the rows of the tables that this very process maintains."""
+    driver = TestDriver([READINGS.table().named("latest")], spark)
+    for number, gone in enumerate(("a", "b", "c")):
+        for sensor in ("a", "b", "c", "d"):
+            value = {"sensor_id": sensor, "value": float(number)}
+            driver.pipe("readings", key=sensor, value=value, timestamp_ms=1_700_000_000_000 + number)
+        driver.cut()
+        driver.erase("readings", gone)
+    assert {row["sensor_id"] for row in driver.rows("latest")} == {"a", "b", "d"}
+    driver.check("latest")
+    driver.close()

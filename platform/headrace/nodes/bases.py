@@ -17,7 +17,7 @@ from headrace.errors import TransientError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, Needs
 from headrace.fold.keys import bucket_range
-from headrace.lake import APPENDER, as_maintainer, open_table
+from headrace.lake import APPENDER, FencedError, as_maintainer, open_table
 from headrace.lake.merge import FOLDER, Changes, upsert
 from headrace.nodes.node_tables import base_of
 
@@ -94,7 +94,12 @@ class Bases:
             yield rows.select(self._columns.names).cast(self._columns)
 
     def _require_same_rows(self, writer: TableWriter) -> None:
-        if writer.epochs.get(APPENDER, 0) != self._rows_of:
+        epoch = writer.epochs.get(APPENDER, 0)
+        if (
+            epoch < self._rows_of
+        ):  # a swap of this very process has come since: `as_maintainer` takes a new writer
+            raise FencedError(f"{writer.uri}: this process opened its maintainer before the last swap.")
+        if epoch > self._rows_of:
             raise ReplacedRowsError(
                 f"Node '{self._name}': another process has replaced its results since this one opened it.",
                 hint="The stream opens the node again by itself.",
