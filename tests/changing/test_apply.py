@@ -114,7 +114,10 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     with pytest.raises(hr.TerminalError, match="sink 'seen' cannot be corrected"):
         ApplyChanges(Site(living.spark, living.lake), after, emit="differences")
     assert not seen.rows
-    told = str(ApplyChanges(Site(living.spark, living.lake), after, emit="all").run())
+    act_on, folded = ApplyChanges(Site(living.spark, living.lake), after, emit="all"), set[Any]()
+    act_on.on_folded = lambda done, of: folded.add((done, of))
+    told = str(act_on.run())
+    assert (6, 6) in folded, "commands show how far it is, and how long the rest takes"
     assert "node finals: 3 rows became" in told
     assert "node totals: 2 rows became 2: 0 added, 0 removed, 0 changed" in told, "its base has none yet"
     assert "new columns: total" in told

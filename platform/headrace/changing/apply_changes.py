@@ -66,7 +66,10 @@ LOOK_SECONDS = 1.0
 
 
 class ApplyChanges:
-    """One act. The pipeline's streams may run meanwhile."""
+    """One act. The pipeline's streams may run meanwhile.
+
+    on_folded  called after each increment: how many records of a node are folded, and of how many
+    """
 
     def __init__(
         self,
@@ -91,6 +94,7 @@ class ApplyChanges:
         self._lake, self._emit, self._on_step, self._kafka = lake, emit, site.on_step, kafka
         self._kept_until_ms = self._clock.now_ms() + round(kept_hours * HOUR_MS)
         self._patience_seconds = patience_seconds
+        self.on_folded: Callable[[int, int | None], object] = lambda done, of: None
         self.plan: ChangePlan = plan_changes(lake, nodes, kafka)
         require_applicable(self.plan)
         self._nodes = upstream_first(resolve_all_references(lake, nodes))
@@ -200,8 +204,10 @@ class ApplyChanges:
                 )
             began = time.monotonic()
             if name in rebuilds:
+                of = rebuilds[name].records_before
                 while rebuilds[name].advance():
                     self._on_step("after increment")
+                    self.on_folded(rebuilds[name].records, of)
                 if rebuilds[name].is_fresh and not again:
                     self._measure(name, time.monotonic() - began)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -107,6 +108,7 @@ def apply_pipeline(
         Site(_session(lake), Lake(lake)), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours
     )
     with long_work("Applies the plan.") as work:
+        act.on_folded = partial(work.reach, what="records folded")
         if not build_only:
             applied = act.run(on_stage=work.begin)
         else:
