@@ -32,7 +32,7 @@ import headrace as hr
 from benchmarks.state_reads import BEGIN_MS, PIECE, TOTALS, Line, by_sensor
 from benchmarks.workbench import session_on
 from headrace.changing.apply_changes import ApplyChanges
-from headrace.cli.long_work import long_work
+from headrace.cli.console.long_work import long_work
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.log.site import Site

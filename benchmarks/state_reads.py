@@ -4,13 +4,15 @@
 as a catch-up reads them. Then micro-batches of the same size touch the same number of keys, in three phases: as the catch-up
 has left the state, packed as a stream packs it then, and with local copies.
 
-Of windows the state is read when they close: each micro-batch closes one window of as many keys as it touches. Before each
-micro-batch the process forgets all rows of the state. Logs are written by hand, and not counted. In the end totals and
-windows are compared with SQL over the log.
+Of windows the state is read when they close: each micro-batch closes one window of as many keys as it touches. Of sessions,
+time limits and timers as many are due in each micro-batch, and all others are open. Before each micro-batch the process
+forgets all rows of the state. Logs are written by hand, and not counted. In the end totals, windows and sessions are
+compared with SQL over the log, and the others with a fold of the whole log.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import resource
 import statistics
@@ -32,6 +34,7 @@ from headrace.engine.state_groups import GROUPS
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.state_limits import COPIES_BYTES_DEFAULT
+from headrace.lifecycle.backfill import verify
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.observe.views import Views
@@ -57,10 +60,38 @@ WARM_UP = 3  # micro-batches that are not counted
 readings = hr.Topic("readings", key="sensor_id STRING", value="value BIGINT", idle_timeout=None)
 by_sensor = readings.group_by("sensor_id")
 TOTALS = {"n": hr.count(), "total": hr.sum("value")}
+
+
+class Reminded(hr.Processor):
+    """Gives a row thirty days after a sensor's last record."""
+
+    def init(self, context: hr.Context) -> None:
+        """Keep the store."""
+        self.context, self.last = context, context.store("last")
+
+    def process(self, record: hr.Record) -> None:
+        """Set the timer anew."""
+        self.last.put(record["value"])
+        self.context.schedule("30 days", self.remind, once=True)
+
+    def remind(self, moment: dt.datetime) -> None:
+        """Give the row."""
+        self.context.forward(sensor_id=self.context.key["sensor_id"], value=self.last.get(), at=moment)
+
+
 NODES: Sequence[Node] = (
     by_sensor.aggregate(**TOTALS).named("totals"),
     by_sensor.window(hr.tumbling(MINUTE_MS), grace=GRACE_MS).aggregate(**TOTALS).named("windows"),
+    by_sensor.window(hr.session(MINUTE_MS), grace=GRACE_MS).aggregate(**TOTALS).named("sessions"),
+    by_sensor.aggregate(**TOTALS).suppress(hr.until_time_limit(GRACE_MS)).named("limits"),
+    by_sensor.process(
+        Reminded,
+        output="sensor_id STRING, value BIGINT, at TIMESTAMP",
+        stores=[hr.value_store("last", "value BIGINT")],
+        stream_wait="30 days",
+    ).named("timers"),
 )
+BY_SQL = "totals", "windows", "sessions"  # each session has records of one moment
 
 
 @dataclass(frozen=True)
@@ -68,12 +99,13 @@ class Phase:
     """Micro-batches in one phase.
 
     state_bytes  before them
-    bytes_read, seconds, cpu  of each micro-batch that counts
+    bytes_read, seconds, cpu  of each micro-batch that counts; rows: those of the state that it needed
     """
 
     name: str
     state_bytes: int
     bytes_read: Sequence[int]
+    rows: Sequence[int]
     seconds: Sequence[float]
     cpu: Sequence[float]
 
@@ -110,10 +142,17 @@ class Line:
             pass
 
     def require_right(self) -> None:
-        """Compare what people see with SQL over the log.
+        """Compare what people see with SQL over the log, or with a fold of it.
 
         Raises: TerminalError when they differ
         """
+        if self.node.required_name not in BY_SQL:
+            for verdict in verify(self.spark, self.lake, self.node):
+                if not verdict.equal:
+                    raise TerminalError(
+                        f"{self.node.required_name}: a fold of the log differs.", detail=str(verdict)
+                    )
+            return
         log = read_table(self.spark, self.lake.log(readings.name)).where("kind = 'record'")
         start = F.date_trunc("minute", "timestamp").alias("window_start")
         by = [F.col("key.sensor_id"), *([start] if "window_start" in self.node.columns else [])]
@@ -152,21 +191,25 @@ class Measure:
 
     def phase(self, name: str) -> Phase:
         """Run micro-batches."""
-        state_bytes, read, seconds, cpu = self.line.runner.state_bytes(), [], [], []
+        reads = self.line.runner.reads
+        state_bytes, read, rows, seconds, cpu = self.line.runner.state_bytes(), [], [], [], []
         for _ in range(WARM_UP + self._batches):
             closing_ms = BEGIN_MS + GRACE_MS + (self._number + 1) * MINUTE_MS
             first = self._number * self._touched
             self._number += 1
             self.line.append(self._records, self._keys, self._touched, first, F.lit(closing_ms))
             GROUPS.clear()
+            known = reads.numbers()["state_rows_read"]
             began, cpu_began = time.monotonic(), time.process_time()
             self.line.fold()
             seconds.append(time.monotonic() - began)
             cpu.append(time.process_time() - cpu_began)
             state_reads.COPIES.wait()  # type: ignore[attr-defined]
-            assert self.line.runner.reads.last_bytes is not None
-            read.append(self.line.runner.reads.last_bytes)
-        return Phase(name, state_bytes, read[WARM_UP:], seconds[WARM_UP:], cpu[WARM_UP:])
+            assert reads.last_bytes is not None
+            read.append(reads.last_bytes)
+            rows.append(reads.numbers()["state_rows_read"] - known)
+        counted = (each[WARM_UP:] for each in (read, rows, seconds, cpu))
+        return Phase(name, state_bytes, *counted)
 
 
 def main(
@@ -176,7 +219,9 @@ def main(
     batches: Annotated[
         int, typer.Option(help=f"Micro-batches that count; {WARM_UP} before them do not.")
     ] = 20,
-    only: Annotated[str | None, typer.Option(help="One node: totals or windows.")] = None,
+    only: Annotated[
+        str, typer.Option(help="Names of nodes, as in 'sessions,limits,timers'; all of them.")
+    ] = "",
     root: Annotated[str | None, typer.Option(help="URI below which lakes lie, as s3://bucket/x.")] = None,
     folder: Annotated[str | None, typer.Option(help="For temporary files.")] = None,
 ) -> None:
@@ -190,12 +235,13 @@ def main(
         "state, bytes",
         "read, bytes",
         "highest",
+        "rows of it",
         "seconds",
         "CPU seconds",
     ):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=folder) as below:
-        for node in [each for each in NODES if only is None or each.required_name == only]:
+        for node in [each for each in NODES if not only or each.required_name in only.split(",")]:
             for number in keys or (10_000, 1_000_000):
                 lake = Lake(f"{root or 'file:' + below}/{node.required_name}-{number}-{os.getpid()}")
                 measure = Measure(Line(spark, lake, node), number, records, touched, batches)
@@ -226,6 +272,7 @@ def _add(table: Table, node: str, keys: int, phases: Iterable[Phase]) -> None:
             phase.name,
             f"{phase.state_bytes:,}",
             *(f"{each:,.0f}" for each in (statistics.median(phase.bytes_read), max(phase.bytes_read))),
+            f"{statistics.median(phase.rows):,.0f}",
             *(f"{statistics.median(each):.3f}" for each in (phase.seconds, phase.cpu)),
         )
 
