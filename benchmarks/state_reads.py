@@ -208,8 +208,7 @@ class Measure:
             assert reads.last_bytes is not None
             read.append(reads.last_bytes)
             rows.append(reads.numbers()["state_rows_read"] - known)
-        counted = (each[WARM_UP:] for each in (read, rows, seconds, cpu))
-        return Phase(name, state_bytes, *counted)
+        return Phase(name, state_bytes, read[WARM_UP:], rows[WARM_UP:], seconds[WARM_UP:], cpu[WARM_UP:])
 
 
 def main(

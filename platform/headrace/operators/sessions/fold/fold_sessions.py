@@ -178,7 +178,7 @@ class FoldSessions(Step):
     def _near(self, rows: pa.Table) -> Needs | None:
         """The sessions of the groups that have records, without those that end more than a gap before the first of them.
 
-        What is left out is within the gap of no record, and only a record joins sessions. Ticks have no event time.
+        The others are within the gap of no record, and only a record joins sessions. Ticks have no event time.
         """
         first_ms = pc.min(rows[EVENT]).as_py()
         if first_ms is None:
