@@ -105,8 +105,11 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     living.fold(before)
     old = living.tables(before)
     lease = take_lease(living.spark, living.lake.lease("node/quiet"), "Node 'quiet'", SystemClock())
+    act, folded = ApplyChanges(Site(living.spark, living.lake), after, patience_seconds=0), set[Any]()
+    act.on_folded = lambda done, of: folded.add((done, of))
     with pytest.raises(hr.TerminalError, match="cannot be swapped in or renamed while another process"):
-        apply(living, after)
+        act.run()
+    assert (6, 6) in folded, "commands show how far it is, and how long the rest takes"
     assert living.tables(before) == old
     lease.release()
     living.commit((6, "b", 2), (9, "a", 3))
@@ -114,10 +117,7 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     with pytest.raises(hr.TerminalError, match="sink 'seen' cannot be corrected"):
         ApplyChanges(Site(living.spark, living.lake), after, emit="differences")
     assert not seen.rows
-    act_on, folded = ApplyChanges(Site(living.spark, living.lake), after, emit="all"), set[Any]()
-    act_on.on_folded = lambda done, of: folded.add((done, of))
-    told = str(act_on.run())
-    assert (6, 6) in folded, "commands show how far it is, and how long the rest takes"
+    told = str(ApplyChanges(Site(living.spark, living.lake), after, emit="all").run())
     assert "node finals: 3 rows became" in told
     assert "node totals: 2 rows became 2: 0 added, 0 removed, 0 changed" in told, "its base has none yet"
     assert "new columns: total" in told
@@ -126,9 +126,9 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
         "what came since is given once, by the stream"
     )
     assert living.tables(after) == living.tables_anew(after) != old
-    act = last_act(living.lake)
-    assert act is not None
-    assert ([each.node for each in act.nodes], act.state) == (["finals", "quiet", "totals", "busy"], DONE)
+    done = last_act(living.lake)
+    assert done is not None
+    assert ([each.node for each in done.nodes], done.state) == (["finals", "quiet", "totals", "busy"], DONE)
     rate = small_files.read_json(living.lake.rebuild_rate("finals"))
     assert rate is not None
     assert rate["rows"]
