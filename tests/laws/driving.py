@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
-import pytest
 from hypothesis import settings
 
 from headrace.testing import TestDriver
 from tests.laws.worlds import World, sent
 from tests.oracle.log_oracle import Commit
 
-if TYPE_CHECKING:
-    from headrace.description import Node
-
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 # A world takes a second without Spark. The kernel's laws try hundreds of logs of the same operators.
 WORLDS = settings(max_examples=int(EXAMPLES or 3))
-# Worlds with many nodes, in each of which hundreds of rows are compared.
-FEW = settings(max_examples=max(1, int(EXAMPLES or 1) // 4))
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -41,20 +35,6 @@ class SideBySide(TestDriver):
 
     def _run(self, names: Collection[str]) -> None:
         in_parallel(lambda name: super(SideBySide, self)._run([name]), names)
-
-
-def side_by_side(nodes: Iterable[Node]) -> Any:
-    """A fixture: a driver of these nodes, for the tests of one module."""
-    described = list(nodes)
-
-    @pytest.fixture(scope="module", name="driver")
-    def started(request: pytest.FixtureRequest) -> Iterator[TestDriver]:
-        by_spark = request.node.get_closest_marker("spark")
-        driver = SideBySide(described, request.getfixturevalue("spark") if by_spark else None)
-        yield driver
-        driver.close()
-
-    return started
 
 
 def live_through(world: World, driver: TestDriver) -> dict[str, list[Commit]]:

@@ -6,7 +6,7 @@ example is one random log and one node: a world holds 17, and a twin of one of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from tests.laws import tables
-from tests.laws.driving import WORLDS, in_parallel, live_through, side_by_side
+from tests.laws.driving import WORLDS, SideBySide, in_parallel, live_through
 from tests.laws.plain import by_identity, fates, results_of_log
 from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, World, is_lively, worlds
 from tests.oracle.log_oracle import Log, sequence
@@ -27,7 +27,14 @@ pytestmark = pytest.mark.fast
 
 
 WINDOWED = [node for group in SUBJECTS.values() for node in group]
-driver = side_by_side([*WINDOWED, *RUNNING.values()])
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[TestDriver]:
+    """One driver for all worlds."""
+    driver = SideBySide([*WINDOWED, *RUNNING.values()])
+    yield driver
+    driver.close()
 
 
 @WORLDS

@@ -106,6 +106,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
         driver.crash(random.choice(STEPS), name)
     with pytest.MonkeyPatch.context() as patch:
         spread(patch, buckets=0)
+        patch.setattr("headrace.testing.driver.is_sequenced_here", lambda records: records % 2 > 0)
         for cut in range(CUTS):
             for _ in range(RECORDS):
                 pipe(driver, random, cut)

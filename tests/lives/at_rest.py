@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from headrace import oracle
 from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
-from headrace.fold.fates import NOT_RECORDS
+from headrace.engine.log_slices import LogSlice
+from headrace.fold.fates import NOT_RECORDS, USED
 from headrace.lake import forget
+from headrace.lifecycle.local_evidence import LocalEvidence
 from headrace.lifecycle.oracle_check import KeysVerdict, _Check
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.feed_tables import feed_tables
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.opening import read_opening
+from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import resolve_references
+from headrace.nodes.unusable_table import UnusableTable
+from headrace.operators.key_scope import KeyScope
 from headrace.quality.books import open_books
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
 from headrace.writing.delivery.redeliver import can_be_put_right
+from tests.lives.broker import CUT
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headrace.description import Node
     from headrace.testing.findings import Rows
     from tests.lives.live import LivesDriver
@@ -84,26 +99,71 @@ def books(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
 
 
 def replayed(life: LivesDriver, node: Node, ledger: Rows) -> list[str]:
-    """The oracle makes the rows of the table, and the fates of the ledger; it begins with the first record of a log.
+    """The oracle makes the rows of the table, and the fates of the ledger. It begins with the first record of a log.
 
     It replays some keys of a time limit, and not the log: so it knows the rows alone.
     """
-    if not read_opening(life.lake, resolve_references(life.lake, node)).is_at_the_beginning:
-        return accounts(life, node)
-    check = _Check(on_demand(life._session, pipeline_session), life.lake, node)
+    spark, node = on_demand(life._session, pipeline_session), resolve_references(life.lake, node)
+    wrong: list[str] = []
+    if read_opening(life.lake, node).is_at_the_beginning:
+        check = _Check(spark, life.lake, node)
+    else:
+        wrong = accounts(life, node)
+        if not _has_read_all(life, node):
+            return wrong
+        check = _of_whole_logs(life, spark, node)
     if isinstance(node.suppressed_by, UntilTimeLimit):
-        return _differences(check.verdict(ALL_KEYS, 0))
+        return wrong + _differences(check.verdict(ALL_KEYS, 0))
     results = oracle.results(check.node, check.scope.log(None))
     stored = check.evidence.table(check.by, None)
-    return _differences(check._compared(0, check.scope.rows(results), stored)) + fates(node, results, ledger)
+    wrong += _differences(check._compared(0, check.scope.rows(results), stored))
+    return wrong + fates(node, results, ledger)
+
+
+def _has_read_all(life: LivesDriver, node: Node) -> bool:
+    """Whether no log was cut before the node began."""
+    cut_before = life.unread.get(node.required_name, {}).values()
+    return not any(partition == CUT for places in cut_before for partition, _ in places)
+
+
+def _of_whole_logs(life: LivesDriver, spark: SparkSession, node: Node) -> _Check:
+    """The check of a node whose logs were cut, with the rows that are gone: the tables are those of the whole logs."""
+    of = bound(spark, node)
+    evidence = LocalEvidence.of_tables(spark, life.lake, node, of)
+    unusable = UnusableTable(spark, life.lake, node).read()
+    parts = [
+        feed_tables(spark, of, slices, unusable)
+        for slices in _whole_logs(life, node, evidence.progress.upto_ms)
+    ]
+    tables = {feed: pa.concat_tables([part[feed] for part in parts]) for feed in parts[0]}
+    check = object.__new__(_Check)
+    check.node, check.evidence = node, replace(evidence, tables=tables)
+    check.scope = KeyScope(node, check.evidence, operator_of(node).frontier_ms(evidence.progress))
+    return check
+
+
+def _whole_logs(life: LivesDriver, node: Node, upto_ms: Mapping[str, int]) -> Iterator[dict[str, LogSlice]]:
+    """Stretches of a node's logs that make the whole: from the copies before the cuts, and from the logs themselves."""
+    stretches: dict[str, list[LogSlice]] = {}
+    for topic in node.topics:
+        cuts = [(0, ""), *life.cut_logs.get(topic.name, ())]
+        found = [LogSlice.of(copy, before[0], at_ms) for before, (at_ms, copy) in pairwise(cuts)]
+        rest = LogSlice.of(life.lake.log(topic.name), cuts[-1][0], upto_ms.get(topic.name, 0))
+        stretches[topic.name] = [*found, rest]
+    for number in range(max(map(len, stretches.values()))):
+        yield {
+            name: each[number] if number < len(each) else replace(each[0], files={})
+            for name, each in stretches.items()
+        }
 
 
 def accounts(life: LivesDriver, node: Node) -> list[str]:
-    """In a log that was cut, the opening balance and the remaining rows account for each record."""
-    wrong = [
-        each for each in open_books(life.spark, life.lake, node).accounts if each.delivered != each.accounted
-    ]
-    return [f"accounts of {node.required_name}: {wrong[:2]}"] if wrong else []
+    """In a log that was cut, the opening balance and the remaining rows account for each record, and so does the table."""
+    name, opened = node.required_name, open_books(life.spark, life.lake, node)
+    wrong: list[Any] = [each for each in opened.accounts if each.delivered != each.accounted]
+    if opened.in_results not in (None, opened.total(USED)):
+        wrong.append(f"{opened.in_results} records in its rows, and {opened.total(USED)} were used")
+    return [f"accounts of {name}: {wrong[:2]}"] if wrong else []
 
 
 def _differences(verdict: KeysVerdict) -> list[str]:

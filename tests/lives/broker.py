@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.lifecycle import redrive
+from headrace.log.erasure import BLANKED
+from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.topic_limits import TopicLimits
 from headrace.testing.piped import PipedTopic
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
     from headrace.description import Topic
 
 NOWHERE = KafkaSettings(bootstrap_servers="localhost:1")
+CUT = -1  # stands for the partition
 PARTITION, OFFSET = 3, 4  # their places in a row of `PipedTopic`
 
 
 class BrokerTopic(PipedTopic):
     """Keeps all records, in the order in which they were sent.
 
-    cut  partition and offset of each record that a person has had cut off the log
+    cut  partition and offset of each record that a person has had cut off the log; CUT and the moment of each such act
     """
 
     def __init__(self, topic: Topic, next_offsets: Mapping[int, int]) -> None:
@@ -111,3 +114,15 @@ class Producer:
     def flush(self, seconds: float) -> int:
         """All of them are there."""
         return 0
+
+
+def is_of_key(row: Mapping[str, Any], key: str) -> bool:
+    """Whether a row of a log came under a key."""
+    if row["kind"] == DEAD_LETTER:
+        return bool(row["raw_key"] == key.encode())
+    return bool(row["key"] == {"key": key})
+
+
+def blanked(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an erased row of a log still says: its place and times."""
+    return {**row, **{name: None for name in BLANKED if name in row}, "reason": ERASED}

@@ -49,19 +49,22 @@ THEMES: Sequence[Sequence[str]] = (
     ("batches", "merged batches", "processor of a table", "processor with timers", "merged branches", "time limit"),
     ("sessions", "sessions by another key", "named stream", "windows", "lookup", "distinct"),
     ("join of tables", "calm table", "grouped table", "changes", "refined table", "lookup", "table by another key"),
-    ("time limit", "calm table", "changes", "totals", "join of streams", "batches"),
+    ("time limit", "calm table", "changes", "changes of a table", "join of streams", "batches"),
 )  # fmt: skip
 ACTS_AFTER = 8  # steps: before, there is nothing to which anything could be done
-STEPS = (12, 24)  # of a life, at least and at most
+ROUNDS = (7, 13)  # of a life, at least and at most
+NODES_OF_ACTS_MAX = 4  # of a life of the second tier, in which Spark works for each act
 NODE_STEPS = ("after sinks", "after outputs", "after state", "before outputs")
 LOG_STEPS = ("before log commit", "after log commit")
 ERASABLE = "erase-me-7f3a"  # no other text holds it, so that it can be sought in files
 KEYS = ("a", "b", "ü", None, "a", "b", ERASABLE)
 PARTITIONS = (0, 0, 0, 1, 1, 2)
-WHAT = (*["record"] * 12, "tombstone", "malformed", "rolled back", "again", "again")
+WHAT = (*["record"] * 11, "tombstone", "tombstone", "malformed", "rolled back", "again", "again")
 HALF_SECONDS = sorted(range(-40, 25), key=abs)
 SECOND, HOUR = 1_000, 3_600_000
 WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0)
+# For longer than a process trusts what it has read, and what it has committed.
+PAUSES = (0, 2 * SECOND, 130 * SECOND)
 # A producer's clock goes on, stands still, jumps ahead or jumps back.
 GOES_ON = (*[9 * SECOND] * 6, 0, 0, 61 * SECOND, HOUR, 26 * HOUR, -30 * SECOND)
 # Timers call these every three seconds, for each group: a day would be 31,000 calls and as many rows, and five minutes show
@@ -104,11 +107,12 @@ def trouble(number: int, center: int) -> Step:
     if what == "store":
         kind, times, some = pick(number, ("lost", "refused"), (1, 1, 2, 5, 9), range(30))
         return StoreFault(kind, some, times)
-    at, records = pick(number, (*NODE_STEPS, *LOG_STEPS), range(3))
+    at, records, ms, stays = pick(number, (*NODE_STEPS, *LOG_STEPS), range(3), PAUSES, (False, True))
     if what == "crash":
-        return Crash(at, skips, number % 4 == 0)
+        return Crash(at, skips, stays)
     seeds = [number * 7919 + place * 104_729 for place in range(records)]
-    return Overtaken(at, skips, tuple(sent(each % (1 << 24), center) for each in seeds))
+    meanwhile = tuple(sent(each % (1 << 24), center) for each in seeds)
+    return Overtaken(at, skips, meanwhile, ms)
 
 
 def decision(number: int, center: int) -> Step:
@@ -138,15 +142,21 @@ def decision(number: int, center: int) -> Step:
     return Limit(ms, records)
 
 
-OTHERS: Sequence[Callable[[int, int], Step]] = (cut, cut, cut, trouble, trouble, trouble, decision, decision)
+OTHERS: Sequence[Callable[[int, int], Step]] = (*[cut] * 2, *[trouble] * 4, *[decision] * 2)
 ACTS = ("retain", "erase", "rename", "change", "change", "back", "recompute", "redeliver", "redrive", "mend")
+ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
+    ACTS,
+    ("retain", "retain", "rename", "recompute"),
+    ("change", "back", "rename", "redeliver"),
+    ("erase", "mend", "mend", "redrive", "rename"),
+)
 
 
-def act(number: int) -> Step:
-    """What a person does to a lake."""
+def act(number: int, theme: int = 0) -> Step:
+    """What a person does to a lake. In: theme  the number of one of `ACT_THEMES`"""
     what, topic, node, key, dies, ms, value = pick(
         number,
-        ACTS,
+        ACT_THEMES[theme],
         TOPICS,
         range(NODES_MAX),
         ("a", "b", "ü", ERASABLE),
@@ -183,12 +193,13 @@ def lives(seed: int, *, acts: bool = False) -> Iterator[Life]:
 
 def life(random: Random, *, acts: bool) -> Life:
     """A pipeline of up to six nodes, and what happens to it."""
-    theme = random.randrange(len(THEMES))
-    nodes = tuple(made(number, theme) for number in numbers(random, 24, 1, NODES_MAX))
+    most = NODES_OF_ACTS_MAX if acts else NODES_MAX
+    theme, acts_theme = random.randrange(len(THEMES)), random.randrange(len(ACT_THEMES))
+    nodes = tuple(made(number, theme) for number in numbers(random, 24, 1, most))
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []
     center = 0
-    for _ in range(random.randint(*STEPS)):
+    for _ in range(random.randint(*ROUNDS)):
         records = numbers(random, 24, 1, 6)
         center += min(GOES_ON[records[0] % len(GOES_ON)], farthest)
         steps.append(Send(tuple(sent(number, center) for number in records)))
@@ -197,8 +208,8 @@ def life(random: Random, *, acts: bool) -> Life:
         if records[-1] % 3:
             steps.append(Cut())
         if acts and len(steps) > ACTS_AFTER:
-            steps += map(act, numbers(random, 30, 0, 2))
-    return Life(nodes, random.randint(1, len(nodes)), tuple(steps))
+            steps += [act(number, acts_theme) for number in numbers(random, 30, 1, 2)]
+    return Life(nodes, random.randint(1, len(nodes)), tuple(steps), dated=random.randrange(4) == 0)
 
 
 def numbers(random: Random, bits: int, least: int, most: int) -> list[int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,10 +27,12 @@ from headrace.testing.driver import SimulatedCrashError
 from headrace.writing.delivery.redeliver import can_be_put_right, redeliver
 from tests.lake.lost_commits import overwrite, versions
 from tests.lake.searching import files_with
-from tests.lives.broker import NOWHERE, ToBroker
-from tests.lives.descriptions import described, name_of
+from tests.laws.tables import ms
+from tests.lives.broker import CUT, NOWHERE, ToBroker, blanked, is_of_key
+from tests.lives.descriptions import content, described, name_of
 from tests.lives.drawing import ERASABLE
 from tests.lives.live import LivesDriver
+from tests.lives.processes import Once, here_and_there
 from tests.lives.story import (
     Change,
     Erase,
@@ -41,6 +45,7 @@ from tests.lives.story import (
     Redrive,
     Rename,
     Retain,
+    Sent,
     Step,
 )
 
@@ -70,10 +75,11 @@ class Description:
 
     made: list[Any]
     renamed: dict[int, int] = field(default_factory=dict)
+    dated: bool = False
 
     def nodes(self) -> list[Node]:
         """The nodes of the description."""
-        return described(self.made, self.renamed)
+        return described(self.made, self.renamed, dated=self.dated)
 
 
 class LifecycleDriver(LivesDriver):
@@ -83,13 +89,17 @@ class LifecycleDriver(LivesDriver):
 
     def __init__(self, life: Life, spark: SparkSession) -> None:
         """Begin as `LivesDriver` does."""
-        self.description = Description([*life.nodes])
+        self.description = Description([*life.nodes], dated=life.dated)
         self.before_change: tuple[int, int] | None = None  # a node's number and its choices
-        self.goes_back = (
-            True  # over a rename with which readers were rebuilt nobody does: another rename undoes it
-        )
+        # Over a rename with which readers were rebuilt nobody goes back: another rename undoes it.
+        self.goes_back = True
         self.acts: list[str] = []
         super().__init__(life, spark)
+
+    def live(self) -> None:
+        """Live through all steps; tasks of Spark fold some of the increments."""
+        with here_and_there():
+            super().live()
 
     def _decided(self, step: Step) -> None:
         match step:
@@ -162,12 +172,19 @@ class LifecycleDriver(LivesDriver):
     # Logs.
 
     def _retain(self, step: Retain) -> None:
-        topic, broker = self._topics[step.topic], self._brokers[step.topic]
+        topic, broker, log = self._topics[step.topic], self._brokers[step.topic], self._lake.log(step.topic)
         work = Retention(self.spark, self._lake, [*self._nodes.values()], topic, clock=self._clock)
-        there = self._places(step.topic)
-        work.run(self._clock.now_ms() - step.ms)
+        there, cuts = self._places(step.topic), self.cut_logs.setdefault(step.topic, [])
+        copy = f"{self._lake.root}-before-{len(self.acts)}"  # outside of the lake
+        copytree(log.removeprefix("file:"), copy.removeprefix("file:"))
+        before_ms = self._clock.now_ms() - step.ms
+        at_ms = work.run(before_ms).at_ms
         forget()
-        broker.cut |= there - self._places(step.topic)
+        if at_ms is not None:
+            left = [ms(row["ingested_at"]) for row in self.log(step.topic) if row["offset"] is not None]
+            assert at_ms < min([before_ms, *left]), f"cut at {at_ms} before {before_ms}: {left[:3]}"
+            cuts.append((at_ms, copy))
+            broker.cut |= (there - self._places(step.topic)) | {(CUT, at_ms)}
 
     def _places(self, topic: str) -> set[tuple[int, int]]:
         """The records in a log."""
@@ -175,8 +192,13 @@ class LifecycleDriver(LivesDriver):
 
     def _erase(self, step: Erase) -> None:
         before, nodes, topic = self._in_sinks(), [*self._nodes.values()], self._topics[step.topic]
-        [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
+        log = self.log(step.topic)
+        done = [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
         forget()
+        of_key = [is_of_key(row, step.key) for row in log]
+        wanted = [blanked(row) if goes else row for row, goes in zip(log, of_key, strict=True)]
+        assert self.log(step.topic) == wanted, "an erasure blanks the rows of its key, and no others"
+        assert done[0].rows == sum(of_key), f"an erasure tells of {done[0].rows} rows, not of {sum(of_key)}"
         if step.key == ERASABLE and not any(
             self._has_key(other) for other in self._brokers if other != step.topic
         ):
@@ -195,7 +217,8 @@ class LifecycleDriver(LivesDriver):
         corrections = None
         if step.value is not None and step.topic == "t":
             letters = [row for row in self.log(step.topic) if row["kind"] == "dead_letter"]
-            corrected = Correction({"value": b'{"value": %d}' % step.value})
+            sent = content(Sent("t", 0, None, 0, step.value), dated=self.life.dated)
+            corrected = Correction({"value": json.dumps(sent).encode()})
             corrections = {(row["partition"], row["offset"]): corrected for row in letters}
         work.run(corrections=corrections)
 
@@ -315,19 +338,3 @@ class LifecycleDriver(LivesDriver):
                 self._redeliver(name)
         for store, rows in self._in_sinks().items():
             store.not_told += rows - before.get(store, Counter())
-
-
-@dataclass
-class Once:
-    """Dies once. In: left  so many steps that are passed before; None: it never does"""
-
-    left: int | None
-
-    def __call__(self, step: str) -> None:
-        """Come to a step."""
-        if self.left is None:
-            return
-        if not self.left:
-            self.left = None
-            raise SimulatedCrashError(step)
-        self.left -= 1

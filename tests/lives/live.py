@@ -20,7 +20,7 @@ from headrace.nodes.topics import batched_topics, ordered_topics, topics_of, ups
 from headrace.testing import TestDriver, driver
 from headrace.testing.driver import UNFOLDED_MAX, SimulatedCrashError
 from tests.lives.broker import BrokerTopic
-from tests.lives.descriptions import content, described
+from tests.lives.descriptions import BASE_MS, content, described
 from tests.lives.processes import AnotherProcess, Armed, Troubles, steady_clock, until_done
 from tests.lives.stores import SORTS, LivesStore
 from tests.lives.story import (
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.log.sequencer import Sequencer
 
-BASE_MS = 1_700_000_000_000  # of the timestamps of records, and of the clock
+
+LONG_MS = 10_000  # longer than a process trusts what it remembers
 
 
 class FixedClock:
@@ -72,11 +73,14 @@ class LivesDriver(TestDriver):
 
     def __init__(self, life: Life, spark: SparkSession | None = None) -> None:
         """Begin with the first nodes of a life. In: spark  a session; None: nothing of the life needs one."""
-        self.life, self.whole = life, described(life.nodes)
+        self.life, self.whole = life, described(life.nodes, dated=life.dated)
         self.troubles, self.other = Troubles(), AnotherProcess()
         self.stores: dict[str, LivesStore] = {}
         self.resting: set[str] = set()
         self.away: set[str] = set()  # nodes whose process has died
+        self.cut_logs: dict[
+            str, list[tuple[int, str]]
+        ] = {}  # commit times through which logs were cut, and a copy before
         # The records of each topic that were cut off before a node began.
         self.unread: dict[str, dict[str, set[tuple[int, int]]]]
         self.sink_faults: list[str] = []
@@ -183,6 +187,8 @@ class LivesDriver(TestDriver):
 
     def rest(self) -> None:
         """All troubles are over: logs are read to their ends, and nodes fold all of them."""
+        # What a process remembers of the lake is old by now: another one may have written since.
+        self._clock.set(self._clock.now_ms() + LONG_MS)
         self.troubles.steps.clear()
         self.troubles.writes.clear()
         self.sink_faults.clear()
@@ -206,7 +212,8 @@ class LivesDriver(TestDriver):
             elif record.kind == "again":
                 topic.send_again(record.partition)
             else:
-                topic.add(record.key, content(record), BASE_MS + record.at, record.partition, {})
+                value = content(record, dated=self.life.dated)
+                topic.add(record.key, value, BASE_MS + record.at, record.partition, {})
 
     # Logs.
 
@@ -294,16 +301,17 @@ class LivesDriver(TestDriver):
             raise error(f"{node}: {step}")
         if isinstance(trouble, Overtaken):
             with self.other.runs():
-                self._overtake(node, trouble.meanwhile)
+                self._overtake(node, trouble)
 
-    def _overtake(self, name: str, meanwhile: Sequence[Sent]) -> None:
+    def _overtake(self, name: str, pause: Overtaken) -> None:
         """Another process takes over from one that is paused, and goes on to the end."""
-        self.send(meanwhile)
+        self._clock.set(self._clock.now_ms() + pause.ms)
+        self.send(pause.meanwhile)
         if name in self._topics:
             self._open_until_done(name)
             self._by_sequencer(name, partial(self._append, name, 1))
             return
-        if meanwhile:
+        if pause.meanwhile:
             self.sequence([*self._topics], 1, settles=True)
         self._restart_until_open(name)
         until_done(partial(self._to_the_end, name), partial(self._restart_node, name))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from headrace.spark.on_demand import is_started
 from tests.lives.at_rest import faults
@@ -32,23 +35,39 @@ class Lived:
     troubles: int
 
 
+@contextmanager
+def quick() -> Iterator[None]:
+    """A lake in memory, and few threads: a handful of rows is read sooner by one."""
+    threads, in_memory = (
+        (pa.cpu_count(), pa.io_thread_count()),
+        MEMORY.is_dir() and os.access(MEMORY, os.W_OK),
+    )
+    gc.set_threshold(50_000, 20, 50)  # a life makes many objects, and few that refer to one another
+    with pytest.MonkeyPatch.context() as patch:
+        if in_memory:
+            patch.setattr(tempfile, "tempdir", str(MEMORY))
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(1)
+        try:
+            yield
+        finally:
+            pa.set_cpu_count(threads[0])
+            pa.set_io_thread_count(threads[1])
+
+
 def live(life: Life, spark: SparkSession | None = None) -> Lived:
     """Live through it.
 
     In:     spark  a session, for a life of the second tier
     Raises: AssertionError naming what is wrong at rest
     """
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
-        tempfile.tempdir = str(MEMORY)
-    gc.set_threshold(50_000, 20, 50)  # a life makes many objects, and few that refer to one another
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
-    driver = LivesDriver(life) if spark is None else LifecycleDriver(life, spark)
-    try:
-        driver.live()
-        wrong = faults(driver)
-        assert spark is not None or not is_started(driver._session), "a life needs no JVM"
-    finally:
-        driver.close()
+    with quick():
+        driver = LivesDriver(life) if spark is None else LifecycleDriver(life, spark)
+        try:
+            driver.live()
+            wrong = faults(driver)
+            assert spark is not None or not is_started(driver._session), "a life needs no JVM"
+        finally:
+            driver.close()
     assert not wrong, "\n".join(wrong)
     return Lived(driver.micro_batches, driver.log_commits, driver.troubles.met)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.engine import spark_fold
 from headrace.errors import TransientError
 from headrace.lake import FencedError, local_files, notices, snapshot, table, tables, writer
 from headrace.testing.driver import SimulatedCrashError
 from tests.lives.story import Crash, Overtaken, StoreFault
+
+if TYPE_CHECKING:
+    from headrace.engine.log_slices import LogSlice
 
 DIED = (SimulatedCrashError, FencedError, TransientError, OSError)
 RESTARTS_MAX = 60
@@ -139,3 +143,32 @@ class Troubles:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(local_files, "write", failing)
             yield
+
+
+@contextmanager
+def here_and_there() -> Iterator[None]:
+    """Of 32 increments one goes to one task of Spark, and one over two buckets; the size of its files decides."""
+
+    def draw(slices: Iterable[LogSlice]) -> int:
+        return sum(each.bytes for each in slices) % 32
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spark_fold, "is_for_driver", lambda increment, *_: draw(increment.slices.values()) > 1)
+        patch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 1 + draw(slices) % 2)
+        yield
+
+
+@dataclass
+class Once:
+    """Dies once. In: left  so many steps that are passed before; None: it never does"""
+
+    left: int | None
+
+    def __call__(self, step: str) -> None:
+        """Come to a step."""
+        if self.left is None:
+            return
+        if not self.left:
+            self.left = None
+            raise SimulatedCrashError(step)
+        self.left -= 1

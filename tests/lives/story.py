@@ -90,12 +90,13 @@ class Crash(Step):
 class Overtaken(Step):
     """The next process that comes to a numbered step is paused there; another one takes over, and then the first goes on.
 
-    In: meanwhile  records that are sent and sequenced during the pause
+    In: meanwhile  records that are sent and sequenced during the pause; ms: its length
     """
 
     at: str
     skips: int = 0
     meanwhile: tuple[Sent, ...] = ()
+    ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -241,17 +242,22 @@ class Mend(Step):
 
 @dataclass(frozen=True)
 class Life:
-    """A life. In: begins  with so many nodes; the others come as it grows."""
+    """A life. In: begins  with so many nodes; the others come as it grows.
+
+    dated  the records of "t" have their event time in their value, so its tombstones have none; partition 2 has these alone
+    """
 
     nodes: tuple[Made, ...]
     begins: int
     steps: tuple[Step, ...]
+    dated: bool = False
 
     def text(self) -> str:
         """The life as Python, a step a line."""
         nodes = "".join(f"        {short(each)},\n" for each in self.nodes)
         steps = "".join(f"        {short(each)},\n" for each in self.steps)
-        return f"Life(\n    nodes=(\n{nodes}    ),\n    begins={self.begins},\n    steps=(\n{steps}    ),\n)"
+        dated = "    dated=True,\n" if self.dated else ""
+        return f"Life(\n    nodes=(\n{nodes}    ),\n    begins={self.begins},\n    steps=(\n{steps}    ),\n{dated})"
 
 
 def short(value: object) -> str:

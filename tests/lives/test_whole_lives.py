@@ -1,6 +1,6 @@
 """Lives of the second tier: what people do to a lake at any moment, among all that befalls a life of the first.
 
-HEADRACE_WHOLE_LIVES says how many there are in `make test-long`. `make lives ARGS="--tier 2"` lives on.
+HEADRACE_WHOLE_LIVES says how many there are here. `make lives ARGS="--tier 2"` lives on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIVES, A_TEST = int(os.environ.get("HEADRACE_WHOLE_LIVES", "10")), 2
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 1 + LIVES // A_TEST))
 def test_whatever_people_do_the_laws_hold_at_rest(spark: SparkSession, seed: int) -> None:
     done = try_seed(seed, A_TEST, spark=laptop_session(spark, "lives"))

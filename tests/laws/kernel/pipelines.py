@@ -181,6 +181,12 @@ def changes(choose: Choose, stream: Stream, other: Stream) -> Any:
     return stream.group_by("key").aggregate(value=hr.max("value"), n=hr.count()).changes()
 
 
+def changes_of_table(choose: Choose, stream: Stream, other: Stream) -> Any:
+    """A record where a row of a table changes or goes."""
+    joined_rows = stream.table().join(other.select("key", "value AS other").table(), on="key", how="left")
+    return choose([stream.table(), joined_rows]).changes()
+
+
 def calm_table(choose: Choose, stream: Stream, other: Stream) -> Any:
     second = other.select("key", "value AS other").table()
     limits: list[dict[str, Any]] = [{}, {"clock": "wall"}, {"max_records": 1, "when_full": "emit_early"}]
@@ -226,6 +232,7 @@ ON_A_LAKE: dict[str, tuple[Step, str]] = {  # beside those: what the kernel's la
     "named stream": (named_stream, "value"),
     "calendar windows": (calendar_windows, "n"),
     "changes": (changes, "value"),
+    "changes of a table": (changes_of_table, "value"),
     "calm table": (calm_table, "value"),
     "refined table": (refined, ""),
 }
@@ -235,6 +242,7 @@ ON_RECORD_KEYS = {
     "join of streams",
     "join of tables",
     "grouped table",
+    "changes of a table",
     "calm table",
     "refined table",
     "throttled table",
