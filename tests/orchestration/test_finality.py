@@ -1,9 +1,7 @@
 """A final day, or hour, starts what depends on it, once: a plain asset, and a project of dbt."""
 
 import datetime as dt
-import os
-import subprocess
-import sys
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -14,21 +12,22 @@ import pytest
 
 import headrace as hr
 from headrace.errors import DescriptionError
-from headrace.orchestration import build_definitions, once_final
+from headrace.orchestration import build_definitions
 from headrace.orchestration.events.finality import FinalParts
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.testing import TestDriver
+from tests.docs.documents import FENCE, ROOT
 
 pytestmark = pytest.mark.dagster
-PROJECT = Path(__file__).with_name("daily_dbt")
-FINAL = dg.AssetKey(["final", "counts"])
+GUIDE = ROOT / "docs" / "guides" / "final-days.md"
+FINAL = dg.AssetKey(["final", "reading_counts"])
 readings = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
 counts = (
     readings.group_by("sensor_id")
     .window(hr.tumbling("10 minutes"), grace="5 minutes")
     .aggregate(n=hr.count())
     .suppress(hr.until_window_closes())
-    .named("counts")
+    .named("reading_counts")
 )
 totals = readings.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
 
@@ -55,7 +54,7 @@ class Watch:
 
 
 def pipeline(unit: Literal["day", "hour"]) -> Pipeline:
-    return pipeline_of([counts], partitions_start="2026-11-01", finals={"counts": unit})
+    return pipeline_of([counts], partitions_start="2026-11-01", finals={"reading_counts": unit})
 
 
 def test_a_day_is_final_once_its_last_window_is_closed_and_none_is_left_out() -> None:
@@ -82,7 +81,7 @@ def test_days_of_tables_that_have_none_are_refused() -> None:
         build_definitions(
             [counts, totals], partitions_start="2026-11-01", lake_root="file:/l", finals={"totals": "day"}
         )
-    assert "counts" in str(caught.value.hint)
+    assert "reading_counts" in str(caught.value.hint)
 
 
 @pytest.fixture
@@ -101,38 +100,29 @@ def lake(tmp_path: Path) -> Any:
     driver.close()
 
 
-def definitions(lake: TestDriver, reports: Path, started: list[str]) -> dg.Definitions:
-    """The pipeline, a plain asset of each final day, and a project of dbt that each final day runs."""
+def of_the_page(folder: Path, tables: str) -> dict[str, Any]:
+    """The project of dbt that the guide shows, in a folder, and the guide's assets: only the lake's place is another.
+
+    Out: the names that the guide's Python defines
+    """
+    names: dict[str, Any] = {}
+    for block in FENCE.finditer(GUIDE.read_text(encoding="utf-8")):
+        body = block["body"].replace("/data/lake/tables", tables)
+        if file := re.match(r"(?:#|--) (daily/\S+)\n", body):
+            (folder / file[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file[1]).write_text(body)
+        elif "automation_condition=once_final()" in body:
+            exec(body, names)
+    return names
+
+
+def definitions(lake: TestDriver, folder: Path) -> dg.Definitions:
+    """The pipeline, and the guide's two assets of each final day: a plain one, and one that runs dbt."""
     made = build_definitions(
-        [counts], partitions_start="2026-11-01", lake_root=lake.lake.root, finals={"counts": "day"}
+        [counts], partitions_start="2026-11-01", lake_root=lake.lake.root, finals={"reading_counts": "day"}
     )
-    days = pipeline("day").days
-
-    @dg.asset(deps=[FINAL], partitions_def=days, automation_condition=once_final())
-    def letter(context: dg.AssetExecutionContext) -> None:
-        started.append(context.partition_key)
-
-    @dg.asset(deps=[FINAL], partitions_def=days, automation_condition=once_final(), pool="dbt")
-    def daily_counts(context: dg.AssetExecutionContext) -> None:
-        dbt = Path(sys.executable).with_name("dbt")
-        paths = [
-            "--project-dir",
-            str(PROJECT),
-            "--profiles-dir",
-            str(PROJECT),
-            "--target-path",
-            str(reports / "target"),
-        ]
-        words = [*paths, "--log-path", str(reports), "--vars", f"{{day: '{context.partition_key}'}}"]
-        tables = lake.lake.root.removeprefix("file:") + "/tables"
-        known = {"TABLES": tables, "REPORTS": str(reports), "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
-        known["TZ"] = "Pacific/Kiritimati"  # 14 hours ahead: noon of a day is the next day there
-        done = subprocess.run(
-            [dbt, "run", *words], env=os.environ | known, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout
-
-    return dg.Definitions.merge(made, dg.Definitions(assets=[letter, daily_counts]))
+    names = of_the_page(folder, f"{lake.lake.root.removeprefix('file:')}/tables")
+    return dg.Definitions.merge(made, dg.Definitions(assets=[names["daily_report"], names["daily_counts"]]))
 
 
 class Daemon:
@@ -145,7 +135,7 @@ class Daemon:
         """Out: how many partitions were asked for."""
         found = dg.evaluate_automation_conditions(defs=self.made, instance=self.instance, cursor=self.cursor)
         self.cursor = found.cursor  # type: ignore[assignment]
-        for name in ("letter", "daily_counts"):
+        for name in ("daily_report", "daily_counts"):
             asset = self.made.get_assets_def(name)
             for key in sorted(filter(None, found.get_requested_partitions(dg.AssetKey(name)))):
                 if run:
@@ -153,23 +143,31 @@ class Daemon:
         return found.total_requested
 
 
-def test_each_final_day_starts_what_depends_on_it_once(lake: TestDriver, tmp_path: Path) -> None:
-    started: list[str] = []
+def test_each_final_day_starts_what_depends_on_it_once(
+    lake: TestDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead: noon of a day is the next day there
     with dg.DagsterInstance.ephemeral() as instance:
-        daemon, watch = Daemon(definitions(lake, tmp_path, started), instance), Watch(instance, "day")
+
+        def started() -> list[str]:
+            return sorted(instance.get_materialized_partitions(dg.AssetKey("daily_report")))
+
+        daemon, watch = Daemon(definitions(lake, tmp_path), instance), Watch(instance, "day")
         watch.until("2026-11-10T01:00:00")  # the 9th was final before anybody asked
         assert (daemon.tick(), daemon.tick()) == (0, 0)
         watch.until("2026-11-12T01:00:00")
         assert (daemon.tick(), daemon.tick()) == (4, 0)  # two days, two assets
-        assert started == ["2026-11-10", "2026-11-11"]
+        assert started() == ["2026-11-10", "2026-11-11"]
         # A backfill of the table, also of a day that is open, and a day that is reported again start nothing.
         for day in ("2026-11-10", "2026-11-12"):
-            instance.report_runless_asset_event(dg.AssetMaterialization("counts", partition=day))
+            instance.report_runless_asset_event(dg.AssetMaterialization("reading_counts", partition=day))
         instance.report_runless_asset_event(dg.AssetMaterialization(FINAL, partition="2026-11-11"))
         assert (daemon.tick(), daemon.tick()) == (0, 0)
         Watch(instance, "day").until("2026-11-13T01:00:00")  # a new run of the stream
         assert daemon.tick() == 2
-    assert started == ["2026-11-10", "2026-11-11", "2026-11-12"]
+        assert started() == ["2026-11-10", "2026-11-11", "2026-11-12"]
     with duckdb.connect(str(tmp_path / "reports.duckdb")) as connection:
         found = connection.execute(
             "SELECT day::VARCHAR, windows, records FROM daily_counts ORDER BY day"
@@ -180,7 +178,7 @@ def test_each_final_day_starts_what_depends_on_it_once(lake: TestDriver, tmp_pat
 
 def test_a_run_that_failed_is_not_started_again_by_itself(lake: TestDriver, tmp_path: Path) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        daemon, watch = Daemon(definitions(lake, tmp_path, []), instance), Watch(instance, "day")
+        daemon, watch = Daemon(definitions(lake, tmp_path), instance), Watch(instance, "day")
         daemon.tick()
         watch.until("2026-11-12T01:00:00")
         assert (daemon.tick(run=False), daemon.tick(run=False), daemon.tick(run=False)) == (2, 0, 0)
