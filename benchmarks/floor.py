@@ -19,9 +19,9 @@ from benchmarks.processes import Meter, peak_mib
 from headrace.log.record_task import in_chunks
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.spark.brokers.kafka_client import KafkaReader
+from headrace.spark.brokers.kafka_ranges import KafkaRanges
 from headrace.spark.kafka import KafkaTopic
-from headrace.spark.kafka_client import KafkaReader
-from headrace.spark.kafka_ranges import KafkaRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -25,8 +25,8 @@ from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
+from headrace.spark.rows.varying import varying
 from headrace.spark.session import build_session, pipeline_session, spark_conf
-from headrace.spark.varying import varying
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:

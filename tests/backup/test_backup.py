@@ -19,7 +19,7 @@ from headrace.lake.format import is_known, require_format
 from headrace.lake.paths import Lake
 from headrace.lifecycle import backup
 from headrace.lifecycle.backup import Backup, back_up, restore
-from headrace.nodes.cuts import note_cut
+from headrace.nodes.balances.cuts import note_cut
 from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.fast

@@ -13,8 +13,8 @@ from headrace.lake import small_files
 from headrace.lake import tables as lakes
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backup import back_up, restore
-from headrace.log import guard
-from headrace.log.promise import read_promise
+from headrace.log.decisions import guard
+from headrace.log.decisions.promise import read_promise
 from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.fast

@@ -10,8 +10,8 @@ import pytest
 
 import headrace as hr
 from headrace.settings.kafka import KafkaSettings
+from headrace.spark.brokers.kafka_client import TopicConsumer
 from headrace.spark.kafka import KafkaTopic, lost_offsets
-from headrace.spark.kafka_client import TopicConsumer
 from tests.broker.harness import delete_records, produce, transactional
 from tests.broker.pipeline import Record
 from tests.lives.broker import BrokerTopic

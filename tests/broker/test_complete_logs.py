@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.log.control import control_rows
+from headrace.log.decisions.control import control_rows
 from headrace.sequence.log_columns import COMPLETE
 from tests.broker.harness import produce, running, transactional
 from tests.broker.pipeline import minutes, reading

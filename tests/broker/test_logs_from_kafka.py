@@ -15,14 +15,14 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan_changes import plan_changes
 from headrace.lake.paths import Lake
 from headrace.local.servers.broker import Broker
-from headrace.log.raw_records import keeping_raw
+from headrace.log.history.raw_records import keeping_raw
 from headrace.log.site import Site
-from headrace.nodes.evolution import REBUILT, REFUSED
+from headrace.nodes.descriptions.evolution import REBUILT, REFUSED
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
 from headrace.sequence.sequence_records import Sequencer
+from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import KafkaSettings
-from headrace.spark.kafka_client import KafkaReader
 from tests.broker.harness import DECIDED, Running, delete_records, produce
 from tests.broker.pipeline import NOON_MS, Record
 

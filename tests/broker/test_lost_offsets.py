@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
-from headrace.lifecycle.gaps import accept_gap
+from headrace.lifecycle.log_repair.gaps import accept_gap
 from headrace.local.servers.broker import Broker, create_topics
 from headrace.local.servers.topics import add_partitions
 from headrace.log.clock import SystemClock

@@ -13,8 +13,8 @@ import headrace as hr
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.local.servers.topics import create_topics
+from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
-from headrace.spark.kafka_client import KafkaReader
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.harness import PATIENCE_S, produce, rows_of
 from tests.broker.oidc_server import AUDIENCE, ISSUER, OidcServer

@@ -10,8 +10,8 @@ import pytest
 from headrace.lake.paths import Lake
 from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
+from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import KafkaSettings
-from headrace.spark.kafka_client import KafkaReader
 from headrace.streams.loops import log_stream
 from tests.broker.harness import produce, running, transactional
 from tests.broker.pipeline import Record, minutes, reading

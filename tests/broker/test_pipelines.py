@@ -13,7 +13,7 @@ import headrace as hr
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.lifecycle.backfill import verify
-from headrace.nodes.evolution import REFUSED
+from headrace.nodes.descriptions.evolution import REFUSED
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.sql import LakeSql
 from headrace.observe.views import Views

@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.local.servers.broker import Broker
 from headrace.quality import check_log
 from headrace.spark.kafka import KafkaSettings

@@ -16,7 +16,7 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import add_partitions
-from headrace.log.control import control_rows
+from headrace.log.decisions.control import control_rows
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import IDLE
 from headrace.writing.table_upkeep import TableUpkeep

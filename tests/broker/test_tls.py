@@ -12,9 +12,9 @@ from confluent_kafka import Consumer
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.local.servers.topics import create_topics
+from headrace.spark.brokers.kafka_client import KafkaReader
+from headrace.spark.brokers.kafka_ranges import KafkaRanges
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
-from headrace.spark.kafka_client import KafkaReader
-from headrace.spark.kafka_ranges import KafkaRanges
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 from tests.broker.harness import PATIENCE_S, produce, rows_of

@@ -14,12 +14,12 @@ from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
 from headrace.lake.storage import local_path
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.raw_records import keeping_raw
+from headrace.log.history.raw_records import keeping_raw
 from headrace.log.record_task import RecordTask
+from headrace.nodes.descriptions.topics import upstream_first
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_record, writings_read
-from headrace.nodes.topics import upstream_first
+from headrace.nodes.standing.state_commits import state_record, writings_read
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import SKIPPING
 from headrace.sequence.log_rows import log_schema

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
-from headrace.nodes.topics import is_read, topics_of, upstream_first
+from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
 from headrace.observe.views import Views
 from headrace.testing.piped import PipedTopic
 from headrace.writing.node_runner import NodeRunner

@@ -18,10 +18,10 @@ from headrace.changing.roll_back import roll_back
 from headrace.description import WindowedAggregate
 from headrace.lake import small_files
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.rebuild import rebuild_due
+from headrace.lifecycle.rebuilds.rebuild import rebuild_due
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
-from headrace.nodes.evolution import REBUILT, OtherDescriptionError
+from headrace.nodes.descriptions.evolution import REBUILT, OtherDescriptionError
 from headrace.streams.pausing import pause, wishes
 from headrace.writing.leases.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner

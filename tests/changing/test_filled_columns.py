@@ -14,8 +14,8 @@ from headrace.lake import NewFile
 from headrace.lake.alter import rewritable
 from headrace.lake.paths import Lake
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.fill_columns import fill_commits
-from headrace.log.filled_columns import added_of, added_with, noting
+from headrace.lifecycle.log_repair.fill_columns import fill_commits
+from headrace.log.history.filled_columns import added_of, added_with, noting
 from tests.changing.held import hold_records
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.log.filled_columns import Added
+    from headrace.log.history.filled_columns import Added
 
 READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE, place STRING")
 COMMIT_MS = 1_700_000_000_000  # of the commit that a lake holds

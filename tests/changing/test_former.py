@@ -16,13 +16,20 @@ from headrace.lake.alter import rewritable
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
-from headrace.log.filled_columns import noting
-from headrace.log.writings import written_again
-from headrace.nodes.cuts import note_cut
+from headrace.lifecycle.rebuilds.former import (
+    Former,
+    bring_back,
+    drop_former,
+    drop_outdated,
+    former_of,
+    keep_former,
+)
+from headrace.log.history.filled_columns import noting
+from headrace.log.history.writings import written_again
+from headrace.nodes.balances.cuts import note_cut
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_record, writings_read
+from headrace.nodes.standing.state_commits import state_record, writings_read
 from headrace.writing.leases.lease import LeaseLostError, LeaseTakenError
 from tests.changing.held import hold, hold_log
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lifecycle.remake_log import stretches_of
+from headrace.lifecycle.log_repair.remake_log import stretches_of
 
 pytestmark = pytest.mark.fast
 

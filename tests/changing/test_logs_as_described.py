@@ -11,11 +11,11 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.lifecycle.rebuild import rebuild_due
-from headrace.log.added_columns import require_added_columns
+from headrace.lifecycle.rebuilds.rebuild import rebuild_due
 from headrace.log.clock import ManualClock
-from headrace.log.raw_records import decoded_by
-from headrace.nodes.evolution import REFUSED, OtherDescriptionError
+from headrace.log.history.added_columns import require_added_columns
+from headrace.log.history.raw_records import decoded_by
+from headrace.nodes.descriptions.evolution import REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import log_is_as_described, require_log_as_described
 from headrace.sequence.log_state import LogState
 from tests.changing.held import NO_SPARK, hold

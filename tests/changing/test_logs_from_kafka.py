@@ -18,13 +18,13 @@ from headrace.lake import NewFile
 from headrace.lake.alter import rewritable
 from headrace.lake.paths import Lake
 from headrace.lake.storage import local_path
-from headrace.lifecycle import kafka_holds, read_kafka_again, remake_log
-from headrace.lifecycle.former import plain
-from headrace.lifecycle.read_kafka_again import KafkaAgain
+from headrace.lifecycle.log_repair import kafka_holds, read_kafka_again, remake_log
+from headrace.lifecycle.log_repair.read_kafka_again import KafkaAgain
+from headrace.lifecycle.rebuilds.former import plain
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
-from headrace.log.raw_records import is_read_otherwise, keeping_raw, require_same_reading
-from headrace.nodes.cuts import note_cut
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+from headrace.log.history.raw_records import is_read_otherwise, keeping_raw, require_same_reading
+from headrace.nodes.balances.cuts import note_cut
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.node_tables import log_is_as_described
 from headrace.sequence.log_columns import CONTROL, ERASED
 from headrace.sequence.log_state import LogState, PartitionState

@@ -10,7 +10,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.lifecycle.meeting_point import (
+from headrace.lifecycle.rebuilds.meeting_point import (
     drop_standing,
     is_behind,
     is_beyond,

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.lifecycle.log_repair.rewrite_log import rewrite_log
 from headrace.lifecycle.retention import Retention
-from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
-from headrace.spark.cast_by_name import cast_by_name
 from headrace.spark.lake_rows import read
+from headrace.spark.rows.cast_by_name import cast_by_name
 from tests.changing.living import Living
 from tests.changing.test_apply import apply
 

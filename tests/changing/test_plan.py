@@ -18,10 +18,10 @@ from headrace.changing.requirements import ALL, NOTHING, require_emittable
 from headrace.cli import app
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.log.raw_records import decoded_by
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+from headrace.log.history.raw_records import decoded_by
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.progress import Progress
-from headrace.nodes.references import resolve_references
 from headrace.sequence.log_state import LogState
 from tests.changing.held import hold
 

@@ -13,12 +13,12 @@ from headrace.changing.plan_changes import plan_changes, stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.nodes.cuts import note_cut
-from headrace.nodes.evolution import REBUILT, REFUSED
+from headrace.nodes.balances.cuts import note_cut
+from headrace.nodes.balances.opening import BEFORE, balance_by, read_opening
+from headrace.nodes.balances.rebuild_from_balance import rebuild_place
+from headrace.nodes.descriptions.evolution import REBUILT, REFUSED
 from headrace.nodes.node_tables import write_description
-from headrace.nodes.opening import BEFORE, balance_by, read_opening
 from headrace.nodes.progress import Progress
-from headrace.nodes.rebuild_from_balance import rebuild_place
 from tests.changing.held import hold
 from tests.changing.test_plan import READINGS, outcomes, pipeline
 

@@ -9,9 +9,9 @@ import pytest
 import headrace as hr
 from headrace.lake import APPENDER, TableWriter, open_table, small_files
 from headrace.lake.paths import Lake
-from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.standing.planned import planned_after
+from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.held import hold
 

@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.settle_logs import settle_logs
-from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.rebuilds.rebuild import Rebuild
 from headrace.log.sequencer import Sequencer
 from headrace.log.site import Site
 from headrace.nodes.node_tables import settled_ms

@@ -19,13 +19,13 @@ from headrace.lake.writer import OvertakenError
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
 from headrace.log.clock import SystemClock
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
-from headrace.log.limits import limits_entry
+from headrace.log.decisions.limits import limits_entry
+from headrace.nodes.balances.opening import forget_openings_but
+from headrace.nodes.descriptions.references import Generations, resolve_references
+from headrace.nodes.descriptions.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.nodes.node_tables import write_description
-from headrace.nodes.opening import forget_openings_but
 from headrace.nodes.progress import Progress
-from headrace.nodes.references import Generations, resolve_references
-from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
-from headrace.nodes.state_commits import state_record
+from headrace.nodes.standing.state_commits import state_record
 from headrace.writing.leases.lease import EXPIRES_MS, LeaseLostError
 from headrace.writing.leases.readers import asked_by, readers_of, register
 from headrace.writing.leases.requests import ask, withdraw

@@ -16,7 +16,7 @@ from headrace.changing.roll_back import roll_back
 from headrace.lake import notices, small_files
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.meeting_point import standing
+from headrace.lifecycle.rebuilds.meeting_point import standing
 from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
 from headrace.nodes.node_tables import frontier_ms

@@ -14,14 +14,14 @@ from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
-from headrace.lifecycle import rebuild as rebuilds
-from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.rebuilds import rebuild as rebuilds
+from headrace.lifecycle.rebuilds.rebuild import Rebuild
 from headrace.log.clock import ManualClock
 from headrace.log.site import Site
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.planned import planned_after
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import last_state_commit, state_record
+from headrace.nodes.standing.planned import planned_after
+from headrace.nodes.standing.state_commits import last_state_commit, state_record
 from headrace.writing.leases.lease import LeaseLostError
 from tests.changing.held import NO_SPARK, hold
 

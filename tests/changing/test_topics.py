@@ -18,17 +18,17 @@ from headrace.changing.roll_back import roll_back
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.swap import replace_table
-from headrace.lifecycle import remake_log as remaking
-from headrace.lifecycle import rewrite_log as rewriting
 from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.log_repair import remake_log as remaking
+from headrace.lifecycle.log_repair import rewrite_log as rewriting
+from headrace.lifecycle.log_repair.remake_log import remake_log
+from headrace.lifecycle.log_repair.rewrite_log import rewrite_log
 from headrace.lifecycle.oracle_check import verify_keys
-from headrace.lifecycle.remake_log import remake_log
 from headrace.lifecycle.retention import Retention
-from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
-from headrace.log.filled_columns import added_of
+from headrace.log.history.filled_columns import added_of
 from headrace.log.site import Site
-from headrace.nodes.evolution import REBUILT
+from headrace.nodes.descriptions.evolution import REBUILT
 from headrace.quality.books import open_books
 from headrace.sequence.sequence_records import RECORDS
 from headrace.settings.kafka import KafkaSettings
@@ -163,7 +163,7 @@ def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: L
 def test_a_log_that_was_replaced_before_a_crash_tells_which_columns_have_values(
     living: Living, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
-    """A commit that comes back later gets these values (see `lifecycle.fill_columns`)."""
+    """A commit that comes back later gets these values (see `lifecycle.log_repair.fill_columns`)."""
 
     def described(value: str, **options: Any) -> list[Any]:
         topic = replace(READINGS, value=value, **options)

@@ -27,15 +27,15 @@ from headrace.explain.record_fate import NodeFate, RecordFate
 from headrace.explain.row_cause import Cause
 from headrace.explain.tables.audited_table import Audit
 from headrace.explain.tables.compared_rows import ComparedRows, DifferingRow
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.lifecycle.backup import Backup
 from headrace.lifecycle.erasure import Erased
+from headrace.lifecycle.log_repair.repair import Repaired
 from headrace.lifecycle.maintenance import Size, Upkept
 from headrace.lifecycle.pending_erasures import Pending
 from headrace.lifecycle.redrive import Redriven
-from headrace.lifecycle.repair import Repaired
 from headrace.lifecycle.retention import Cut
-from headrace.log.limits import LimitsSet
+from headrace.log.decisions.limits import LimitsSet
 from headrace.mirror.equality import Comparison
 from headrace.observe.fates.dead_letters import DeadLetters
 from headrace.observe.fates.refused_rows import RefusedRows
@@ -195,7 +195,7 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
     "rebuild": (
         [NODE],
         {
-            "headrace.lifecycle.rebuild.rebuild_due": lambda *_: rebuilt(),
+            "headrace.lifecycle.rebuilds.rebuild.rebuild_due": lambda *_: rebuilt(),
             "headrace.spark.session.pipeline_session": gives(None),
         },
     ),
@@ -209,10 +209,13 @@ CASES: Mapping[str, tuple[list[str], Mapping[str, Any]]] = {
         {"headrace.lifecycle.retention.Retention": Lines(run=Cut(TOPIC, 5, 3, (NODE,)))},
     ),
     "erase": ([TOPIC, "a"], {"headrace.lifecycle.erasure.Erasure": Lines(run=[Erased(NODE, "results", 3)])}),
-    "repair": ([TOPIC], {"headrace.lifecycle.repair.Repair": Lines(run=[Repaired(NODE, "mended")])}),
+    "repair": (
+        [TOPIC],
+        {"headrace.lifecycle.log_repair.repair.Repair": Lines(run=[Repaired(NODE, "mended")])},
+    ),
     "redrive": ([TOPIC], {"headrace.lifecycle.redrive.Redrive": Lines(run=LEFT)}),
-    "accept-gap": ([TOPIC], {"headrace.lifecycle.gaps.accept_gap": gives({0: (3, 5)})}),
-    "reset-guard": ([TOPIC, "root"], {"headrace.lifecycle.guards.reset_guard": gives([0])}),
+    "accept-gap": ([TOPIC], {"headrace.lifecycle.log_repair.gaps.accept_gap": gives({0: (3, 5)})}),
+    "reset-guard": ([TOPIC, "root"], {"headrace.lifecycle.log_repair.guards.reset_guard": gives([0])}),
     "new": (["my_streams"], {}),
     "fetch-jars": (["jars"], {"headrace.cli.setting_up.fetch_jars": gives(Path("jars"))}),
     "config show": ([], {}),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli import app
 from headrace.errors import TerminalError
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings.pipeline import nodes_in
 
 pytestmark = pytest.mark.fast

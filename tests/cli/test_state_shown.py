@@ -16,7 +16,7 @@ from headrace.lake import NewFile
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
 from headrace.nodes.progress import Progress
-from headrace.nodes.state_commits import state_record
+from headrace.nodes.standing.state_commits import state_record
 from headrace.observe.standing import standings
 from headrace.writing.state_figures import MEANINGS, StateFigures
 from tests.changing.held import hold

@@ -15,9 +15,9 @@ from headrace.cli.status import table_of
 from headrace.description import with_unnamed
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
-from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.progress import Progress
-from headrace.nodes.waits import waits_of
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.waits import waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.events.progress import figures
 from headrace.streams.status.statuses import node_status

@@ -18,7 +18,7 @@ import yaml
 from dagster._config import validate_config
 
 from headrace.cli.configuring import SECTIONS
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings import load_pipeline
 from headrace.sinks.kafka import KafkaSink
 

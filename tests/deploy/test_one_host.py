@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings import load_pipeline
 from tests.deploy.one_host import OneHost
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.nodes.older_rows import since_of
+from headrace.nodes.balances.older_rows import since_of
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast

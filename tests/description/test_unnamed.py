@@ -13,7 +13,7 @@ from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.log.clock import ManualClock
-from headrace.nodes.topics import is_hosted, topics_of, upstream_first
+from headrace.nodes.descriptions.topics import is_hosted, topics_of, upstream_first
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.gaps import accept_gap
+from headrace.lifecycle.log_repair.gaps import accept_gap
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.log.clock import SystemClock
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import INTERPRETED, build_session, spark_conf
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
     from headrace.sinks import Delivery, Sink
 
 RECORDS_PER_COMMIT = 24

@@ -11,7 +11,7 @@ from time import monotonic
 
 import pytest
 
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from tests.faults.beside import equal_backfills
 from tests.faults.lives import CAUGHT_UP, NODE_STEPS, REST, Life, Place, live, orders, targets
 from tests.faults.pipeline import NAMES, pipeline

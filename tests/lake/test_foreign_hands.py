@@ -16,7 +16,7 @@ from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lake.undo import FilesGoneError
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from tests.runtime.line import Line
@@ -207,7 +207,7 @@ def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_com
             place.repaired()
         return
     with (
-        patch("headrace.lifecycle.repair.rewrite_state", side_effect=KeyboardInterrupt),
+        patch("headrace.lifecycle.log_repair.repair.rewrite_state", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         place.repaired()

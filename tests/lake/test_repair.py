@@ -14,14 +14,14 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.lost_commits import LostCommits
-from headrace.lifecycle.repair import Repair
-from headrace.lifecycle.repair_mark import require_repaired
+from headrace.lifecycle.log_repair.lost_commits import LostCommits
+from headrace.lifecycle.log_repair.repair import Repair
+from headrace.lifecycle.log_repair.repair_mark import require_repaired
+from headrace.lifecycle.log_repair.rewrite_log import rewrite_log
 from headrace.lifecycle.retention import Retention
-from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.control import control_rows
+from headrace.log.decisions.control import control_rows
 from headrace.log.site import Site
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.nodes.unusable_table import UnusableTable

@@ -10,7 +10,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read

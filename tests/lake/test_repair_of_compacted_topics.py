@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.lost_commits import LostCommits
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.lost_commits import LostCommits
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.observe.views import Views
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.kafka import KafkaTopic

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.errors import TerminalError
-from headrace.lifecycle.lost_commits import LostCommits
-from headrace.lifecycle.read_kafka_again import KafkaAgain
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.lost_commits import LostCommits
+from headrace.lifecycle.log_repair.read_kafka_again import KafkaAgain
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.log.record_writer import columns_delivered
 from headrace.observe.views import Views
 from headrace.sequence.sequence_records import RECORDS

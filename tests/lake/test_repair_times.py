@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.lost_commits import _commit_times
-from headrace.log.chain import Gap
+from headrace.lifecycle.log_repair.lost_commits import _commit_times
 from headrace.log.commit_row import CommitRow
+from headrace.log.history.chain import Gap
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.sequence_records import Sequencer

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.engine.log_slices import LogSlice
 from headrace.lake import open_table
-from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
+from headrace.log.decisions import guard as guard_module
 from headrace.log.sequencer import Sequencer
 from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing.piped import PipedTopic

@@ -16,14 +16,14 @@ from headrace.description.suppression import UntilTimeLimit
 from headrace.engine.log_slices import LogSlice
 from headrace.fold.fates import NOT_RECORDS, USED
 from headrace.lake import forget
-from headrace.lifecycle.local_evidence import LocalEvidence
+from headrace.lifecycle.evidence.local_evidence import LocalEvidence
 from headrace.lifecycle.oracle_check import KeysVerdict, _Check
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.feed_tables import feed_tables
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import frontier_ms
-from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
+from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.key_scope import KeyScope
 from headrace.quality.books import open_books

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.lifecycle import redrive
-from headrace.log.erasure import BLANKED
+from headrace.log.history.erasure import BLANKED
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.topic_limits import TopicLimits
+from headrace.spark.brokers.topic_limits import TopicLimits
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from headrace.lake import forget, open_table
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.repair import Repair
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
 from headrace.testing.driver import SimulatedCrashError

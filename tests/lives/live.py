@@ -15,8 +15,8 @@ from headrace.errors import DescriptionError
 from headrace.lake import forget
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.log.clock import ManualClock
-from headrace.nodes.references import among_themselves
-from headrace.nodes.topics import batched_topics, ordered_topics, topics_of, upstream_first
+from headrace.nodes.descriptions.references import among_themselves
+from headrace.nodes.descriptions.topics import batched_topics, ordered_topics, topics_of, upstream_first
 from headrace.testing import TestDriver, driver
 from headrace.testing.driver import UNFOLDED_MAX, SimulatedCrashError
 from tests.lives.broker import BrokerTopic

@@ -11,10 +11,10 @@ from headrace import lake as lakes
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.cut_commits import write_standing
+from headrace.log.history.cut_commits import write_standing
 from headrace.nodes.progress import Progress
-from headrace.nodes.reader_commits import read_commits, reader_times
-from headrace.nodes.reader_frames import reader_time
+from headrace.nodes.rows.reader_frames import reader_time
+from headrace.nodes.standing.reader_commits import read_commits, reader_times
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import SKIPPING
 from headrace.sequence.log_state import LastRow, LogState

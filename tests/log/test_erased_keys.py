@@ -13,7 +13,7 @@ import pytest
 import headrace as hr
 from headrace.description.formats.registry import RegisteredSchema
 from headrace.errors import TerminalError
-from headrace.log import erasure
+from headrace.log.history import erasure
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.readers import gunzip

@@ -14,9 +14,9 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
 from headrace.log.commit_row import without_commit_rows
+from headrace.log.decisions import guard as guard_module
 from headrace.log.sequencer import Sequencer
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.intervals import NOWHERE, Intervals, merged

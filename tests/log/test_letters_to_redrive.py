@@ -15,14 +15,14 @@ import headrace as hr
 from headrace.lifecycle import redrive
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.redrive import Letter, Redrive, reasons_of, unsendable
+from headrace.log.history.views import REDRIVEN
 from headrace.log.schema_store import SchemaStore
-from headrace.log.views import REDRIVEN
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
 from headrace.sequence.readers import gunzip
 from headrace.sequence.replays.verdicts import AMBIGUOUS_REASON
 from headrace.sequence.sequence_records import Sequencer
-from headrace.spark.topic_limits import TopicLimits
+from headrace.spark.brokers.topic_limits import TopicLimits
 
 pytestmark = pytest.mark.fast
 

@@ -12,9 +12,9 @@ from headrace.description import is_of_kafka
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
+from headrace.nodes.descriptions.references import among_themselves
+from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.references import among_themselves
-from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.observe.sql import LakeSql
 from headrace.testing.piped import PipedTopic
 from headrace.writing.node_runner import NodeRunner

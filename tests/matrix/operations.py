@@ -12,14 +12,14 @@ from confluent_kafka import Consumer, TopicPartition
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
 from headrace.lifecycle.corrections import Correction
+from headrace.lifecycle.log_repair.repair import Repair
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.lifecycle.redrive import Redrive
-from headrace.lifecycle.repair import Repair
 from headrace.log.site import Site
 from headrace.nodes.operator_frames import operator_of
 from headrace.settings.kafka import KafkaSettings
+from headrace.spark.brokers.topic_limits import TopicLimits
 from headrace.spark.kafka import KafkaTopic
-from headrace.spark.topic_limits import TopicLimits
 from headrace.streams.pausing import pause, resume, wishes
 from headrace.writing.delivery.redeliver import redeliver
 from tests.lake.lost_commits import overwrite, versions

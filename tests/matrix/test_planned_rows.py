@@ -15,8 +15,8 @@ from headrace.errors import TerminalError
 from headrace.explain.tables import planned_rows as planned
 from headrace.explain.tables.planned_rows import PlannedRows, planned_rows
 from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
+from headrace.nodes.descriptions.topics import is_read
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.topics import is_read
 from headrace.observe.local_views import LocalViews
 from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity

@@ -16,8 +16,8 @@ from headrace.explain.recomputation import Recomputation, place_of
 from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import Cause, ExplainedNode, causes_of
 from headrace.fold.fates import FATES
-from headrace.lifecycle.local_evidence import LocalEvidence
-from headrace.nodes.topics import with_nodes_read
+from headrace.lifecycle.evidence.local_evidence import LocalEvidence
+from headrace.nodes.descriptions.topics import with_nodes_read
 from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
 from headrace.testing import TestDriver

@@ -10,7 +10,7 @@ import pytest
 from headrace.engine.log_slices import whole_log
 from headrace.errors import HeadraceError
 from headrace.lake.paths import Lake
-from headrace.log.limits import limits_in
+from headrace.log.decisions.limits import limits_in
 from headrace.orchestration import build_definitions
 from headrace.streams.pausing import wishes
 from headrace.streams.trigger import trigger_set

@@ -15,7 +15,7 @@ from dagster import DagsterInstance, MetadataValue
 import headrace as hr
 from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.nodes.days import last_complete_day
 from headrace.orchestration.events.progress import Cadence, Throttle, figures
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat

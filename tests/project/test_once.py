@@ -10,7 +10,7 @@ from rich.console import Console
 
 import headrace as hr
 from headrace.local import once
-from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.testing import TestDriver
 
 views = hr.Topic("views", key="user STRING", value="page STRING")

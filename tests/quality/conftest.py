@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headrace as hr
 from headrace.description import Topic, WindowedAggregate
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.quality import CheckResult, Thresholds, check_log, check_node
 from headrace.testing import TestDriver
 from tests.lake.other_hands import delete

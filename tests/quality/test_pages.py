@@ -16,7 +16,7 @@ import headrace as hr
 from headrace.errors import TerminalError
 from headrace.explain.graces.grace_curve import GraceCurve, GracePoint
 from headrace.fold.fates import FATES, USED
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.local.demos.report import served_report
 from headrace.nodes.progress import Progress
 from headrace.quality.books import Account, Books

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
-from headrace.spark import kafka_headers
+from headrace.spark.brokers import kafka_headers
 
 Header = tuple[bytes, bytes | None]
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace.description import output_name
 from headrace.lifecycle.backfill import verify
-from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.rebuilds.rebuild import Rebuild
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row

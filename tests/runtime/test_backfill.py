@@ -28,7 +28,7 @@ from tests.runtime.line import Line, taken_by_another
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.log.seeding import SeedUnderWayError
+from headrace.log.decisions.seeding import SeedUnderWayError
 from headrace.streams import begin_log
 from headrace.writing.leases.handover import WaitsError
 

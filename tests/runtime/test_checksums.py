@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from headrace.spark.checksums import checksums
-from headrace.spark.comparable import comparable_rows
+from headrace.spark.rows.checksums import checksums
+from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erased, Erasure
 from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
-from headrace.log.promise import write_promise
+from headrace.log.decisions.promise import write_promise
 from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node

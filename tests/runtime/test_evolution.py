@@ -13,11 +13,11 @@ from headrace.description import WindowedAggregate
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.rebuild import Rebuild, rebuild_due
+from headrace.lifecycle.rebuilds.rebuild import Rebuild, rebuild_due
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.nodes.bases import ReplacedRowsError
-from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
+from headrace.nodes.descriptions.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views

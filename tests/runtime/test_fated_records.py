@@ -12,9 +12,9 @@ import headrace as hr
 from headrace.description import with_unnamed
 from headrace.engine.log_slices import LogSlice
 from headrace.fold.fates import DEAD_LETTER, FATES, FILTERED, LATE, TOMBSTONE, USED
-from headrace.nodes.feed_tables import read_feeds
+from headrace.nodes.descriptions.topics import nodes_below
 from headrace.nodes.node_tables import progress_of
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.rows.feed_tables import read_feeds
 from headrace.observe.fates import fated_records
 from headrace.observe.fates.dead_letters import by_reason
 from headrace.observe.fates.fated_records import FatedRecords

@@ -14,7 +14,7 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.description import Node, output_of
 from headrace.lifecycle.backfill import verify
 from headrace.log.site import Site
-from headrace.nodes.evolution import REBUILT
+from headrace.nodes.descriptions.evolution import REBUILT
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import reader_meeting

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli import commands as cli
-from headrace.lifecycle import guards
+from headrace.lifecycle.log_repair import guards
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.testing.piped import PipedTopic
@@ -61,7 +61,7 @@ def test_the_command_says_what_was_forgotten_and_which_topics_there_are(
 
     monkeypatch.setattr(guards, "reset_guard", reset)
     monkeypatch.setattr(cli, "_session", lambda lake: None)
-    monkeypatch.setattr("headrace.nodes.topics.topics_of", lambda nodes: {"screws": SCREWS})
+    monkeypatch.setattr("headrace.nodes.descriptions.topics.topics_of", lambda nodes: {"screws": SCREWS})
     done = CliRunner().invoke(cli.app, ["reset-guard", "screws", "orders", "--partition", "3"])
     assert (done.exit_code, asked) == (0, [(SCREWS, "orders", 3)])
     assert "all that was seen of orders partition 3 is forgotten from here on" in done.output

@@ -21,7 +21,7 @@ from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.nodes.progress import Progress
-from headrace.nodes.reader_commits import read_commits
+from headrace.nodes.standing.reader_commits import read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from headrace.local.demos.republisher import chained
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.kafka_client import READING, KafkaReader
-from headrace.spark.kafka_headers import HeaderReader, Headers, name_of, utf8_headers_of
-from headrace.spark.kafka_refusals import RecordsNotReadError
+from headrace.spark.brokers.kafka_client import READING, KafkaReader
+from headrace.spark.brokers.kafka_headers import HeaderReader, Headers, name_of, utf8_headers_of
+from headrace.spark.brokers.kafka_refusals import RecordsNotReadError
 from tests.runtime.odd_headers import Header, OddProducer, cluster
 
 pytestmark = pytest.mark.fast

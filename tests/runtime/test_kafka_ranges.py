@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.kafka_client import KafkaReader
-from headrace.spark.kafka_ranges import shares
+from headrace.spark.brokers.kafka_client import KafkaReader
+from headrace.spark.brokers.kafka_ranges import shares
 from tests.runtime.odd_headers import cluster
 
 pytestmark = pytest.mark.fast

@@ -10,8 +10,8 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import TerminalError
+from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
-from headrace.spark.kafka_client import KafkaReader
 from tests.broker.certificates import PASSWORD, Certificates, certificates
 
 pytestmark = pytest.mark.fast

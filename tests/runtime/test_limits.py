@@ -16,7 +16,7 @@ from headrace.lake import small_files
 from headrace.lifecycle import live_limits as limits
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import without_commit_rows
-from headrace.log.limits import LimitsSet, limits_in
+from headrace.log.decisions.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic

@@ -20,10 +20,10 @@ from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
-from headrace.log.limits import limits_entry
+from headrace.log.decisions.limits import limits_entry
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
-from headrace.nodes.reader_commits import along, read_commits
+from headrace.nodes.standing.reader_commits import along, read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState

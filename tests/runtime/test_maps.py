@@ -16,9 +16,9 @@ from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.nodes.node_tables import results_writer
 from headrace.quality import check_node
-from headrace.spark.comparable import comparable_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import overwrite, read
+from headrace.spark.rows.comparable import comparable_rows
 from headrace.testing import TestDriver
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
-from headrace.log.limits import limits_entry
+from headrace.log.decisions.limits import limits_entry
 from headrace.nodes.progress import Progress
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState

@@ -6,7 +6,13 @@ import pytest
 
 import headrace as hr
 from headrace.description.clocks import WallWait
-from headrace.nodes.topics import longest_wait_ms, nodes_below, topics_of, upstream_first, wall_waits
+from headrace.nodes.descriptions.topics import (
+    longest_wait_ms,
+    nodes_below,
+    topics_of,
+    upstream_first,
+    wall_waits,
+)
 from tests.scenarios.chained import COUNTS, ENRICHED, QUIET, READINGS, SENSORS, SITES
 
 pytestmark = pytest.mark.fast

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli import commands as cli
-from headrace.lifecycle import rebuild
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, outcome_of
+from headrace.lifecycle.rebuilds import rebuild
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED, outcome_of
 
 pytestmark = pytest.mark.fast
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.lifecycle.meeting_point import standing
+from headrace.lifecycle.rebuilds.meeting_point import standing
 from headrace.spark.lake_rows import read
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.pipeline import counts_of

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.log.promise import write_promise
+from headrace.log.decisions.promise import write_promise
 from headrace.writing import node_runner
 from headrace.writing.node_runner import NodeRunner
 

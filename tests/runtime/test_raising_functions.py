@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from headrace.description.functions import TRY_FORMS
+from headrace.spark.errors.step_errors import raised_for_a_row
 from headrace.spark.session import pipeline_session
-from headrace.spark.step_errors import raised_for_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import NewFile, kinds
 from headrace.lake.paths import Lake
-from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.descriptions.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import write_description
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.sql import LakeSql

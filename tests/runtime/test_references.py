@@ -18,20 +18,20 @@ from headrace.errors import DescriptionError
 from headrace.lake import kinds, small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.following import nodes_following
-from headrace.lifecycle.former import Former, former_of
 from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
 from headrace.lifecycle.pending_erasures import has_followed, note_pending, pending
+from headrace.lifecycle.rebuilds.former import Former, former_of
 from headrace.log.clock import SystemClock
-from headrace.nodes.evolution import REBUILT, REFUSED, outcome_of
-from headrace.nodes.node_tables import write_description
-from headrace.nodes.references import (
+from headrace.nodes.descriptions.evolution import REBUILT, REFUSED, outcome_of
+from headrace.nodes.descriptions.references import (
     Generations,
     NodeAwaitedError,
     among_themselves,
     resolve_all_references,
     resolve_references,
 )
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
+from headrace.nodes.node_tables import write_description
 from headrace.writing.leases.readers import asked_by, asked_in, asked_through, readers_of, register
 from tests.scenarios.chained import COUNTS, QUIET, READINGS, SENSORS
 
@@ -80,7 +80,7 @@ def test_a_reader_waits_until_another_pipeline_has_written_the_node(
         lake.description("counts"), {"fingerprint": changed.fingerprint(), "output": output_of(COUNTS)}
     )
     with monkeypatch.context() as patch:
-        patch.setattr("headrace.nodes.references.lakes.exists", lambda uri: "node_logs" in uri)
+        patch.setattr("headrace.nodes.descriptions.references.lakes.exists", lambda uri: "node_logs" in uri)
         assert generations.of(ALERTS).topics[0].name == f"counts@{changed.fingerprint()[:12]}"
     small_files.write_json(lake.opening("counts"), {})
     with pytest.raises(OtherNodeError, match="rows of its logs were cut off before anybody read it"):
@@ -90,7 +90,7 @@ def test_a_reader_waits_until_another_pipeline_has_written_the_node(
 def test_a_run_reads_one_generation_and_says_when_there_is_a_newer_one(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.nodes.references.lakes.exists", lambda uri: "node_logs" in uri)
+    monkeypatch.setattr("headrace.nodes.descriptions.references.lakes.exists", lambda uri: "node_logs" in uri)
     generations = Generations(lake)
     write(lake, COUNTS)
     before = generations.of(ALERTS)

@@ -14,7 +14,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
-from headrace.log.seeding import Seeding, SeedUnderWayError
+from headrace.log.decisions.seeding import Seeding, SeedUnderWayError
 from headrace.log.sequencer import Sequencer
 from headrace.testing import TestDriver
 from tests.rows import columns

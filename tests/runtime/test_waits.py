@@ -18,11 +18,11 @@ from headrace.description import with_unnamed
 from headrace.lake import NewFile, kinds
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock, SystemClock
-from headrace.nodes.emptiness import why_empty
-from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.last_error import last_error
 from headrace.nodes.progress import Progress
-from headrace.nodes.waits import COMPLETE, PROGRESS, STREAM_TIME, WALL_TIME, Wait, waits_of
+from headrace.nodes.standing.emptiness import why_empty
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.last_error import last_error
+from headrace.nodes.standing.waits import COMPLETE, PROGRESS, STREAM_TIME, WALL_TIME, Wait, waits_of
 from headrace.observe.standing import standings
 from headrace.orchestration.alerting.no_results import Silence, silent_tables
 from headrace.orchestration.events.progress import figures

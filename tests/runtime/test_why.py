@@ -17,7 +17,7 @@ from headrace.explain.record_fate import fate_of_record
 from headrace.explain.row_cause import ExplainedNode, causes_of
 from headrace.lake import open_table
 from headrace.lifecycle import oracle_check
-from headrace.lifecycle.spark_evidence import SparkEvidence
+from headrace.lifecycle.evidence.spark_evidence import SparkEvidence
 from headrace.testing import TestDriver
 from tests.matrix.kinds import nodes
 

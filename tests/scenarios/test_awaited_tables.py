@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.nodes.waits import COMPLETE
+from headrace.nodes.standing.waits import COMPLETE
 from headrace.quality import check_node
 from headrace.testing import TestDriver
 from tests.scenarios.test_global_tables import RATES, SALES, SECOND, Converts

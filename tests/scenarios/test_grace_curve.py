@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.explain.graces.grace_curve import GraceCurve, GracePoint, grace_curve
 from headrace.explain.graces.other_grace_in_words import lines_of_curve
-from headrace.nodes.feed_tables import feed_tables
+from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.testing import TestDriver
 from tests.scenarios.test_what_if import BEGIN_MS, EVENTS, SECOND_MS, WINDOWS, driver_of, node
 

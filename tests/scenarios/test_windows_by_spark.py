@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.log.views import REDRIVEN
+from headrace.log.history.views import REDRIVEN
 from headrace.observe.fates.dead_letters import by_reason
 from headrace.observe.fates.fated_records import FatedRecords
 from tests.laws import tables

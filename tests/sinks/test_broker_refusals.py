@@ -13,8 +13,8 @@ from headrace.local.servers.broker import Broker, create_topics
 from headrace.settings.kafka import KafkaSettings
 from headrace.sinks import producing
 from headrace.sinks.producing import Destination, sender
+from headrace.spark.brokers.topic_limits import BEHIND_MS_MAX, TopicLimits
 from headrace.spark.kafka import KafkaTopic
-from headrace.spark.topic_limits import BEHIND_MS_MAX, TopicLimits
 from tests.broker.harness import set_topic
 from tests.sinks.consumer import HEADER, arrived
 

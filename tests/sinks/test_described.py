@@ -12,9 +12,9 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import DescriptionError
+from headrace.nodes.descriptions.sink_settings import reached_by
+from headrace.nodes.descriptions.topics import upstream_first
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.sink_settings import reached_by
-from headrace.nodes.topics import upstream_first
 from headrace.settings.kafka import KafkaSettings
 
 pytestmark = pytest.mark.fast

@@ -18,8 +18,8 @@ from headrace.description import quote
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sinks import Delivery
+from headrace.spark.brokers.partitioner import positive_murmur2
 from headrace.spark.frames import local_frame
-from headrace.spark.partitioner import positive_murmur2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

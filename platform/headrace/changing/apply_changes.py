@@ -1,6 +1,6 @@
 """Apply the changed description of a pipeline: rebuild what changed and what follows it, compare, swap in.
 
-Logs whose columns have changed are written again first (see `lifecycle.rewrite_log`).
+Logs whose columns have changed are written again first (see `lifecycle.log_repair.rewrite_log`).
 
 Law: afterwards each node's tables equal a fold of its logs by the described node, as far as the former tables had read
 them. Until its swap a node's tables do not change, and streams of the old description may write them.
@@ -10,7 +10,7 @@ them. Until its swap a node's tables do not change, and streams of the old descr
 2. Compare the rows before and after, as far as both have read.
 3. Swap: a running stream hands the nodes over (see `writing.leases.handover`). The new tables fold the increments that the
    stream folded during the build. The act is noted, and the former tables are kept. Each node is swapped in behind the
-   fence (see `lifecycle.rebuild`), before the nodes that read it.
+   fence (see `lifecycle.rebuilds.rebuild`), before the nodes that read it.
 4. Sinks get the rows that were asked for, and the nodes go back to their stream. A stream with the new code goes on where
    the former tables stood. A stream with the old code waits (see `streams.loops.swappable_loop`).
 """
@@ -36,14 +36,14 @@ from headrace.changing.settle_logs import settle_logs
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
-from headrace.lifecycle.rebuild import Rebuild
-from headrace.lifecycle.repair_mark import require_repaired
+from headrace.lifecycle.log_repair.repair_mark import require_repaired
+from headrace.lifecycle.rebuilds.rebuild import Rebuild
+from headrace.log.history.writings import written_again
 from headrace.log.site import Site
-from headrace.log.writings import written_again
+from headrace.nodes.descriptions.references import require_logs, resolve_all_references
+from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
 from headrace.nodes.node_tables import rows_before
-from headrace.nodes.references import require_logs, resolve_all_references
-from headrace.nodes.state_commits import last_state_commit
-from headrace.nodes.topics import is_read, topics_of, upstream_first
+from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.delivery.redeliver import redeliver

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from headrace.changing.lease_conflicts import unless_others_write
 from headrace.errors import TerminalError
-from headrace.lifecycle.remake_log import remake_log
-from headrace.lifecycle.rewrite_log import rewrite_log
+from headrace.lifecycle.log_repair.remake_log import remake_log
+from headrace.lifecycle.log_repair.rewrite_log import rewrite_log
 from headrace.log.site import Site
 from headrace.settings.kafka import KafkaSettings
 from headrace.writing.topic_descriptions import others_reading

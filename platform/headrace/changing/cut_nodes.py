@@ -2,7 +2,7 @@
 
 Law: an opening balance holds what the old description made of the rows that are gone. So an aggregate that it does not have,
 or another filter, group, window or grace, follows from no row that is there. Some of its aggregates, under other names or in
-another order, follow from it (see `nodes.rebuild_from_balance`).
+another order, follow from it (see `nodes.balances.rebuild_from_balance`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.changing.comparing.compare_rules import COLUMNS_READ, ORDER
 from headrace.changing.plan_topics import RESTORE
 from headrace.description.since import records_since
 from headrace.errors import DescriptionError
-from headrace.nodes.cuts import first_whole_day
+from headrace.nodes.balances.cuts import first_whole_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def why_not_from_the_rest(cut: Sequence[str], changes: Changes, why_not_resent: 
     """Why a node cannot be rebuilt, with the columns that cannot be computed.
 
     In: cut           the topics whose logs were cut
-        why_not_resent  why a balance that has all its aggregates does not do (see `nodes.rebuild_from_balance`)
+        why_not_resent  why a balance that has all its aggregates does not do (see `nodes.balances.rebuild_from_balance`)
     """
     reason = f"rows of the log of '{cut[0]}' were cut off (headrace retain)"
     if why_not_resent:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.changing.comparing.compare_rules import Changes
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED
 
 if TYPE_CHECKING:
     from headrace.changing.drift import UntakenField

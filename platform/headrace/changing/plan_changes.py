@@ -4,7 +4,7 @@ Law: a node is rebuilt only if that leads to what a fold of its whole log would 
 was cut, or its opening balance tells what it needs of the rows that are gone; each topic's log fits its description, no node
 that it reads is refused, and those that it reads by name are there. Everything else is refused with the reason.
 
-A node of another pipeline is read as the lake has it (see `nodes.references`); its own pipeline's plan says how it changes.
+A node of another pipeline is read as the lake has it (see `references`); its own pipeline's plan says how it changes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.description.topology import steps_by_spark
 from headrace.lake import open_table, small_files
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
-from headrace.nodes.older_rows import why_not_since
-from headrace.nodes.opening import cut_logs
-from headrace.nodes.rebuild_from_balance import NO_REBUILD, rebuild_from_balance
-from headrace.nodes.references import NodeAwaitedError, resolve_reference
-from headrace.nodes.renamed import has_to_be_renamed
-from headrace.nodes.state_commits import last_state_commit
-from headrace.nodes.topics import topics_of, upstream_first
+from headrace.nodes.balances.older_rows import why_not_since
+from headrace.nodes.balances.opening import cut_logs
+from headrace.nodes.balances.rebuild_from_balance import NO_REBUILD, rebuild_from_balance
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
+from headrace.nodes.descriptions.references import NodeAwaitedError, resolve_reference
+from headrace.nodes.descriptions.renamed import has_to_be_renamed
+from headrace.nodes.descriptions.topics import topics_of, upstream_first
+from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.operators.registry import operator_for
 from headrace.writing.delivery.redeliver import can_be_put_right
 

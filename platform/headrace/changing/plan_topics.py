@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any
 from headrace.changing.comparing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, UNCHANGED, LogRead, TopicPlan
 from headrace.lake import open_table
-from headrace.lifecycle.kafka_holds import WAY_OUT, why_kafka_lacks
-from headrace.lifecycle.rereadable_rows import why_not_reread
-from headrace.log.raw_records import decoded_by, noted_reading, other_reading, raw_entry, why_not_remade
-from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
-from headrace.nodes.opening import cut_topics
+from headrace.lifecycle.log_repair.kafka_holds import WAY_OUT, why_kafka_lacks
+from headrace.lifecycle.log_repair.rereadable_rows import why_not_reread
+from headrace.log.history.raw_records import (
+    decoded_by,
+    noted_reading,
+    other_reading,
+    raw_entry,
+    why_not_remade,
+)
+from headrace.nodes.balances.opening import cut_topics
+from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.settings.kafka import KafkaSettings
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from headrace.engine.log_slices import LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.former import plain, record_of
 from headrace.lifecycle.live_limits import limits_topic
-from headrace.lifecycle.repair_mark import repair_owed
-from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.lifecycle.log_repair.repair_mark import repair_owed
+from headrace.lifecycle.rebuilds.former import plain, record_of
+from headrace.lifecycle.rebuilds.takeover import take_over, writers_of
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import PREFIX
-from headrace.nodes.opening import BEFORE, STATE, entries_of
-from headrace.nodes.planned import planned_after
-from headrace.nodes.renamed import forget_renamed, has_to_be_renamed, note_renamed
-from headrace.nodes.state_commits import last_state_commit
+from headrace.nodes.balances.opening import BEFORE, STATE, entries_of
+from headrace.nodes.descriptions.renamed import forget_renamed, has_to_be_renamed, note_renamed
+from headrace.nodes.standing.planned import planned_after
+from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.sequence.log_columns import SET_LIMITS
 from headrace.writing.leases.lease import lease_taken_ms, require_leases
 from headrace.writing.leases.requests import SUFFIX, pending

@@ -1,6 +1,6 @@
 """Go back: the tables that the last act replaced stand in the place of the new ones again.
 
-Law: see `lifecycle.former`. All nodes of the act go back together, those that read others first. Sinks keep what they have.
+Law: see `former`. All nodes of the act go back together, those that read others first. Sinks keep what they have.
 
 A stream that runs hands the nodes over, and waits then: its code describes the tables that are gone.
 """
@@ -16,10 +16,10 @@ from headrace.changing.acts import UNDONE, Act, last_act, write_act
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lifecycle.former import bring_back, former_of, former_record
+from headrace.lifecycle.rebuilds.former import bring_back, former_of, former_record
 from headrace.log.clock import SystemClock
-from headrace.log.writings import written_again
-from headrace.nodes.cuts import cut_through
+from headrace.log.history.writings import written_again
+from headrace.nodes.balances.cuts import cut_through
 from headrace.spark.session import pipeline_session
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease import require_leases

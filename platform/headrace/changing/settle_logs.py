@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.log.sequencer import Sequencer
+from headrace.nodes.descriptions.topics import topics_below, with_nodes_read
 from headrace.nodes.node_tables import settled_ms
-from headrace.nodes.topics import topics_below, with_nodes_read
 from headrace.writing.leases.lease import LeaseTakenError, take_lease
 from headrace.writing.leases.readers import asked_by, register
 

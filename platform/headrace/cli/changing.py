@@ -60,7 +60,7 @@ def plan_pipeline(
     from headrace.explain.tables.planned_rows import planned_rows
     from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
     from headrace.lake.paths import Lake
-    from headrace.nodes.topics import topics_of
+    from headrace.nodes.descriptions.topics import topics_of
     from headrace.spark.on_demand import SparkOnDemand
 
     if (group != WHOLE or markdown) and not rows:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
-    from headrace.log.limits import LimitsSet
+    from headrace.log.decisions.limits import LimitsSet
 
 UNEXPECTED, MAY_GO_AWAY = 70, 75  # EX_SOFTWARE and EX_TEMPFAIL of sysexits.h
 EXIT_CODES: Mapping[int, str] = {
@@ -45,7 +45,7 @@ def accept_gap(
 ) -> None:
     """Record in a topic's log which records Kafka deleted before they were read, so that its stream can go on."""
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.gaps import accept_gap as accept
+    from headrace.lifecycle.log_repair.gaps import accept_gap as accept
     from headrace.spark.kafka import KafkaSettings
 
     lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
@@ -64,7 +64,7 @@ def repair(
 ) -> None:
     """Put lost commits back into a topic's log, and undo what other clients did to its tables. Stop the stream first."""
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.repair import Repair
+    from headrace.lifecycle.log_repair.repair import Repair
     from headrace.spark.kafka import KafkaSettings
 
     work = Repair(
@@ -88,7 +88,7 @@ def reset_guard(
 ) -> None:
     """Let a topic's replay guard forget a root topic whose offsets began again. Stop the topic's stream first."""
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.guards import reset_guard as reset
+    from headrace.lifecycle.log_repair.guards import reset_guard as reset
 
     forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
     for number in forgotten:
@@ -165,9 +165,9 @@ def rebuild(
 ) -> None:
     """Rebuild a node from its log into new tables, while its old stream runs. Its next start swaps the new tables in."""
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.rebuild import rebuild_due
+    from headrace.lifecycle.rebuilds.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
-    from headrace.nodes.references import resolve_references
+    from headrace.nodes.descriptions.references import resolve_references
     from headrace.spark.session import pipeline_session
 
     described = resolve_references(Lake(lake), node_named(node, pipeline))
@@ -272,7 +272,7 @@ def maintain(
 
 
 def _topic(pipeline: str, name: str) -> Topic:
-    from headrace.nodes.topics import topics_of
+    from headrace.nodes.descriptions.topics import topics_of
 
     topics = topics_of(load_pipeline(pipeline))
     if name not in topics:

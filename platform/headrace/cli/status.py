@@ -82,7 +82,7 @@ def remarks_on(of: Standing) -> Iterator[str]:
     """Lines about one asset: its last error, why its table is empty, its waits, and the commands behind its counts."""
     from headrace.changing.plan import in_bytes
     from headrace.fold.fates import FATES, KEPT, USED
-    from headrace.nodes.emptiness import command_for
+    from headrace.nodes.standing.emptiness import command_for
 
     if of.last_error is not None:
         yield f"{of.asset} failed at {_time(of.last_error.at_ms)} and has not committed since: {of.last_error.error}"

@@ -33,10 +33,10 @@ from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import HEADERS as LOG_HEADERS
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
-from headrace.spark.day_of_run import refuse_day_of_run
+from headrace.spark.errors.day_of_run import refuse_day_of_run
+from headrace.spark.errors.refusals import refusals_explained, refusals_of
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema, spark_schema
-from headrace.spark.refusals import refusals_explained, refusals_of
 from headrace.spark.row_steps import (
     RAW,
     expression_of,

@@ -53,9 +53,9 @@ from headrace.fold.changes.deltas import PORT
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark import one_task
+from headrace.spark.errors.refusals import in_words, refusals_explained
 from headrace.spark.on_demand import master_of
 from headrace.spark.one_task import mapped
-from headrace.spark.refusals import in_words, refusals_explained
 from headrace.spark.row_steps import expression_of
 from headrace.spark.session import is_local
 

@@ -19,8 +19,8 @@ from headrace.engine.feeds import NodeRows
 from headrace.engine.halving import Tries
 from headrace.engine.unusable import PLACE, POSITION, Place, Unusable, has_open_fate
 from headrace.fold.values.columns import int64
-from headrace.spark.step_errors import raised_for_a_row
-from headrace.spark.varying import varying
+from headrace.spark.errors.step_errors import raised_for_a_row
+from headrace.spark.rows.varying import varying
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

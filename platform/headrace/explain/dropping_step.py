@@ -16,7 +16,7 @@ from headrace.engine.log_slices import LogSlice
 from headrace.fold.contract import FATE, OFFSET, PARTITION
 from headrace.fold.fates import FILTERED
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.feed_tables import feed_tables
+from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.nodes.unusable_table import UnusableTable
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from headrace.explain.log_history import rows_of_commits
 from headrace.expressions import SparkNeededError
 from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
 from headrace.lake import open_table
-from headrace.lifecycle.local_evidence import LocalEvidence, among, lowest, plain, usable_keys
-from headrace.lifecycle.oracle_evidence import Evidence, Rows
-from headrace.lifecycle.spark_evidence import SparkEvidence
-from headrace.nodes.feed_tables import set_apart
+from headrace.lifecycle.evidence.local_evidence import LocalEvidence, among, lowest, plain, usable_keys
+from headrace.lifecycle.evidence.oracle_evidence import Evidence, Rows
+from headrace.lifecycle.evidence.spark_evidence import SparkEvidence
 from headrace.nodes.node_tables import read_progress, slices_of
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows.feed_tables import set_apart
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.oracle.reader_time import Commit, commits_of
 

@@ -14,7 +14,7 @@ from headrace.engine.log_slices import whole_log
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.log.commit_row import CommitRow
-from headrace.nodes.lake_facts import LakeFacts
+from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.sequence.log_columns import ERASED
 
 if TYPE_CHECKING:

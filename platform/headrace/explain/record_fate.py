@@ -24,9 +24,9 @@ from headrace.explain.row_cause import ExplainedNode
 from headrace.fold.fates import DEAD_LETTER, DUPLICATE, FILTERED, LATE, OPEN, USED
 from headrace.lake import open_table
 from headrace.lifecycle.oracle_check import LOCAL_BYTES, bytes_of
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.topics import reads, upstream_first
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.references import resolve_references
-from headrace.nodes.topics import reads, upstream_first
 from headrace.observe.fates.fated_records import FatedRows
 from headrace.operators.provenance import Miss
 from headrace.oracle.values import identity

@@ -19,9 +19,9 @@ from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.recomputation import Recomputation, place_of
 from headrace.explain.scope_size import read_evidence, require_small
 from headrace.lake import open_table
-from headrace.nodes.opening import read_opening
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
 from headrace.observe.sought_keys import Sought
 from headrace.operators.key_scope import KeyScope
 from headrace.operators.provenance import late_by_ms

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.oracle_evidence import Evidence
+    from headrace.lifecycle.evidence.oracle_evidence import Evidence
 
 KEYED_BYTES = 2 << 30  # of the files of logs and tables of which this process reads the rows of a key
 

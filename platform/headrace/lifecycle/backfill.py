@@ -8,7 +8,7 @@ Equal rows are left alone; one MERGE changes just the differing rows, so that re
   itself is never refused;
 - where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
   not compared: the log no longer tells them;
-- rows that are older than the node's description (`since=`) are not compared (see `nodes.older_rows`);
+- rows that are older than the node's description (`since=`) are not compared (see `nodes.balances.older_rows`);
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
   stay where they are, and the stream does not fold them while a backfill runs.
 """
@@ -27,22 +27,22 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.description.epoch_time import milliseconds
 from headrace.errors import TerminalError
-from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
-from headrace.lifecycle.compare_rows import ONLY_IN, compare_rows, differing_rows
+from headrace.lifecycle.backfills.backfill_plan import STAGES, BackfillPlan, DayVerdict
+from headrace.lifecycle.backfills.compare_rows import ONLY_IN, compare_rows, differing_rows
+from headrace.lifecycle.backfills.sink_corrections import SinkVerdict, correct_sinks
 from headrace.lifecycle.following import nodes_following
-from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
-from headrace.nodes.current_results import pending
+from headrace.nodes.balances.older_rows import is_made
+from headrace.nodes.balances.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.days import day_of_row, first_ms_of
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
-from headrace.nodes.older_rows import is_made
-from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.sink_rows import identity_of
-from headrace.spark.comparable import comparable_rows
-from headrace.spark.merge import exchange
-from headrace.spark.same_rows import rows_not_of, rows_of
+from headrace.nodes.rows.current_results import pending
+from headrace.nodes.rows.sink_rows import identity_of
+from headrace.spark.rows.comparable import comparable_rows
+from headrace.spark.rows.merge import exchange
+from headrace.spark.rows.same_rows import rows_not_of, rows_of
 from headrace.spark.session import pipeline_session
 from headrace.writing.delivery.right_rows import right_rows_of_results, right_rows_of_table
 from headrace.writing.leases.lease import Lease

@@ -28,7 +28,7 @@ from headrace.lake.format import RESTORING, is_known
 from headrace.lake.merge import FOLDER as CHANGES
 from headrace.lake.tables import open_table
 from headrace.lake.vacuum import UNUSED
-from headrace.nodes.topics import reads, upstream_first
+from headrace.nodes.descriptions.topics import reads, upstream_first
 
 if TYPE_CHECKING:
     from headrace.description import Node

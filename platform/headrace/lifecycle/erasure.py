@@ -1,6 +1,6 @@
 """Erasure: what a topic's log says under one key goes, and every table that is made of it becomes what is left.
 
-Law: afterwards the log is as it would be had the key's records said nothing (see `headrace.log.erasure`), and the
+Law: afterwards the log is as it would be had the key's records said nothing (see `headrace.log.history.erasure`), and the
 tables of each node are those that such a log leads to: live equals backfill, and the books balance. Tables are
 computed anew from the log, whatever they are grouped by, so aggregates to which other keys contribute count the
 erased records no more.
@@ -37,27 +37,27 @@ from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
-from headrace.lifecycle.compare_rows import ONLY_IN, TABLE
-from headrace.lifecycle.fold_aside import FoldedAside
+from headrace.lifecycle.backfills.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.following import nodes_following
-from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.lifecycle.pending_erasures import has_followed, note_pending
+from headrace.lifecycle.rebuilds.fold_aside import FoldedAside
+from headrace.lifecycle.rebuilds.former import drop_former
+from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.lifecycle.rewrite_state import rewrite_state, settled
-from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
-from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
+from headrace.log.history.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
+from headrace.nodes.balances.older_rows import is_made, since_of
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.descriptions.references import resolve_all_references
+from headrace.nodes.descriptions.topics import names_of, nodes_below
 from headrace.nodes.node_tables import undescribed
-from headrace.nodes.older_rows import is_made, since_of
-from headrace.nodes.opening import read_opening
-from headrace.nodes.references import resolve_all_references
-from headrace.nodes.sink_rows import with_place
-from headrace.nodes.topics import names_of, nodes_below
+from headrace.nodes.rows.sink_rows import with_place
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import DEAD_LETTER
-from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.rows.json_rows import as_json
 from headrace.spark.session import pipeline_session
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease_waits import nothing_rebuilds
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.opening import Standing
+    from headrace.nodes.balances.opening import Standing
     from headrace.writing.leases.lease import Lease
 
 WHO = "headrace erase"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.lake import small_files
-from headrace.lifecycle.former import former_of
-from headrace.nodes.renamed import renamed_to
+from headrace.lifecycle.rebuilds.former import former_of
+from headrace.nodes.descriptions.renamed import renamed_to
 from headrace.writing.leases.lease import lease_taken_ms
 from headrace.writing.leases.readers import SUFFIX, readers_of
 

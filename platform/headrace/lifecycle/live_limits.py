@@ -20,7 +20,7 @@ from headrace.description.limits import (
 from headrace.engine.log_slices import whole_log
 from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
-from headrace.log.limits import LimitsSet, limits_in
+from headrace.log.decisions.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.spark.session import pipeline_session
 from headrace.writing.leases.lease import LeaseTakenError, take_lease

@@ -28,16 +28,16 @@ from headrace.lake import small_files
 from headrace.lake.merge import FOLDER as CHANGES_FOLDER
 from headrace.lake.upkeep import compact, small
 from headrace.lake.vacuum import vacuum as vacuum_files
-from headrace.lifecycle.former import drop_outdated
 from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
+from headrace.lifecycle.rebuilds.former import drop_outdated
 from headrace.log.clock import SystemClock
 from headrace.mirror.mirrors import Mirrors
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.descriptions.evolution import OtherDescriptionError
+from headrace.nodes.descriptions.references import resolve_all_references
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.nodes.node_tables import read_progress, results_writer
-from headrace.nodes.references import resolve_all_references
-from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lifecycle.local_evidence import LocalEvidence
-from headrace.lifecycle.oracle_evidence import TIMES_OF_ROWS, Evidence, Rows
-from headrace.lifecycle.spark_evidence import SparkEvidence
+from headrace.lifecycle.evidence.local_evidence import LocalEvidence
+from headrace.lifecycle.evidence.oracle_evidence import TIMES_OF_ROWS, Evidence, Rows
+from headrace.lifecycle.evidence.spark_evidence import SparkEvidence
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.opening import read_opening
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
 from headrace.operators.key_scope import KeyScope
 from headrace.oracle.values import Identity, ordered
 from headrace.spark.on_demand import on_demand

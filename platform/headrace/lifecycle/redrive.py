@@ -30,10 +30,10 @@ from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.log.history.views import REDRIVEN as HEADER
+from headrace.log.history.views import redriven
 from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.log.schema_store import SchemaStore
-from headrace.log.views import REDRIVEN as HEADER
-from headrace.log.views import redriven
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
@@ -41,9 +41,9 @@ from headrace.sequence.log_state import LogState
 from headrace.sequence.readers.gunzip import in_pieces
 from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.sequence.sequence_records import Sequencer
+from headrace.spark.brokers.topic_limits import TopicLimits
 from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
-from headrace.spark.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

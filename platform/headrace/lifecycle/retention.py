@@ -1,10 +1,10 @@
 """Retention: rows of a log that are older than a date are cut off, and every node keeps its balance at the cut.
 
-Law: no table changes. Each node that reads the topic first writes its opening balance (see `nodes.opening`); what the
+Law: no table changes. Each node that reads the topic first writes its opening balance (see `balances.opening`); what the
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
-Control rows of the older part stay: they say what people did. So does where the log stood (see `log.cut_commits`). The
+Control rows of the older part stay: they say what people did. So does where the log stood (see `cut_commits`). The
 balance holds all that is open at the cut, such as the events of an open batch. The last log commit always stays: the
 sequencer goes on from it.
 
@@ -30,18 +30,18 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
-from headrace.lifecycle.repair_mark import repair_owed
+from headrace.lifecycle.log_repair.repair_mark import repair_owed
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, is_commit_row
-from headrace.log.cut_commits import CutCommits, note_commits, write_standing
 from headrace.log.deadlines import Deadlines, waits_now
+from headrace.log.history.cut_commits import CutCommits, note_commits, write_standing
 from headrace.log.recovery import commits_during
-from headrace.nodes.cuts import day_after, note_cut
+from headrace.nodes.balances.cuts import day_after, note_cut
+from headrace.nodes.balances.opening import read_opening, stand, write_opening
+from headrace.nodes.descriptions.references import resolve_all_references
+from headrace.nodes.descriptions.topics import names_of, wall_waits
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
-from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_all_references
-from headrace.nodes.topics import names_of, wall_waits
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.opening import Standing
+    from headrace.nodes.balances.opening import Standing
     from headrace.sequence.log_state import LogState
 
 PATIENCE_SECONDS = 60.0

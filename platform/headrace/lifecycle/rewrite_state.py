@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TransientError
-from headrace.lifecycle.meeting_point import is_behind
+from headrace.lifecycle.rebuilds.meeting_point import is_behind
+from headrace.nodes.balances.opening import copy_state, read_opening, stand
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
-from headrace.nodes.opening import copy_state, read_opening, stand
-from headrace.nodes.state_commits import state_record, writings_read
+from headrace.nodes.standing.state_commits import state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.node_runner import NodeRunner
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.nodes.opening import Standing
+    from headrace.nodes.balances.opening import Standing
 
 
 def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:

@@ -15,9 +15,9 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
-from headrace.nodes.emptiness import why_empty
-from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
+from headrace.nodes.standing.emptiness import why_empty
+from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings

@@ -22,7 +22,7 @@ from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, 
 from headrace.description.formats.plain_values import BYTES
 from headrace.description.schema import fields_of_struct
 from headrace.local.encoded_samples import ENCODED, encode_of
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.observe.views import Views
 from headrace.sequence.written import record_bytes
+from headrace.spark.brokers.topic_limits import NOT_SENDABLE_MS
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, pipeline_session, spark_conf
-from headrace.spark.topic_limits import NOT_SENDABLE_MS
 from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LastRow
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.sequence_records import NAMES, VALUES
+from headrace.spark.brokers.kafka_ranges import NOT_READ, KafkaRanges
+from headrace.spark.brokers.kafka_refusals import not_read
 from headrace.spark.frames import Selection
-from headrace.spark.kafka_ranges import NOT_READ, KafkaRanges
-from headrace.spark.kafka_refusals import not_read
 from headrace.spark.one_task import reports_of
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from headrace import lake
 from headrace.errors import TerminalError
 from headrace.lake.sorted_rows import all_rows
 from headrace.log.commit_row import CommitRow, is_commit_row
-from headrace.log.cut_commits import cut_records_ms
-from headrace.log.learn_guard import learn
-from headrace.log.resets import resets_in, since_last_reset
+from headrace.log.decisions.learn_guard import learn
+from headrace.log.decisions.resets import resets_in, since_last_reset
+from headrace.log.history.cut_commits import cut_records_ms
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.guards import new_guard, restored_guard
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
-    from headrace.log.guard import GuardStore
+    from headrace.log.decisions.guard import GuardStore
     from headrace.sequence.replays.guards import Guard
 
 _OF_COMMITS = pa.schema([("ingested_at", pa.timestamp("us", "UTC")), ("kind", pa.string())])

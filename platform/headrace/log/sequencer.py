@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 from headrace import lake
 from headrace.errors import TransientError
-from headrace.log.added_columns import log_table
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
-from headrace.log.guard import GuardStore
-from headrace.log.limits import limits_entry
-from headrace.log.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
-from headrace.log.promise import read_promise, write_promise
-from headrace.log.raw_records import keeping_raw
+from headrace.log.decisions.guard import GuardStore
+from headrace.log.decisions.limits import limits_entry
+from headrace.log.decisions.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
+from headrace.log.decisions.promise import read_promise, write_promise
+from headrace.log.decisions.resets import control_entry, roots_to_forget
+from headrace.log.decisions.topic_identity import require_known_topic
+from headrace.log.history.added_columns import log_table
+from headrace.log.history.raw_records import keeping_raw
 from headrace.log.record_writer import NOTHING, Records, RecordWriter, WrittenRecords
 from headrace.log.recovery import commits_during, recover
-from headrace.log.resets import control_entry, roots_to_forget
 from headrace.log.ticks import Due, due_now
-from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import arrow_schema
@@ -257,7 +257,7 @@ class Sequencer:
             return sorted(partition for _, partition in roots)
 
     def promise(self, through_ms: int) -> None:
-        """Promise that no later row will lie at or before a commit time (see `headrace.log.promise`).
+        """Promise that no later row will lie at or before a commit time (see `headrace.log.decisions.promise`).
 
         It ends before a deadline that no commit has reached: then nodes have rows, and their logs promise the same.
         """

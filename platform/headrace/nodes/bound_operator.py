@@ -23,7 +23,7 @@ from headrace.fold.contract import KEY
 from headrace.operators.relation_tree import Grower, Needed
 from headrace.operators.totals.fold.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
-from headrace.spark.day_of_run import refuse_day_of_run
+from headrace.spark.errors.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
 from headrace.spark.on_demand import application_of
 from headrace.spark.one_task import arrow_schema, spark_schema

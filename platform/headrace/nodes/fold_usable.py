@@ -25,7 +25,7 @@ from headrace.fold.changes.station import Selection
 from headrace.fold.contract import INGESTED, OFFSET, PARTITION, REASON, TOPIC, Times
 from headrace.fold.fates import DEAD_LETTER
 from headrace.operators.processors.fold.process_records import REFUSED
-from headrace.spark.step_errors import raised_for_a_row
+from headrace.spark.errors.step_errors import raised_for_a_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

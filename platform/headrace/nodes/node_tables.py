@@ -15,15 +15,15 @@ from headrace.engine.log_slices import LogSlice
 from headrace.errors import TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
-from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
-from headrace.log.promise import read_promise
-from headrace.log.raw_records import is_read_otherwise
-from headrace.nodes.current_results import current
-from headrace.nodes.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
-from headrace.nodes.node_frames import NodeFrames
+from headrace.log.decisions.promise import read_promise
+from headrace.log.history.added_columns import added_columns_due
+from headrace.log.history.raw_records import is_read_otherwise
+from headrace.nodes.descriptions.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.rows.current_results import current
+from headrace.nodes.rows.node_frames import NodeFrames
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read_table
 

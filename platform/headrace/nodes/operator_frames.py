@@ -23,13 +23,13 @@ from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
-from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.current_results import changes, current, newest
 from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
-from headrace.nodes.row_frames import decided, late
-from headrace.nodes.state_frames import StateFrame
+from headrace.nodes.rows import state_views
+from headrace.nodes.rows.current_results import changes, current, newest
+from headrace.nodes.rows.row_frames import decided, late
+from headrace.nodes.rows.state_frames import StateFrame
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.operators.time_limits.fold.count_waiting import COUNTS, WAITING
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from headrace.fold.contract import Clock, Times
     from headrace.lake import NewFile
     from headrace.nodes.bound_operator import BoundOperator
-    from headrace.nodes.node_frames import NodeFrames
+    from headrace.nodes.rows.node_frames import NodeFrames
 
 CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
 

@@ -22,7 +22,7 @@ from headrace.engine.bucket_tasks import write_output
 from headrace.engine.unusable import Unusable
 from headrace.lake import kinds, small_files
 from headrace.lake.sorted_rows import all_rows
-from headrace.nodes.evolution import fingerprint_of_updated
+from headrace.nodes.descriptions.evolution import fingerprint_of_updated
 from headrace.spark.lake_rows import rewrite
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import open_table
 from headrace.lake.byte_cache import ByteCache
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.stored_columns import stored_operator
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.stored_columns import stored_operator
 from headrace.observe.rows_by_hash import HashesOfFile
 from headrace.observe.sought_keys import Moment, Sought, group_of, moment, typed, values_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP

@@ -15,15 +15,15 @@ from headrace.description import Topic, with_unnamed
 from headrace.engine.log_slices import LogSlice
 from headrace.lake import open_table, small_files
 from headrace.lake.sorted_rows import fitted
-from headrace.nodes import state_views
+from headrace.nodes.balances.opening import fold_logs, read_opening
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import frontier_ms, read_progress
-from headrace.nodes.opening import fold_logs, read_opening
 from headrace.nodes.operator_frames import nothing_late, operator_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.state_frames import StateTables
-from headrace.nodes.stored_rows import StoredRows, rows_of, settled, stored_rows
-from headrace.nodes.updates import updates_of
+from headrace.nodes.rows import state_views
+from headrace.nodes.rows.state_frames import StateTables
+from headrace.nodes.rows.stored_rows import StoredRows, rows_of, settled, stored_rows
+from headrace.nodes.rows.updates import updates_of
 from headrace.observe.fates.fated_records import CONTENTS, FatedRows, contents, late_rows
 from headrace.observe.fates.records_by_fate import POSITION, nodes_with_fate
 from headrace.observe.views import counted_fates, ledger_rows

@@ -30,11 +30,11 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import open_table
 from headrace.lake.storage import delta_uri
+from headrace.nodes.descriptions.references import resolve_all_references
+from headrace.nodes.descriptions.stored_columns import stored_operator
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_all_references
-from headrace.nodes.stored_columns import stored_operator
-from headrace.nodes.topics import topics_of
 from headrace.observe.duckdb_readers import literal, load_readers
 from headrace.operators.contract import SEQUENCE
 

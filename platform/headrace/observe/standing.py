@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.description import is_unnamed, with_unnamed
 from headrace.fold.fates import KEPT
 from headrace.lake import small_files
-from headrace.nodes.asset_names import name_in, stream_name
-from headrace.nodes.emptiness import why_empty
-from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.last_error import last_error
-from headrace.nodes.topics import topics_of, upstream_first
-from headrace.nodes.waits import COMPLETE, waits_of
+from headrace.nodes.descriptions.asset_names import name_in, stream_name
+from headrace.nodes.descriptions.topics import topics_of, upstream_first
+from headrace.nodes.standing.emptiness import why_empty
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.last_error import last_error
+from headrace.nodes.standing.waits import COMPLETE, waits_of
 from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.last_error import LastError
     from headrace.nodes.progress import Progress
-    from headrace.nodes.waits import Wait
+    from headrace.nodes.standing.last_error import LastError
+    from headrace.nodes.standing.waits import Wait
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Standing:
     records     of a log the offsets of all partitions; of a node the records by fate
     state_bytes of a node's state tables
     reads       of a node how near its state is to the process that folds it (see `writing.state_figures`)
-    waits       what rows of a node wait for, with the partition that holds them (see `nodes.waits`)
+    waits       what rows of a node wait for, with the partition that holds them (see `nodes.standing.waits`)
     empty       of a node whose table has no row: why
     last_error  why it failed, if it has not committed since
     """

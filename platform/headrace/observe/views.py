@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
 from headrace.fold.fates import DUPLICATE, FATES, KEPT, OPEN, USED
-from headrace.log.views import dead_letters as log_dead_letters
-from headrace.nodes.node_frames import NodeFrames
+from headrace.log.history.views import dead_letters as log_dead_letters
+from headrace.nodes.balances.opening import read_opening, stand
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import base_of, read_progress, snapshot
-from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.reader_frames import logs_and_unusable
-from headrace.nodes.references import resolve_references
+from headrace.nodes.rows.node_frames import NodeFrames
+from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.observe.fates.records_by_fate import below_topic, once, records_behind
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED

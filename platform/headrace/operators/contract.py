@@ -167,7 +167,7 @@ class Operator(Judged[AnyNode], ABC):
         """The columns that tell a row from all others, in the lake and in every sink: the key, if a later row of it counts.
 
         `__sequence` is the log commit that caused the row. `__place` is its place among the rows of that commit, as bytes
-        that are made of the columns of `order` (see `nodes.sink_rows`).
+        that are made of the columns of `order` (see `nodes.rows.sink_rows`).
         """
         return self.node.key
 

@@ -44,7 +44,7 @@ Rows = list[dict[str, Any]]
 
 
 class LogRows(Protocol):
-    """The reader of a node's feeds (see `lifecycle.oracle_evidence.Evidence`)."""
+    """The reader of a node's feeds (see `lifecycle.evidence.oracle_evidence.Evidence`)."""
 
     @property
     def feeds(self) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey
 
 from headrace.lifecycle.maintenance import RUN_HOURS_MAX
-from headrace.nodes.asset_names import stream_name
+from headrace.nodes.descriptions.asset_names import stream_name
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic

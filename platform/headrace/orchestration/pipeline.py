@@ -10,8 +10,8 @@ from dagster import AssetCheckKey, DailyPartitionsDefinition
 from headrace.description.checks import checked_owners
 from headrace.description.durations import duration_ms, format_duration
 from headrace.errors import DescriptionError
-from headrace.nodes.sink_settings import reached_by
-from headrace.nodes.topics import is_hosted, topics_below, topics_of
+from headrace.nodes.descriptions.sink_settings import reached_by
+from headrace.nodes.descriptions.topics import is_hosted, topics_below, topics_of
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, query_of, stream_key, table_key
 from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
 

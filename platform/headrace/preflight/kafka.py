@@ -14,22 +14,22 @@ from confluent_kafka.admin._acl import AclOperation
 from headrace.description.sink import Delivery
 from headrace.description.wording import listed
 from headrace.errors import HeadraceError, TerminalError, TransientError
-from headrace.nodes.sink_settings import reached_by
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.sink_settings import reached_by
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.operators.registry import operator_for
 from headrace.preflight.finding import Finding, tried
 from headrace.settings.kafka import FIELDS
 from headrace.sinks.kafka import KafkaSink
+from headrace.spark.brokers.kafka_client import client_only
+from headrace.spark.brokers.kafka_refusals import refusal_of
 from headrace.spark.kafka import NO_ANSWER, KafkaTopic, admin_client
-from headrace.spark.kafka_client import client_only
-from headrace.spark.kafka_refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.settings.kafka import KafkaSettings
-    from headrace.spark.topic_limits import TopicLimits
+    from headrace.spark.brokers.topic_limits import TopicLimits
 
 SECONDS = 8.0
 RIGHTS = {AclOperation.READ: "Read", AclOperation.WRITE: "Write"}

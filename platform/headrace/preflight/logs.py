@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.lake.paths import Lake
-from headrace.log.topic_identity import known_topic_id, require_known_topic
-from headrace.nodes.topics import topics_of
+from headrace.log.decisions.topic_identity import known_topic_id, require_known_topic
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.preflight.finding import tried
 from headrace.spark.kafka import KafkaTopic
 

@@ -9,7 +9,7 @@ from headrace.description import with_unnamed
 from headrace.description.topology import steps_by_spark
 from headrace.lake.paths import Lake
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.references import NodeAwaitedError, resolve_references
+from headrace.nodes.descriptions.references import NodeAwaitedError, resolve_references
 from headrace.preflight.finding import tried
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf

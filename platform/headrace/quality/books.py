@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.fold.fates import FATES
+from headrace.nodes.balances.older_rows import is_made
+from headrace.nodes.balances.opening import Opening, read_opening
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.node_frames import NodeFrames
 from headrace.nodes.node_tables import base_of, read_log, read_progress
-from headrace.nodes.older_rows import is_made
-from headrace.nodes.opening import Opening, read_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows.node_frames import NodeFrames
 from headrace.observe.views import fates_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.frames import local_frame

@@ -11,12 +11,12 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.explain.graces.grace_curve import grace_curve
 from headrace.lifecycle.backfill import Backfill
-from headrace.nodes.asset_names import stream_name
-from headrace.nodes.emptiness import why_empty
-from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.last_error import last_error
-from headrace.nodes.references import resolve_references
-from headrace.nodes.waits import at, waits_of
+from headrace.nodes.descriptions.asset_names import stream_name
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.standing.emptiness import why_empty
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.last_error import last_error
+from headrace.nodes.standing.waits import at, waits_of
 from headrace.operators.grace import is_windowed
 from headrace.quality import pages
 from headrace.quality.books import open_books
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
-    from headrace.lifecycle.backfill_plan import DayVerdict
-    from headrace.nodes.node_frames import NodeFrames
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
     from headrace.nodes.progress import Progress
+    from headrace.nodes.rows.node_frames import NodeFrames
     from headrace.quality.books import Books
 
 CURVES = "curves"  # the folder of the pages that remembers days

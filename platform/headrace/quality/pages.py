@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.fold.fates import FATES, LATE
 from headrace.log.clock import SystemClock
-from headrace.nodes.emptiness import command_for
+from headrace.nodes.standing.emptiness import command_for
 from headrace.quality import history
 from headrace.quality.judgements.parity import differing_rows
 from headrace.quality.results import ERROR, CheckResult
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import jinja2
 
-    from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
     from headrace.quality.books import Books
 
 TEMPLATES = Path(__file__).with_name("templates")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.description.sink import Delivery
     from headrace.settings.kafka import KafkaSettings as Connection
+    from headrace.spark.brokers.topic_limits import TopicLimits
     from headrace.spark.kafka import KafkaTopic
-    from headrace.spark.topic_limits import TopicLimits
 
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
@@ -234,7 +234,7 @@ class KafkaSink:
         from pyspark.sql import functions as F
 
         from headrace.sinks.encoding.plain_rows import columns_of
-        from headrace.spark.partitioner import target_partition
+        from headrace.spark.brokers.partitioner import target_partition
 
         chain = (
             F.col("chain")
@@ -278,7 +278,7 @@ class KafkaSink:
 
         from headrace.description import quote
         from headrace.sinks.encoding import encoder_of
-        from headrace.spark.json_rows import as_json
+        from headrace.spark.rows.json_rows import as_json
 
         nothing = F.lit(None).cast("string")
         if not isinstance(of, Format):
@@ -302,7 +302,7 @@ class KafkaSink:
         from pyspark.sql import types as T
 
         from headrace.description import quote
-        from headrace.spark.json_rows import as_json
+        from headrace.spark.rows.json_rows import as_json
 
         names, nothing = self._names(delivery), F.lit(None).cast("string")
         if not names:

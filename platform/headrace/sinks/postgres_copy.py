@@ -22,7 +22,7 @@ from headrace.sinks.postgres_session import (
 )
 from headrace.sinks.producing import Outcome, outcomes_batch
 from headrace.sinks.refusals import REFUSED_MAX
-from headrace.spark.json_rows import JSON
+from headrace.spark.rows.json_rows import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -18,7 +18,7 @@ from headrace.errors import TransientError
 from headrace.sinks.postgres_session import connect, explained, session
 from headrace.sinks.postgres_tables import columns_of
 from headrace.spark.lake_rows import read
-from headrace.spark.same_rows import rows_not_of
+from headrace.spark.rows.same_rows import rows_not_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

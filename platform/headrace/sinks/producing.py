@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.spark.topic_limits import NO_TIMESTAMP, TopicLimits
+from headrace.spark.brokers.topic_limits import NO_TIMESTAMP, TopicLimits
 
 CLIENT_BYTES_MAX = 1_000_000_000  # of a record, for librdkafka
 

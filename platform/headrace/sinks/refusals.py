@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 from headrace import lake as lakes
 from headrace.errors import TerminalError, TransientError
 from headrace.spark.frames import local_frame
-from headrace.spark.json_rows import as_json
-from headrace.spark.merge import upsert
 from headrace.spark.one_task import arrow_schema
+from headrace.spark.rows.json_rows import as_json
+from headrace.spark.rows.merge import upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,8 +20,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.settings.kafka import KafkaSettings
-from headrace.spark.kafka_refusals import MISSING, refusal_of, settings_refused
-from headrace.spark.topic_limits import TopicLimits
+from headrace.spark.brokers.kafka_refusals import MISSING, refusal_of, settings_refused
+from headrace.spark.brokers.topic_limits import TopicLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,7 +18,7 @@ from headrace.lake.storage import is_local, spark_uri
 from headrace.spark import workers
 from headrace.spark.frames import in_one_task, local_frame
 from headrace.spark.one_task import REPORT, Target, arrow_schema, mapped
-from headrace.spark.varying import varying
+from headrace.spark.rows.varying import varying
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

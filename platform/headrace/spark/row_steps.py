@@ -18,8 +18,8 @@ from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 from headrace.fold.contract import CAUSE
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
+from headrace.spark.errors.refusals import in_words, refusals_explained
 from headrace.spark.frames import Selection
-from headrace.spark.refusals import in_words, refusals_explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

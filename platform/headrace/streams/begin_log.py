@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description.seed import Seed
-from headrace.log.seeding import Seeding, SeedUnderWayError, seed_forsaken
+from headrace.log.decisions.seeding import Seeding, SeedUnderWayError, seed_forsaken
 from headrace.spark.kafka import (
     first_offsets,
     lost_offsets,

@@ -11,12 +11,10 @@ from headrace.errors import DescriptionError, TransientError
 from headrace.lake.notices import recent_names
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
-from headrace.nodes.asset_names import stream_name
-from headrace.nodes.node_tables import frontier_ms
-from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import Generations
-from headrace.nodes.sink_settings import reached_by
-from headrace.nodes.topics import (
+from headrace.nodes.descriptions.asset_names import stream_name
+from headrace.nodes.descriptions.references import Generations
+from headrace.nodes.descriptions.sink_settings import reached_by
+from headrace.nodes.descriptions.topics import (
     batched_topics,
     is_hosted,
     is_read,
@@ -28,6 +26,8 @@ from headrace.nodes.topics import (
     upstream_first,
     wall_waits,
 )
+from headrace.nodes.node_tables import frontier_ms
+from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together

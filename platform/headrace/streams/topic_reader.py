@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import HeadraceError
-from headrace.spark.kafka import lost_offsets, require_no_loss, require_same_topic
-from headrace.spark.kafka_client import (
+from headrace.spark.brokers.kafka_client import (
     KafkaReader,
     OffsetOutOfRangeError,
     TopicConsumer,
     by_partition,
     client_only,
 )
-from headrace.spark.kafka_ranges import KafkaRanges
-from headrace.spark.kafka_refusals import RecordsNotReadError, not_read
+from headrace.spark.brokers.kafka_ranges import KafkaRanges
+from headrace.spark.brokers.kafka_refusals import RecordsNotReadError, not_read
+from headrace.spark.kafka import lost_offsets, require_no_loss, require_same_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

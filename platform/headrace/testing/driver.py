@@ -19,8 +19,8 @@ from headrace.lifecycle.live_limits import acceptable, limits_topic
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
-from headrace.nodes.references import among_themselves
-from headrace.nodes.topics import (
+from headrace.nodes.descriptions.references import among_themselves
+from headrace.nodes.descriptions.topics import (
     batched_topics,
     is_read,
     longest_wait_ms,

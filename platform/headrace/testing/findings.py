@@ -18,12 +18,12 @@ from headrace.explain.row_cause import causes_of
 from headrace.explain.tables.audited_table import audit_table
 from headrace.explain.tables.planned_rows import planned_rows
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
-from headrace.nodes.emptiness import why_empty
-from headrace.nodes.lake_facts import LakeFacts
-from headrace.nodes.opening import read_opening
-from headrace.nodes.references import resolve_references
-from headrace.nodes.topics import nodes_below
-from headrace.nodes.waits import waits_of
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.topics import nodes_below
+from headrace.nodes.standing.emptiness import why_empty
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.waits import waits_of
 from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
 from headrace.oracle.values import identity
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from headrace.explain.tables.audited_table import Audit
     from headrace.explain.tables.planned_rows import PlannedRows
     from headrace.lake.paths import Lake
-    from headrace.nodes.waits import Wait
+    from headrace.nodes.standing.waits import Wait
 
 ALL_KEYS = 1 << 30
 SHOWN = 5  # how many differing rows of each side an error names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.nodes.topics import upstream_first
+from headrace.nodes.descriptions.topics import upstream_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

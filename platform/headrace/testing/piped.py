@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.formats import Csv, Debezium, Json, PlainValue
 from headrace.errors import DescriptionError
-from headrace.log.seeding import Seeding
+from headrace.log.decisions.seeding import Seeding
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
 from headrace.sequence.written import record_bytes

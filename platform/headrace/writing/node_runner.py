@@ -2,7 +2,7 @@
 
 One micro-batch, in this order (the names are the crash marks of the tests):
   1. the plan: how far to read. For sinks it is kept, and reused if the micro-batch is repeated. It is a small file without a
-     fence, so it decides nothing once results are there: their commit says how far they go (see `nodes.planned`);
+     fence, so it decides nothing once results are there: their commit says how far they go (see `nodes.standing.planned`);
   2. "before outputs"   everything is folded into files that no commit names; records that the node cannot use are
                         remembered, and the plan ends where the fold did;
   3. "after sinks"      sinks have their rows;
@@ -29,9 +29,10 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.engine.unusable import words_of
 from headrace.lake import TableWriter, kinds, small_files
-from headrace.log.promise import read_promise
+from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.descriptions.stored_columns import note_columns
 from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import (
     frontier_ms,
@@ -43,9 +44,8 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.planned import planned_after, results_record
-from headrace.nodes.state_commits import last_state_commit, state_record, writings_read
-from headrace.nodes.stored_columns import note_columns
+from headrace.nodes.standing.planned import planned_after, results_record
+from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.delivery.deliveries import MicroBatch
 from headrace.writing.delivery.sink_quotas import SinkQuotas
@@ -295,7 +295,7 @@ class NodeRunner:
             self._results_writer.append(folded.results, self._results_record(folded.progress))
 
     def _results_record(self, progress: Progress) -> dict[str, Any]:
-        """The record of a commit of results: a repetition of the micro-batch has to go as far (see `nodes.planned`)."""
+        """The record of a commit of results: a repetition of the micro-batch has to go as far (see `standing.planned`)."""
         upto_ms = {topic.name: progress.upto_ms[topic.name] for topic in self.node.topics}
         began = {"after_ms": dict(self.progress.upto_ms), "upto_ms": upto_ms}
         return {"writer": self._writer, "batch": progress.batch, **began}

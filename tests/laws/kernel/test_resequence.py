@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.log import resequence
 from headrace.log.commit_row import CommitRow
-from headrace.log.raw_records import keeping_raw, kept_by
-from headrace.log.resequence import Resequencer
-from headrace.log.resets import control_entry
+from headrace.log.decisions.resets import control_entry
+from headrace.log.history import resequence
+from headrace.log.history.raw_records import keeping_raw, kept_by
+from headrace.log.history.resequence import Resequencer
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LastRow, LogState

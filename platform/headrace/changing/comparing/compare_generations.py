@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.lifecycle.compare_rows import LOG, ONLY_IN, TABLE, differing_rows
+from headrace.lifecycle.backfills.compare_rows import LOG, ONLY_IN, TABLE, differing_rows
 from headrace.operators.contract import SEQUENCE
-from headrace.spark.comparable import comparable_rows
+from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

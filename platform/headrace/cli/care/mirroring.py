@@ -27,7 +27,7 @@ def mirror_tables(
     from headrace.lake.paths import Lake
     from headrace.mirror.equality import iceberg_equals_delta
     from headrace.mirror.mirrors import Mirrors
-    from headrace.nodes.topics import topics_of
+    from headrace.nodes.descriptions.topics import topics_of
 
     require_lake(lake)
     mirrors, nodes = Mirrors(Lake(lake)), load_pipeline(pipeline)

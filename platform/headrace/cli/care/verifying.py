@@ -46,7 +46,7 @@ def verify_node(
     from headrace.cli import commands
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill import verify as compare
-    from headrace.lifecycle.backfill_plan import STAGES
+    from headrace.lifecycle.backfills.backfill_plan import STAGES
 
     if group.oracle:
         if day:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headrace.description import is_unnamed, with_unnamed
-from headrace.nodes.asset_names import stream_name
+from headrace.nodes.descriptions.asset_names import stream_name
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def topic_or_node(name: str, pipeline: str) -> Topic | Node:
 
     Raises: typer.BadParameter when there is neither, with the names that there are
     """
-    from headrace.nodes.topics import topics_of
+    from headrace.nodes.descriptions.topics import topics_of
 
     nodes = load_pipeline(pipeline)
     topics = topics_of(nodes)

@@ -27,13 +27,13 @@ from headrace.fold.fates import KEPT, LATE, has_fate
 from headrace.fold.segments import NO_TIME
 from headrace.fold.values.columns import int64
 from headrace.lake import small_files
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.feed_tables import feed_tables
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import read_progress, slices_of
-from headrace.nodes.opening import read_opening
 from headrace.nodes.progress import Progress, by_place
-from headrace.nodes.references import resolve_references
-from headrace.nodes.state_commits import writings_read
+from headrace.nodes.rows.feed_tables import feed_tables
+from headrace.nodes.standing.state_commits import writings_read
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.grace import first_ends, least_grace_ms, with_grace
 from headrace.operators.registry import operator_for

@@ -27,11 +27,11 @@ from headrace.fold.keys import key_of_row
 from headrace.fold.segments import NO_TIME
 from headrace.fold.values.columns import int64
 from headrace.lake import small_files
+from headrace.nodes.balances.opening import Opening, fold_logs, read_opening
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.opening import Opening, fold_logs, read_opening
-from headrace.nodes.references import resolve_references
-from headrace.nodes.stored_rows import rows_of
+from headrace.nodes.rows.stored_rows import rows_of
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.grace import with_grace
 

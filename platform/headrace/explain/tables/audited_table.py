@@ -24,9 +24,9 @@ from headrace.explain.tables.foreign_table import read_foreign
 from headrace.fold.keys import key_of_row
 from headrace.fold.values.columns import int64
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.stored_rows import StoredRows, stored_rows
+from headrace.nodes.rows.stored_rows import StoredRows, stored_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

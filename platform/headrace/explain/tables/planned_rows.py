@@ -38,13 +38,13 @@ from headrace.explain.tables.sampled_rows import (
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import Needs
 from headrace.lifecycle.oracle_check import LOCAL_BYTES
+from headrace.nodes.balances.older_rows import since_of
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.evolution import REBUILT
-from headrace.nodes.older_rows import since_of
+from headrace.nodes.descriptions.evolution import REBUILT
+from headrace.nodes.descriptions.references import resolve_all_references
+from headrace.nodes.descriptions.topics import is_read, upstream_first
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_all_references
-from headrace.nodes.stored_rows import current_rows, rows_of, settled, stored_rows
-from headrace.nodes.topics import is_read, upstream_first
+from headrace.nodes.rows.stored_rows import current_rows, rows_of, settled, stored_rows
 from headrace.operators.contract import SEQUENCE
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from headrace.explain.keyed_evidence import KeyedEvidence
 from headrace.expressions import SparkNeededError
-from headrace.lifecycle.local_evidence import LocalEvidence, among, lowest
-from headrace.lifecycle.meeting_point import meeting_point, standing
+from headrace.lifecycle.evidence.local_evidence import LocalEvidence, among, lowest
+from headrace.lifecycle.rebuilds.meeting_point import meeting_point, standing
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.descriptions.renamed import has_to_be_renamed
+from headrace.nodes.descriptions.topics import is_read
 from headrace.nodes.node_tables import frontier_ms, settled_ms, slices_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.renamed import has_to_be_renamed
-from headrace.nodes.topics import is_read
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.key_scope import KeyScope, reads_all
 

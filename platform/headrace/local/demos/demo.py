@@ -29,7 +29,7 @@ from headrace.local.servers.descendants import end_with_descendants
 from headrace.local.servers.settings_file import second_terminal, write_settings
 from headrace.local.servers.topics import create_topics
 from headrace.local.tightening_message import REGISTRY
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.observe.progress_bar import progress_bar
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE

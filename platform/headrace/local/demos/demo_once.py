@@ -21,7 +21,7 @@ from headrace.local.schema_registry import SchemaRegistry
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
 from headrace.local.tightening_message import REGISTRY
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.observe.views import Views
 from headrace.quality import check_log, check_node
 from headrace.quality.results import WARN
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
     from headrace.quality import CheckResult
 
 SHOWN = 5

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_of_kafka, is_unnamed
 from headrace.fold.fates import DEAD_LETTER, LATE, REPLAY
-from headrace.nodes.asset_names import STREAM, name_in, stream_name
-from headrace.nodes.emptiness import command_for
-from headrace.nodes.topics import nodes_below, topics_of
+from headrace.nodes.descriptions.asset_names import STREAM, name_in, stream_name
+from headrace.nodes.descriptions.topics import nodes_below, topics_of
+from headrace.nodes.standing.emptiness import command_for
 from headrace.settings import Settings, load_pipeline
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from headrace.description.source_chain import source_chain
 from headrace.local.servers import lifeline
 from headrace.local.tightening_message import Tightening
 from headrace.sinks.encoding.protobuf_rows import registered_message
-from headrace.spark.kafka_headers import headers_of
+from headrace.spark.brokers.kafka_headers import headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from headrace.local.development.dev_errors import run_part
 from headrace.local.samples import has_samples, topic_traffic
 from headrace.local.servers.topics import create_topics, partitions_of
 from headrace.local.workbench import key_bytes
-from headrace.nodes.topics import topics_of
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.sequence.written import record_bytes
 from headrace.settings import Settings, load_pipeline
 

@@ -24,12 +24,12 @@ from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.fold.keys import combined, group
 from headrace.fold.values.json_text import json_values
 from headrace.lake import open_table
-from headrace.log.views import REDRIVEN
+from headrace.log.history.views import REDRIVEN
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.feed_tables import read_feeds, read_slices
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.topics import nodes_below
 from headrace.nodes.node_tables import progress_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.topics import nodes_below
+from headrace.nodes.rows.feed_tables import read_feeds, read_slices
 from headrace.observe.fates.dead_letters import NO_REASON, NUMBER, DeadLetters, by_reason, group_of
 from headrace.observe.fates.records_by_fate import (
     POSITION,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
-    from headrace.nodes.feed_tables import FeedTables
+    from headrace.nodes.rows.feed_tables import FeedTables
 
 CONTENTS = ("key", "value", "raw_key", "raw_value", "kind")
 HERE_BYTES = 64 << 20  # of the logs' Parquet; Spark reads larger logs

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 from headrace.description import is_of_kafka, with_unnamed
 from headrace.errors import DescriptionError
 from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.reader_frames import logs_and_unusable
-from headrace.nodes.references import resolve_references
+from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import LogFolder, write_rows
 from headrace.log.sequencer import Sequencer
 from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD, SKIPPING, log_schema
+from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
-from headrace.spark.kafka_client import KafkaReader
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:

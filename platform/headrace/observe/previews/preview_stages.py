@@ -25,9 +25,9 @@ from headrace.description.topology import words_of, words_of_branch
 from headrace.errors import DescriptionError
 from headrace.fold.fates import DEAD_LETTER, FATES
 from headrace.lake.paths import Lake
-from headrace.log.promise import write_promise
+from headrace.log.decisions.promise import write_promise
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
 from headrace.observe.local_views import LocalViews
 from headrace.observe.previews.newest_records import copy_newest
 from headrace.observe.previews.preview import Stage

@@ -16,9 +16,9 @@ from headrace.fold.fates import KEPT
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
-from headrace.nodes.emptiness import why_no_result
-from headrace.nodes.lake_facts import LakeFacts
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.standing.emptiness import why_no_result
+from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:

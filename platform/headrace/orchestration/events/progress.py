@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from dagster import AssetMaterialization, AssetObservation, MetadataValue
 
 from headrace.fold.fates import DEAD_LETTER
-from headrace.nodes.asset_names import LOG
-from headrace.nodes.emptiness import command_for
+from headrace.nodes.descriptions.asset_names import LOG
+from headrace.nodes.standing.emptiness import command_for
 from headrace.observe.figures import FATES, numbers
 from headrace.orchestration.events.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, key_of

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from headrace.description import Node
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.backfill_plan import STAGES, DayVerdict
-from headrace.lifecycle.sink_corrections import SinkVerdict
+from headrace.lifecycle.backfills.backfill_plan import STAGES, DayVerdict
+from headrace.lifecycle.backfills.sink_corrections import SinkVerdict
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
 

@@ -11,7 +11,7 @@ from headrace.description import is_unnamed, with_unnamed
 from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of, suppressed_at
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
-from headrace.log.limits import LimitsSet
+from headrace.log.decisions.limits import LimitsSet
 from headrace.orchestration.jobs.upkeep import job_of
 from headrace.orchestration.keys import stream_key
 from headrace.orchestration.pipeline import Pipeline

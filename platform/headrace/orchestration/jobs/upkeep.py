@@ -11,7 +11,7 @@ from headrace.description.epoch_time import milliseconds
 from headrace.lifecycle.erasure import Erased, Erasure, until_vacuum
 from headrace.lifecycle.maintenance import RETENTION_HOURS, Maintenance, Upkept
 from headrace.lifecycle.retention import Retention
-from headrace.nodes.topics import topic_named
+from headrace.nodes.descriptions.topics import topic_named
 from headrace.orchestration.keys import ENDS, log_key, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session

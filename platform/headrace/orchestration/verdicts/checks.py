@@ -9,7 +9,7 @@ from dagster_pyspark import LazyPySparkResource
 
 from headrace.description import Node, Topic
 from headrace.lifecycle.backfill import verify
-from headrace.lifecycle.backfill_plan import DayVerdict
+from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.quality.figures.examples import late_examples, unmatched_examples
 
 if TYPE_CHECKING:

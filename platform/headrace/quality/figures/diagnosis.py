@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from headrace.description import TimeWindows, WindowedAggregate, quote
 from headrace.description.clocks import WALL
 from headrace.fold.fates import KEPT, OPEN
-from headrace.nodes.opening import read_opening
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.operators.registry import operator_for
 from headrace.quality.books import Account
 from headrace.quality.words import group_text

@@ -18,8 +18,8 @@ from headrace.description.expression_types import term_over
 from headrace.expressions import Rows, SparkNeededError
 from headrace.fold.aggregates.kind import whole
 from headrace.lake import open_table
-from headrace.nodes.references import resolve_references
-from headrace.nodes.topics import topics_below, with_nodes_read
+from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.topics import topics_below, with_nodes_read
 from headrace.observe.fates.fated_records import HERE_BYTES
 from headrace.observe.sql import LakeSql, quoted_name
 from headrace.observe.views import without_internal

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.description.durations import format_duration
 from headrace.fold.fates import KEPT
-from headrace.nodes.opening import read_opening
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.reader_frames import logs_and_unusable
+from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
 from headrace.sinks import ReadableSink

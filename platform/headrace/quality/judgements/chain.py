@@ -1,13 +1,13 @@
 """`no_log_commit_missing`: the commits of a log form a chain, and each holds the records that its commit row counted.
 
-The law, and how a chain is followed, stand in `headrace.log.chain`.
+The law, and how a chain is followed, stand in `headrace.log.history.chain`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.log.chain import Chain, Gap, read_chain
+from headrace.log.history.chain import Chain, Gap, read_chain
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.words import counted, joined, moment
 from headrace.spark.frames import local_frame

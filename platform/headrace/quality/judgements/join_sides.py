@@ -19,10 +19,10 @@ from headrace.fold.joins.refer import LEFT_KEY
 from headrace.fold.relations import Relations
 from headrace.fold.relations.leaf import TableStation
 from headrace.fold.relations.station_step import StationStep
-from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.current_results import newest, rows_of_table
-from headrace.nodes.state_frames import StateFrame
+from headrace.nodes.rows import state_views
+from headrace.nodes.rows.current_results import newest, rows_of_table
+from headrace.nodes.rows.state_frames import StateFrame
 from headrace.operators.relation_tree import selection_of
 
 if TYPE_CHECKING:

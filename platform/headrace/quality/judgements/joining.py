@@ -14,8 +14,8 @@ from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.judgements.join_sides import JoinSides
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.words import counted, group_text, joined, short
-from headrace.spark.comparable import comparable_rows
 from headrace.spark.frames import local_frame
+from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from headrace.spark.frames import local_frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.lifecycle.backfill_plan import DayVerdict
+    from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 
 NAME = "backfill_equals_stream"
 COLUMNS = "day STRING, rows_stored BIGINT, rows_recomputed BIGINT, rows_differing BIGINT"

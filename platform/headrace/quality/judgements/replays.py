@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT
-from headrace.log.resets import Reset, generation, resets_in, since_last_reset
+from headrace.log.decisions.resets import Reset, generation, resets_in, since_last_reset
 from headrace.quality.claims import Check, Finding, at_most, rows_unique
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.judgements.uniqueness import SHOWN, copies, more_than_once, totals

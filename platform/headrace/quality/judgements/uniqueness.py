@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.fold.contract import KEY
-from headrace.nodes.sink_rows import identity_of
+from headrace.nodes.rows.sink_rows import identity_of
 from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, rows_unique
 from headrace.quality.words import counted, group_text, joined, moment

@@ -15,10 +15,10 @@ import structlog
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
 from headrace.lake.notices import recent_names
-from headrace.log.raw_records import require_same_reading
+from headrace.log.history.raw_records import require_same_reading
 from headrace.log.sequencer import Sequencer
 from headrace.log.site import Site
-from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.descriptions.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
     KafkaTopic,

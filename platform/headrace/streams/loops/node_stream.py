@@ -17,11 +17,11 @@ from headrace.description import is_of_kafka, references_of
 from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
-from headrace.lifecycle.rebuild import Rebuild, rebuild_due
+from headrace.lifecycle.rebuilds.rebuild import Rebuild, rebuild_due
 from headrace.log.site import Site
+from headrace.nodes.descriptions.references import Generations
+from headrace.nodes.descriptions.topics import reached_by
 from headrace.nodes.node_tables import frontier_ms, require_log_as_described, require_log_reaches
-from headrace.nodes.references import Generations
-from headrace.nodes.topics import reached_by
 from headrace.streams.loops.log_watch import LogWatch, log_version, waiting_records
 from headrace.streams.loops.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.loops.swappable_loop import SwappableLoop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import TransientError
-from headrace.log.topic_identity import known_topic_id, require_known_topic
+from headrace.log.decisions.topic_identity import known_topic_id, require_known_topic
 from headrace.streams.loops.supervised_loop import SupervisedLoop
 
 if TYPE_CHECKING:

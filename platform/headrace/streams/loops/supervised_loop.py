@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from headrace.nodes.asset_names import asset_name
+from headrace.nodes.descriptions.asset_names import asset_name
 from headrace.streams.loops.supervised import Supervised
 
 if TYPE_CHECKING:

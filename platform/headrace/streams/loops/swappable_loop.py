@@ -8,7 +8,7 @@ The process has one description of the node for as long as it lives. The loop ha
 | its own description | goes on |
 | another one, and were its own before | waits: it has no code to go on with, and never takes tables back |
 | another one, and never were its own | does what `on_change` says, for its code may be the newer; once applied it goes on |
-| given up for those of another name, or not copied to the new one yet | waits (see `headrace.nodes.renamed`) |
+| given up for those of another name, or not copied to the new one yet | waits (see `headrace.nodes.descriptions.renamed`) |
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from headrace.description import references_of
 from headrace.lake import open_table
-from headrace.lifecycle.repair_mark import require_repaired
-from headrace.nodes.evolution import OtherDescriptionError
-from headrace.nodes.lake_facts import LakeFacts
+from headrace.lifecycle.log_repair.repair_mark import require_repaired
+from headrace.nodes.descriptions.evolution import OtherDescriptionError
+from headrace.nodes.descriptions.references import Generations, NodeAwaitedError
+from headrace.nodes.descriptions.renamed import why_not_by_this_name
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.references import Generations, NodeAwaitedError
-from headrace.nodes.renamed import why_not_by_this_name
-from headrace.nodes.waits import waits_of
+from headrace.nodes.standing.lake_facts import LakeFacts
+from headrace.nodes.standing.waits import waits_of
 from headrace.streams.loops.supervised_loop import SupervisedLoop
 from headrace.streams.status.stream_status import measured
 from headrace.writing.leases.handover import HandoverWait, WaitsError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.errors import HeadraceError
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.waits import Wait
+    from headrace.nodes.standing.waits import Wait
 
 DESCRIPTION_READ_EVERY_SECONDS = 3.0  # while the tables are another description's
 WAITS_READ_EVERY_SECONDS = 10.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.lake import small_files
-from headrace.nodes.last_error import LastError, last_error
+from headrace.nodes.standing.last_error import LastError, last_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

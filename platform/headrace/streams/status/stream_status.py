@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.errors import HeadraceError
-from headrace.nodes.asset_names import asset_name
-from headrace.nodes.waits import COMPLETE
+from headrace.nodes.descriptions.asset_names import asset_name
+from headrace.nodes.standing.waits import COMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from headrace.nodes.waits import Wait
+    from headrace.nodes.standing.waits import Wait
     from headrace.streams.loops.supervised import Supervised
 
 
@@ -49,7 +49,7 @@ class StreamStatus:
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
     last_error      why it failed, here or in an earlier run, if it has not committed since
-    waits           what a node's rows wait for, looked up every ten seconds (see `nodes.waits`)
+    waits           what a node's rows wait for, looked up every ten seconds (see `nodes.standing.waits`)
     """
 
     kind: str

@@ -18,11 +18,11 @@ from headrace.description.sink import TableSink
 from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.contract import KEY
 from headrace.fold.keys import group
-from headrace.nodes.current_results import newest
-from headrace.nodes.local_sink_rows import sink_rows_here
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.sink_rows import changed_rows, final_rows
-from headrace.nodes.stored_rows import rows_of
+from headrace.nodes.rows.current_results import newest
+from headrace.nodes.rows.local_sink_rows import sink_rows_here
+from headrace.nodes.rows.sink_rows import changed_rows, final_rows
+from headrace.nodes.rows.stored_rows import rows_of
 from headrace.operators.contract import ORDER_OF_CHANGES, SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import rows_of_files

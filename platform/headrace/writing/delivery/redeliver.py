@@ -19,15 +19,15 @@ from headrace.description import quote
 from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
 from headrace.nodes.days import day_of_row
+from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.references import resolve_references
-from headrace.nodes.sink_rows import final_rows, with_place
+from headrace.nodes.rows.sink_rows import final_rows, with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
-from headrace.spark.json_rows import JSON
 from headrace.spark.lake_rows import read
-from headrace.spark.same_rows import rows_not_of
+from headrace.spark.rows.json_rows import JSON
+from headrace.spark.rows.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
 from headrace.writing.delivery.right_rows import counted, right_rows_as_of, right_rows_of_results
 

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.fold.contract import DELETED
-from headrace.nodes.current_results import changes, newest
-from headrace.nodes.sink_rows import ORDINAL, changed_rows, final_rows, with_place
+from headrace.nodes.rows.current_results import changes, newest
+from headrace.nodes.rows.sink_rows import ORDINAL, changed_rows, final_rows, with_place
 from headrace.operators.contract import PLACE, SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
-from headrace.spark.same_rows import rows_not_of, rows_of
+from headrace.spark.rows.same_rows import rows_not_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

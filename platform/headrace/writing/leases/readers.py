@@ -20,8 +20,8 @@ from headrace.description import output_name, output_of
 from headrace.description.clocks import WallWait
 from headrace.lake import small_files
 from headrace.lake.notices import Names, recent_names
-from headrace.nodes.opening import read_opening
-from headrace.nodes.topics import longest_wait_ms, nodes_below, ordered_topics, wall_waits
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.descriptions.topics import longest_wait_ms, nodes_below, ordered_topics, wall_waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

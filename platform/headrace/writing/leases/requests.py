@@ -18,7 +18,7 @@ import structlog
 from headrace.engine.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lake.notices import Names
-from headrace.log.limits import limits_in
+from headrace.log.decisions.limits import limits_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -50,10 +50,10 @@ from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
 from headrace.log.decision_rows import LogFolder, write_rows
-from headrace.log.promise import read_promise, write_promise
-from headrace.nodes.older_rows import made_of
-from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import LogCommits, commits_of_topics, limits_of
+from headrace.log.decisions.promise import read_promise, write_promise
+from headrace.nodes.balances.older_rows import made_of
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.standing.reader_commits import LogCommits, commits_of_topics, limits_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
 from headrace.operators.stream_joins.fold.join_records import PARTNER_CAUSE
@@ -211,7 +211,7 @@ class NodeLog:
         return {name: ms for name, ms in {**found, **before.complete_ms}.items() if ms is not None}
 
     def promise(self, through_ms: int) -> None:
-        """Promise that no later row will lie at or before a commit time, if that is news (see `headrace.log.promise`)."""
+        """Promise that no later row will lie at or before a commit time, if that is news (see `log.decisions.promise`)."""
         if through_ms > max(self._promised_ms, self.reached.ingested_at_ms):
             write_promise(self._uri, through_ms)
             self._promised_ms = through_ms

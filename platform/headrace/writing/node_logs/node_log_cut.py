@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from headrace.description import NodeOutput
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.values.columns import MOMENT, int64
-from headrace.nodes.opening import read_opening
-from headrace.nodes.reader_commits import ReaderTime, along, commits_of_topics, limits_of
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.standing.reader_commits import ReaderTime, along, commits_of_topics, limits_of
 from headrace.sequence.log_columns import BEHIND, BUSY, IDLE, TICK
 from headrace.writing.node_logs.log_commits import longest_waits
 from headrace.writing.node_logs.node_log_times import LogTimes, Reached

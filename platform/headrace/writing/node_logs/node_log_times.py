@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.description.clocks import WALL
-from headrace.nodes.reader_commits import LogCommits, ReaderTime, reader_times
+from headrace.nodes.standing.reader_commits import LogCommits, ReaderTime, reader_times
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BEHIND, BUSY, IDLE
 

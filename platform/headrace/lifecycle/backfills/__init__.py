@@ -1,0 +1,1 @@
+"""The parts of a backfill: its plan, its comparison, and corrections of sinks."""

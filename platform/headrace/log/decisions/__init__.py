@@ -1,0 +1,1 @@
+"""Decisions that a log records: of people, of guards, of its topic."""

@@ -1,0 +1,1 @@
+"""Names of nodes in a lake, the descriptions that wrote them, and their topics."""

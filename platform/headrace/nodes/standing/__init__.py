@@ -1,0 +1,1 @@
+"""Progress and waits of logs and nodes, by their commits."""

@@ -1,0 +1,1 @@
+"""Records and settings of Kafka, read by its own client."""

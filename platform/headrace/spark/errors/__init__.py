@@ -1,0 +1,1 @@
+"""Expressions that Spark refuses, and steps that raise."""

@@ -1,0 +1,1 @@
+"""Rows of any types: compared, converted, merged."""
