@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from typer.testing import CliRunner
@@ -24,6 +25,7 @@ from headrace.mirror.mirrored_table import VERSION, MirroredTable
 from headrace.mirror.mirrors import Mirrors
 from headrace.settings import IcebergSettings
 from tests.conftest import Drive
+from tests.docs.documents import ROOT, python_blocks
 from tests.mirror.conftest import (
     by_delta,
     by_duckdb,
@@ -38,6 +40,7 @@ from tests.mirror.conftest import (
 
 pytestmark = pytest.mark.fast
 HOURS = 24.0
+GUIDE = ROOT / "docs" / "guides" / "iceberg.md"
 
 
 @pytest.mark.parametrize("node", ["kept", "counts", "totals"])
@@ -293,10 +296,27 @@ def test_the_command_mirrors_and_checks(drive: Drive, monkeypatch: pytest.Monkey
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.exception
     assert "kept: equals version" in done.output
-    uri = os.environ["HEADRACE_ICEBERG_URI"]
-    read = load_catalog("headrace", type="sql", uri=uri).load_table("headrace.kept")  # as the guide does
+    (block,) = (each for each in python_blocks(GUIDE) if "load_catalog" in each.code)
+    names: dict[str, Any] = {}
+    in_guide = {
+        "sqlite:////data/catalog.db": os.environ["HEADRACE_ICEBERG_URI"],
+        "headrace.alerts": "headrace.kept",
+    }
+    exec(re.sub("|".join(in_guide), lambda m: in_guide[m[0]], block.code), names)
+    read = names["table"]
     assert f"headrace.kept: {read.metadata_location}" in done.output.replace("\n", "")
     assert rows_of(read.scan().to_arrow()) == by_delta(driver, "kept")
     after = CliRunner().invoke(app, [*words, "--check"])
     assert after.exit_code == 0, after.output
     assert "counts: The mirror has the" in after.output
+
+
+def test_a_catalog_in_a_folder_that_is_not_there_is_an_error_that_says_so(
+    drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = drive(kept)
+    monkeypatch.setenv("HEADRACE_ICEBERG_URI", f"sqlite:///{tmp_path}/nowhere/catalog.db")
+    with pytest.raises(TransientError) as caught:
+        mirror_of(driver)
+    assert "unable to open database file" in str(caught.value.detail)
+    assert "the folder of a database in a file has to be there" in str(caught.value.hint)

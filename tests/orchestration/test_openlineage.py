@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.readings import reading_counts
-from headrace.orchestration import build_definitions
+from tests.docs.documents import ROOT, compiled, python_blocks
 
+GUIDE = ROOT / "docs" / "guides" / "monitoring.md"
 pytestmark = [
     pytest.mark.dagster,
     pytest.mark.filterwarnings("ignore:Use fetch_"),  # the package asks Dagster in a way that it warns of
@@ -53,11 +53,11 @@ def report(context: dg.AssetExecutionContext) -> None:
 
 
 def test_runs_and_the_tables_that_they_report_are_sent(sent: list[dict[str, Any]]) -> None:
-    from dagster_openlineage import openlineage_sensor
-
-    streams = build_definitions([reading_counts], partitions_start="2026-11-01", lake_root="file:/lake")
-    sensor = openlineage_sensor(include_asset_events=True)
-    made = dg.Definitions.merge(streams, dg.Definitions(assets=[report], sensors=[sensor]))
+    names: dict[str, Any] = {}
+    (block,) = (each for each in python_blocks(GUIDE) if "openlineage_sensor" in each.code)
+    exec(compiled(block, GUIDE), names)
+    sensor = names["defs"].get_sensor_def("openlineage_sensor")
+    made = dg.Definitions.merge(names["defs"], dg.Definitions(assets=[report]))
     with dg.DagsterInstance.ephemeral() as instance:
         assert dg.materialize([report], instance=instance).success
         list(sensor(dg.build_sensor_context(instance=instance, definitions=made)) or ())

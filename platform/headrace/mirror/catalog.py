@@ -29,7 +29,8 @@ def open_catalog(settings: IcebergSettings, root: str) -> Any:
         raise TransientError(
             "The Iceberg catalog does not answer as it should.",
             detail=_without_secrets(f"{type(error).__name__}: {error}", settings),
-            hint="It is tried again. HEADRACE_ICEBERG_URI and the variables with it say where it is.",
+            hint="A stream tries it again. HEADRACE_ICEBERG_URI and the variables with it say where it is; the folder of a "
+            "database in a file has to be there.",
         ) from None
     return catalog
 
