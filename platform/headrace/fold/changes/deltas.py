@@ -2,6 +2,10 @@
 
 Columns: the table's own, KEY and HASH of its key, and `INTERNAL`. A key has at most one row before and one row after in a
 commit. Rows of several relations travel in one table, each under the name of its *port*.
+
+Event time: a row before has that of the record that caused the change; a row after the highest of the records it is made of
+and, where each commit counts, of the cause. The cause need not be part of the row: a left row stays when its right row goes.
+Where a micro-batch counts as one commit, a row has its own time alone, which does not depend on the cut.
 Source: differential dataflow, whose collections are such rows with a sign and a time.
 """
 
@@ -25,7 +29,7 @@ PORT = "__port"  # of rows that travel together: the number of their port
 INTERNAL = pa.schema(
     [
         (SIGN, pa.int8()),
-        (EVENT, pa.int64()),  # of a row after: its event time; of a row before: that of the cause
+        (EVENT, pa.int64()),
         (INGESTED, pa.int64()),  # these four are the place of the record that caused the change
         (TOPIC, pa.string()),
         (PARTITION, pa.int32()),

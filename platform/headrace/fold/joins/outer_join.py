@@ -104,9 +104,10 @@ class OuterJoin(Station):
         columns |= {name: pc.coalesce(of_left[name], of_right[name]) for name in (KEY, HASH)}
         columns[SIGN] = pa.array(np.full(len(own[1]), sign, np.int8))
         columns |= {name: causes[name] for name in PLACE}
-        columns[EVENT] = (
-            causes[EVENT] if sign == BEFORE else pc.max_element_wise(of_left[EVENT], of_right[EVENT])
-        )
+        columns[EVENT] = causes[EVENT]
+        if sign == AFTER:
+            dated = [causes[EVENT]] if self.per_commit else []
+            columns[EVENT] = pc.max_element_wise(of_left[EVENT], of_right[EVENT], *dated)
         schema = delta_schema(self.columns)
         return pa.table(columns).select(schema.names).cast(schema)
 

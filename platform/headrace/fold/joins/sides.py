@@ -135,7 +135,9 @@ class Sides:
             caused = self._later(of_left, of_right, right)
         if sign == BEFORE:
             return caused[EVENT], caused
-        return pc.max_element_wise(of_left[EVENT], of_right[EVENT]), caused
+        own = [of_left[EVENT], of_right[EVENT]]
+        dated = [*own, caused[EVENT]] if cause is not None and self.join.per_commit else own
+        return pc.max_element_wise(*dated), caused
 
     def _later(self, of_left: pa.Table, of_right: pa.Table, right: np.ndarray) -> pa.Table:
         """The place of the left row, or of the right one if that came in the same commit and behind it."""
