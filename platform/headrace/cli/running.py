@@ -45,7 +45,7 @@ def run_streams(
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
     runtime = open_runtime(pipeline, lake, only, trigger_ms, standby)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cancels the jobs of micro-batches
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores it
     try:
         if until_caught_up:
             statuses = runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)

@@ -26,6 +26,9 @@ from headrace.spark import workers
 from headrace.spark.one_task import spark_schema
 
 REPORT, BUCKET = "__report", "__bucket"
+PIECE_BYTES = (
+    16 << 20
+)  # of the rows that travel as one value: the JVM doubles the memory of a column as it fills
 REPORT_TYPE, BUCKET_TYPE = StructField(REPORT, BinaryType()), StructField(BUCKET, IntegerType())
 
 
@@ -65,7 +68,7 @@ class Report:
     results  the results of the earlier tasks, without rows; only the first bucket gets them
     times    the clocks of the increment
     shared   rows that every bucket of the next step gets
-    rows     the rows of one bucket, as bytes, if SQL has nothing to compute of them
+    rows     rows of one bucket, as bytes, if SQL has nothing to compute of them; a large bucket has several reports
     has_rows False if the step gave no rows: then `rows` is empty, and has the columns of the rows that the step got
     """
 
@@ -89,12 +92,12 @@ class Destination:
 
     def sent(self, report: Report, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """A report and rows on their way. The first bucket alone is told what was found."""
+        schema = pa.schema([*(self.columns or ()), (REPORT, pa.binary()), (BUCKET, pa.int32())])
         for number, mine in enumerate(exchanged(self.step, rows, None, self.buckets)):
             told = report if number == 0 else replace(report, results=())
-            if self.columns is None:
-                told = replace(told, rows=_as_bytes(mine))
-            schema = pa.schema([*(self.columns or ()), (REPORT, pa.binary()), (BUCKET, pa.int32())])
-            yield pa.RecordBatch.from_pylist([{REPORT: pickle.dumps(told), BUCKET: number}], schema)
+            reports = _with_rows(told, mine) if self.columns is None else [told]
+            for each in reports:
+                yield pa.RecordBatch.from_pylist([{REPORT: pickle.dumps(each), BUCKET: number}], schema)
             if self.columns is not None and mine.num_rows:
                 columns = mine.select(self.columns.names).cast(self.columns).columns
                 bucket = pa.array(np.full(mine.num_rows, number, np.int32))
@@ -159,6 +162,14 @@ class StageTask:
             yield pa.RecordBatch.from_pydict({REPORT: pa.array([pickle.dumps(report)], pa.binary())})
             return
         yield from self.then.sent(report, rows)
+
+
+def _with_rows(report: Report, rows: pa.Table) -> Iterator[Report]:
+    """A report with rows; if they are many, more of it, each with a piece of them, the first with all else."""
+    each = max(1, PIECE_BYTES * rows.num_rows // max(rows.nbytes, 1))
+    for begin in range(0, max(rows.num_rows, 1), each):
+        yield replace(report, rows=_as_bytes(rows.slice(begin, each)))
+        report = replace(report, results=(), shared=None)
 
 
 def _as_bytes(rows: pa.Table) -> bytes:

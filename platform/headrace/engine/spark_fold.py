@@ -87,8 +87,8 @@ class SparkFold:
             rows = self._computed_here(spark, increment, unusable)
             if rows is not None:
                 return self._fold_here(increment, rows)
-        one_task.settings(spark)
         tasks = self._tasks(increment, buckets)
+        one_task.settings(spark, pieces=len(tasks) > 1)
         frame = self.rows.computed_frame(spark, increment.slices, unusable)
         computed = None if frame is None else self.rows.computed
         spread = self._destination(tasks[0].steps[0], buckets) if computed and buckets > 1 else None

@@ -1,7 +1,7 @@
 """A request to stop, as a flag that a loop looks at.
 
-Spark and Dagster each install a handler of SIGINT that raises wherever the program is; a stream run must not
-be torn out of a commit, so it holds its own handler from before Spark starts until it has drained.
+Dagster's handler of SIGINT raises wherever the program is; a stream run must not be torn out of a commit, so it holds its
+own handler from before Spark starts until it has drained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._before = {signum: signal.getsignal(signum) for signum in SIGNALS}
-            self.install()
+            for signum in SIGNALS:
+                signal.signal(signum, self._handle)
         return self
 
     def __exit__(
@@ -36,11 +37,6 @@ class StopRequest:
     ) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
-
-    def install(self) -> None:
-        """Take the signals; to be called again after Spark has started, which takes SIGINT for itself."""
-        for signum in self._before:
-            signal.signal(signum, self._handle)
 
     def ask(self, reason: str) -> None:
         """Ask for a stop; the first reason stays."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from dagster import ConfigurableResource, MetadataValue
+from dagster import ConfigurableResource, DagsterExecutionInterruptedError, MetadataValue
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
+from headrace.spark.interrupts import cancel_jobs_on_interrupt, interrupts_kept, is_interrupted
 from headrace.spark.jars import JarsMissing, spark_jars
 from headrace.spark.session import build_session, configured
 
@@ -74,16 +75,23 @@ def spark_resource(
     return LazyPySparkResource(spark_config={**conf, **(settings or {})})
 
 
-def session(spark: LazyPySparkResource, log: logging.Logger) -> SparkSession:
+def session(spark: LazyPySparkResource, log: logging.Logger, *, drains: bool = False) -> SparkSession:
     """The session of this run; says in its log that it starts, because that takes a while.
 
-    Raises: JarsMissing when it would run on this machine without Delta and Kafka.
+    In: drains  whether the run ends its jobs when it is terminated; else they are cancelled
+    Raises: JarsMissing when it would run on this machine without Delta and Kafka; DagsterExecutionInterruptedError if an
+            earlier step of the run was terminated.
     """
+    if is_interrupted():
+        raise DagsterExecutionInterruptedError
     here = str(spark.spark_config["spark.master"]).startswith("local")
     if here:
         spark_jars()
     log.info("Starting Spark. This takes 10 to 40 seconds, unless this process has a session already.")
     if not here:
         build_session(spark.spark_config)  # with what executors need; the resource joins this session
-    started: SparkSession = spark.spark_session
+    with interrupts_kept():
+        started: SparkSession = spark.spark_session
+    if not drains:
+        cancel_jobs_on_interrupt(started.sparkContext)
     return started

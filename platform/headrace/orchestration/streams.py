@@ -125,12 +125,10 @@ def _start_spark(
     context: dg.AssetExecutionContext, spark: LazyPySparkResource, stop: StopRequest
 ) -> SparkSession | None:
     try:
-        return session(spark, context.log)
+        return session(spark, context.log, drains=True)
     except KeyboardInterrupt:  # Spark's own handler, had it just taken the signal
         stop.ask("interrupted while Spark started")
         return None
-    finally:
-        stop.install()
 
 
 class Reported:

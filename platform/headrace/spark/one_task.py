@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 ONE_TASK_BYTES = 32 << 20
 REPORT = "report STRING"
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
-# does here; a few hundred rows are not many bytes, and cost no more each than thousands.
+# does here; a few hundred records are not many bytes, and cost no more each than thousands.
 SETTINGS = {
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
+BATCH_BYTES = 64 << 20  # where a row may be a piece of a table
 # In nearly each row another value: a dictionary of them is nothing but work.
 DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset", "__chain"}
 
@@ -92,9 +93,10 @@ class Target:
         return Encoding(different=frozenset(different))
 
 
-def settings(spark: SparkSession) -> None:
-    """Let the session send rows as this work is quickest with."""
-    for name, value in SETTINGS.items():
+def settings(spark: SparkSession, *, pieces: bool) -> None:
+    """Let the session send rows as this work is quickest with. In: pieces  whether a row may be a piece of a table."""
+    by_bytes = {"spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES)} if pieces else {}
+    for name, value in (SETTINGS | by_bytes).items():
         spark.conf.set(name, value)
 
 

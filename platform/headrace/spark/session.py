@@ -18,6 +18,7 @@ from headrace.lake import state_limits
 from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
 from headrace.settings.spark import SparkSettings
 from headrace.spark.engine_archive import ship_engine
+from headrace.spark.interrupts import interrupts_kept
 from headrace.spark.jars import often_read_jars
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
@@ -227,7 +228,7 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     handed = {} if here else executor_environment() | state_limits.executor_environment()
     for key, value in (handed | dict(conf)).items():
         builder = builder.config(key, value)
-    with quiet_start():
+    with quiet_start(), interrupts_kept():
         spark = builder.getOrCreate()
     for context in CONTEXT_LOGGERS:  # the error that is raised says the same without a stack trace
         PySparkLogger.getLogger(context).setLevel(logging.CRITICAL + 1)
