@@ -116,7 +116,8 @@ def _node(facts: LakeFacts, node: Node, logs: Mapping[str, Standing], clock: Clo
     if progress is None:
         return found
     newest = {name: log.through_ms for name, log in logs.items() if log.through_ms is not None}
-    behind = [newest[topic] - through for topic, through in progress.upto_ms.items() if topic in newest]
+    # The logs were looked at before: a node that has gone on since is not behind.
+    behind = [max(newest[topic] - upto, 0) for topic, upto in progress.upto_ms.items() if topic in newest]
     times = [ms for partitions in progress.stream_ms.values() for ms in partitions.values()]
     return replace(
         found,
