@@ -43,18 +43,18 @@ def cancel_jobs_on_interrupt(context: SparkContext) -> None:
 
 def is_interrupted() -> bool:
     """Whether jobs were cancelled so. A run of Dagster goes on with steps that do not depend on the one that ended."""
-    return _Cancel.came
+    return _Cancel.interrupted
 
 
 class _Cancel:
-    came = False
+    interrupted = False
 
     def __init__(self, context: SparkContext, before: Callable[[int, FrameType | None], Any]) -> None:
         self._context, self._before = context, before
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         """Cancel from a thread, which has a connection of its own to the JVM."""
-        _Cancel.came = True
+        _Cancel.interrupted = True
         cancel = threading.Thread(target=self._context.cancelAllJobs, name="cancel jobs", daemon=True)
         cancel.start()
         cancel.join(CANCEL_SECONDS_MAX)
