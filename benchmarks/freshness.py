@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Stream, Topic
-    from headrace.lake.commit_file import CommitFile
+    from headrace.lake.commits.commit_file import CommitFile
 
 READ_EVERY_SECONDS = 60.0  # commit files are kept for minutes
 WARM_UP_SECONDS = 90.0  # not counted: the JVM compiles

@@ -30,8 +30,9 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.lake import DataFileWriter, Encoding, LakeTable, NewFile, small_files, upkeep
-from headrace.lake.data_file import time_text
+from headrace.lake import DataFileWriter, Encoding, LakeTable, NewFile, small_files
+from headrace.lake.care import upkeep
+from headrace.lake.files.data_file import time_text
 from headrace.lake.kinds import COMMITS_MAX
 from headrace.lake.table import CHECKPOINT_EVERY
 from headrace.writing import table_upkeep

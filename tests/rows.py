@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.lake import open_table
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -79,7 +79,7 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
 
 
 def _holds(lake: Lake, topic: str, version: int, at_ms: float) -> bool:
-    from headrace.lake.commit_file import read_commit
+    from headrace.lake.commits.commit_file import read_commit
 
     commit = read_commit(lake.log(topic), version)
     return commit is not None and (commit.record or {}).get("ingested_at_ms") == round(at_ms)

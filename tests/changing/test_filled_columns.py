@@ -11,9 +11,9 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import NewFile
-from headrace.lake.alter import rewritable
+from headrace.lake.care.alter import rewritable
+from headrace.lake.care.swap import replace_table
 from headrace.lake.paths import Lake
-from headrace.lake.swap import replace_table
 from headrace.lifecycle.log_repair.fill_columns import fill_commits
 from headrace.log.history.filled_columns import added_of, added_with, noting
 from tests.changing.held import hold_records

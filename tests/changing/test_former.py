@@ -12,10 +12,10 @@ from headrace.changing.acts import Act, ChangedNode
 from headrace.changing.plan_changes import stored_node
 from headrace.changing.roll_back import _required
 from headrace.lake import small_files
-from headrace.lake.alter import rewritable
-from headrace.lake.fence import FencedError
+from headrace.lake.care.alter import rewritable
+from headrace.lake.care.swap import replace_table
+from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
-from headrace.lake.swap import replace_table
 from headrace.lifecycle.rebuilds.former import (
     Former,
     bring_back,

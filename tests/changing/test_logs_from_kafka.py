@@ -15,7 +15,7 @@ from headrace import lake as lakes
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.plan_topics import plan_topic
 from headrace.lake import NewFile
-from headrace.lake.alter import rewritable
+from headrace.lake.care.alter import rewritable
 from headrace.lake.paths import Lake
 from headrace.lake.storage import local_path
 from headrace.lifecycle.log_repair import kafka_holds, read_kafka_again, remake_log

@@ -13,9 +13,9 @@ from headrace.changing.rename_node import rename_node, require_renamable, why_no
 from headrace.description import OtherNodeError
 from headrace.errors import TerminalError
 from headrace.lake import kinds, small_files
-from headrace.lake.fence import FencedError
+from headrace.lake.commits.fence import FencedError
+from headrace.lake.commits.writer import OvertakenError
 from headrace.lake.paths import Lake
-from headrace.lake.writer import OvertakenError
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
 from headrace.log.clock import SystemClock
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions

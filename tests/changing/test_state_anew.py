@@ -11,7 +11,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_files import StateSource
 from headrace.errors import TransientError
-from headrace.lake.fence import FencedError
+from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle import rewrite_state as rewriting
 from headrace.lifecycle.rewrite_state import rewrite_state

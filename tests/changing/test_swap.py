@@ -12,7 +12,7 @@ from headrace import lake as lakes
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TransientError
 from headrace.lake import small_files
-from headrace.lake.fence import FencedError
+from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.rebuilds import rebuild as rebuilds
 from headrace.lifecycle.rebuilds.rebuild import Rebuild

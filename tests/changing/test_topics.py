@@ -16,8 +16,8 @@ from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
 from headrace.lake import small_files
-from headrace.lake.fence import FencedError
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
+from headrace.lake.commits.fence import FencedError
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.log_repair import remake_log as remaking
 from headrace.lifecycle.log_repair import rewrite_log as rewriting

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.feeds import NodeRows
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.feeds import NodeRows
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.expressions import SparkNeededError
 from headrace.testing import TestDriver
 

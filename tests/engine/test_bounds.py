@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.fold_increment import Distribution, Run
-from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.folding.fold_increment import Distribution, Run
+from headrace.engine.folding.operators import NodeOperator, operator_of
 from headrace.engine.state_files import StateSource
 from headrace.errors import TerminalError
 from headrace.fold.bounds import SIZE_CHANGES, FullError, Sizes, judge

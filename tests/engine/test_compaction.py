@@ -14,7 +14,7 @@ from headrace import lake
 from headrace.engine import compact_runs
 from headrace.engine.compact_runs import FILE_ROWS, Packing
 from headrace.engine.compact_tables import compact_state
-from headrace.engine.exchange import bucket_hashes
+from headrace.engine.folding.exchange import bucket_hashes
 from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_layout import SHARED, StateLayout
 from headrace.engine.state_reads import read_state

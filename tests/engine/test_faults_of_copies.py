@@ -144,7 +144,7 @@ import sys
 from pathlib import Path
 from headrace.engine import state_reads
 from tests.engine.test_state_copies import ANY_BYTES, StateCopies, StateSource, read
-from headrace.lake.snapshot import data_file
+from headrace.lake.commits.snapshot import data_file
 state_reads.MANY_GROUPS = state_reads.COPIED_ROWS_MIN = 1
 state_reads.SPARSE_ROWS = 1_000
 state_reads.COPIES = StateCopies(Path(sys.argv[2]), ANY_BYTES, free_bytes_min=0)

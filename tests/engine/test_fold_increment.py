@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.engine import state_groups
-from headrace.engine.bucket_tasks import BucketResult, BucketTask
-from headrace.engine.fold_increment import Compute, Distribution, Run, pieces_of
-from headrace.engine.operators import operator_of
+from headrace.engine.folding.bucket_tasks import BucketResult, BucketTask
+from headrace.engine.folding.fold_increment import Compute, Distribution, Run, pieces_of
+from headrace.engine.folding.operators import operator_of
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_reads import read_state
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.values.columns import int64
-from headrace.lake.byte_cache import ByteCache
+from headrace.lake.files.byte_cache import ByteCache
 from headrace.operators.time_limits.fold import TimeLimit
 from headrace.operators.totals.fold import Totals
 from headrace.operators.windows.sliding import SlidingWindows

@@ -11,11 +11,11 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.engine import log_slices
-from headrace.engine.increments import reach
-from headrace.engine.log_slices import LogSlice, Origin, first_commit_ms
+from headrace.engine.slices import log_slices
+from headrace.engine.slices.increments import reach
+from headrace.engine.slices.log_slices import LogSlice, Origin, first_commit_ms
 from headrace.lake import NewFile, TableWriter, kinds
-from headrace.lake.data_file import DataFileWriter, Encoding
+from headrace.lake.files.data_file import DataFileWriter, Encoding
 from headrace.lake.paths import Lake
 from headrace.sequence import log_rows
 from headrace.sequence.formats import RecordFormat

@@ -13,12 +13,12 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.engine import log_parts
-from headrace.engine.log_parts import Wanted, parts_of
-from headrace.engine.log_slices import Origin, whole_log
+from headrace.engine.slices import log_parts
+from headrace.engine.slices.log_parts import Wanted, parts_of
+from headrace.engine.slices.log_slices import Origin, whole_log
 from headrace.explain.log_history import rows_of_commits
 from headrace.fold.values.columns import MOMENT
-from headrace.lake import upkeep
+from headrace.lake.care import upkeep
 from headrace.oracle.reader_time import commits_of
 from headrace.sequence.log_columns import COMMIT
 from headrace.testing import TestDriver

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace import lake
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
-from headrace.engine.fold_increment import Distribution, FoldResult, Run
+from headrace.engine.folding.fold_increment import Distribution, FoldResult, Run
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_groups import forget_state
 from headrace.engine.state_layout import SHARED

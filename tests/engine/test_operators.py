@@ -12,8 +12,8 @@ import pytest
 import headrace as hr
 from headrace import lake
 from headrace.description.feeds import feeds_of
-from headrace.engine.operators import NodeOperator, operator_of
-from headrace.engine.output_tables import output_tables
+from headrace.engine.folding.operators import NodeOperator, operator_of
+from headrace.engine.folding.output_tables import output_tables
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import TerminalError
 from headrace.fold import relations, windows

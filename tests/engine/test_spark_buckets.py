@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.engine import spark_fold
+from headrace.engine.folding import spark_fold
 
 if TYPE_CHECKING:
     from headrace.description import Node

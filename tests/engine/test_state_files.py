@@ -189,7 +189,7 @@ def test_an_object_store_is_read_by_ranges_of_several_files_at_once(
         files.append(written)
     for module in ("state_parquet", "at_once"):
         monkeypatch.setattr(f"headrace.engine.{module}.is_local", lambda uri: False)
-    monkeypatch.setattr("headrace.lake.stored_file.store_of", lambda uri: (store, uri))
+    monkeypatch.setattr("headrace.lake.files.stored_file.store_of", lambda uri: (store, uri))
     source = StateSource("state").plus(files)
     read = read_state(source, LAYOUT, "by_hash", Needs(np.array([7, 33])))
     assert sorted(read.rows[HASH].to_pylist()) == [7, 7, 7, 33, 33, 33]

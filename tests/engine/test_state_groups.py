@@ -23,9 +23,9 @@ from headrace.engine.state_parquet import FOOTERS, Footers
 from headrace.engine.state_reads import read_state
 from headrace.fold.contract import HASH, KEY, Needs, StateTable
 from headrace.lake import NewFile
-from headrace.lake.byte_cache import ByteCache
-from headrace.lake.snapshot import data_file
-from headrace.lake.stored_file import OWN_FILES
+from headrace.lake.commits.snapshot import data_file
+from headrace.lake.files.byte_cache import ByteCache
+from headrace.lake.files.stored_file import OWN_FILES
 
 pytestmark = pytest.mark.fast
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.description import Where
-from headrace.engine.arrow_steps import ArrowSteps
+from headrace.engine.steps.arrow_steps import ArrowSteps
 from headrace.expressions import SparkNeededError
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.operator_rows import REFUSED

@@ -24,8 +24,8 @@ from headrace.lake import (
     TableWriter,
     open_table,
 )
-from headrace.lake.commit_file import Change
-from headrace.lake.history import last_commit
+from headrace.lake.commits.commit_file import Change
+from headrace.lake.commits.history import last_commit
 
 SCHEMA = pa.schema([("position", pa.int64())])
 

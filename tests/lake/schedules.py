@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any, cast
 
 from headrace.errors import TransientError
-from headrace.lake import history
-from headrace.lake.commit_file import Change
-from headrace.lake.data_file import NewFile
-from headrace.lake.fence import APPENDER, MAINTAINER, ConflictError, FencedError, ForeignCommitError
+from headrace.lake.commits import history
+from headrace.lake.commits.commit_file import Change
+from headrace.lake.commits.fence import APPENDER, MAINTAINER, ConflictError, FencedError, ForeignCommitError
+from headrace.lake.commits.writer import TableWriter
+from headrace.lake.files.data_file import NewFile
 from headrace.lake.table import LakeTable
-from headrace.lake.writer import TableWriter
 from tests.lake.simulation import SimulatedTable, Store, StoreError, World, actions
 
 POSITIONS = 12

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from headrace.lake.commit_file import Change, CommitFile
-from headrace.lake.snapshot import Snapshot, data_file
+from headrace.lake.commits.commit_file import Change, CommitFile
+from headrace.lake.commits.snapshot import Snapshot, data_file
 from headrace.lake.table import VersionTakenError
 
 EVENTS_MAX = 40_000

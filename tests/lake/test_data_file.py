@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.lake.data_file import DataFileWriter, Encoding, Sink
+from headrace.lake.files.data_file import DataFileWriter, Encoding, Sink
 
 pytestmark = pytest.mark.fast
 

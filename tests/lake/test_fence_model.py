@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from headrace.lake import fence, writer
-from headrace.lake.fence import APPENDER, Verdict, judge
-from headrace.lake.writer import TableWriter
+from headrace.lake.commits import fence, writer
+from headrace.lake.commits.fence import APPENDER, Verdict, judge
+from headrace.lake.commits.writer import TableWriter
 from tests.lake.schedules import LAST, LONG, Schedule, broken, progress
 from tests.lake.simulation import World
 

@@ -27,12 +27,12 @@ from headrace.lake import (
     TableWriter,
     create,
     forget,
-    local_files,
     open_table,
 )
-from headrace.lake.commit_file import no_hooks, properties
-from headrace.lake.fence import ForeignCommitError, UnknownOutcomeError
-from headrace.lake.history import last_commit
+from headrace.lake.commits.commit_file import no_hooks, properties
+from headrace.lake.commits.fence import ForeignCommitError, UnknownOutcomeError
+from headrace.lake.commits.history import last_commit
+from headrace.lake.files import local_files
 from headrace.lake.small_files import read_bytes
 from tests.lake import fenced_process
 from tests.lake.fenced_process import SCHEMA, written

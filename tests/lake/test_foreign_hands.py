@@ -13,8 +13,8 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import small_files
+from headrace.lake.commits.undo import FilesGoneError
 from headrace.lake.paths import Lake
-from headrace.lake.undo import FilesGoneError
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.log_repair.repair import Repair
 from headrace.observe.views import Views

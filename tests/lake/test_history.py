@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.lake import APPENDER, MAINTAINER, Commit, LakeTable, TableWriter, carried, create, last_commit
-from headrace.lake.commit_file import read_commit
-from headrace.lake.history import LostHistoryError, all_carried
+from headrace.lake.commits.commit_file import read_commit
+from headrace.lake.commits.history import LostHistoryError, all_carried
 
 pytestmark = pytest.mark.fast
 

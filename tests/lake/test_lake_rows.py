@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lake.upkeep import not_outweighed
+from headrace.lake.care.upkeep import not_outweighed
 from headrace.spark import lake_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import (

@@ -9,7 +9,7 @@ import pytest
 
 from headrace import lake as lakes
 from headrace.lake import LakeTable, TableWriter
-from headrace.lake.maintaining import MaintainedElsewhereError
+from headrace.lake.care.maintaining import MaintainedElsewhereError
 
 if TYPE_CHECKING:
     from pathlib import Path

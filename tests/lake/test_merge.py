@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headrace import lake as lakes
-from headrace.lake import DataFileWriter, Encoding, NewFile, merge
+from headrace.lake import DataFileWriter, Encoding, NewFile
+from headrace.lake.care import merge
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lake.fence import FencedError
+from headrace.lake.commits.fence import FencedError
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.log_repair.lost_commits import LostCommits
 from headrace.lifecycle.log_repair.repair import Repair

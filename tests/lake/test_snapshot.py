@@ -28,10 +28,10 @@ from headrace.lake import (
     NewFile,
     TableWriter,
     create,
-    upkeep,
 )
-from headrace.lake.commit_file import CommitFile, read_commit
-from headrace.lake.snapshot import DataFile, Snapshot
+from headrace.lake.care import upkeep
+from headrace.lake.commits.commit_file import CommitFile, read_commit
+from headrace.lake.commits.snapshot import DataFile, Snapshot
 from headrace.lake.storage import delta_uri, local_path
 from headrace.lake.table import STANDS_SECONDS
 
@@ -152,8 +152,8 @@ def test_a_reader_that_slept_while_history_was_cleaned_reads_the_table_anew(
         os.utime(path, (long_ago, long_ago))
     upkeep.clean(table, maintainer)
     assert min(int(path.name[:20]) for path in log.iterdir() if re.match(r"\d{20}\.json", path.name)) > 20
-    monkeypatch.setattr("headrace.lake.snapshot.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("headrace.lake.writer.LONG_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.lake.commits.snapshot.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.lake.commits.writer.LONG_SECONDS", 0.0)
     sleeper._snapshot._look_at = 0.0
     assert writer.append([], {"writer": "sleeper"}) == table.version
     assert sleeper.snapshot() == table.snapshot() == fresh(table)
@@ -223,7 +223,7 @@ def test_rows_up_to_a_value_are_looked_for_anew_after_a_while(table: LakeTable) 
 
 
 def test_a_large_commit_is_not_kept_in_memory(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.lake.snapshot.ACTIONS_MAX", 3)
+    monkeypatch.setattr("headrace.lake.commits.snapshot.ACTIONS_MAX", 3)
     appender = TableWriter(table, APPENDER)
     table.snapshot()
     versions = [

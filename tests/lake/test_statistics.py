@@ -11,7 +11,7 @@ import pytest
 
 from headrace import lake as lakes
 from headrace.lake import DataFileWriter, Encoding, NewFile
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
 
 if TYPE_CHECKING:
     from pathlib import Path

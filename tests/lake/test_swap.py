@@ -9,8 +9,8 @@ import pytest
 
 from headrace import lake as lakes
 from headrace.lake import kinds
-from headrace.lake.fence import FencedError
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
+from headrace.lake.commits.fence import FencedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,9 +21,9 @@ from headrace.lake import (
     open_table,
     small_files,
 )
-from headrace.lake.data_file import DataFileWriter, Encoding
+from headrace.lake.commits.undo import FilesGoneError, undo_foreign
+from headrace.lake.files.data_file import DataFileWriter, Encoding
 from headrace.lake.storage import delta_uri
-from headrace.lake.undo import FilesGoneError, undo_foreign
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])

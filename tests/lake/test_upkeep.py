@@ -28,12 +28,11 @@ from headrace.lake import (
     kinds,
     open_table,
     small_files,
-    sorted_rows,
-    stored_file,
-    upkeep,
 )
 from headrace.lake import table as lake_table
-from headrace.lake.history import last_commit
+from headrace.lake.care import upkeep
+from headrace.lake.commits.history import last_commit
+from headrace.lake.files import sorted_rows, stored_file
 from headrace.lake.table import CHECKPOINT_EVERY
 from headrace.writing import table_upkeep
 from headrace.writing.scheduling import Turns

@@ -15,9 +15,9 @@ from headrace.lake import (
     last_commit,
     open_table,
     small_files,
-    upkeep,
 )
-from headrace.lake.vacuum import UNUSED, vacuum
+from headrace.lake.care import upkeep
+from headrace.lake.care.vacuum import UNUSED, vacuum
 from tests.lake.fenced_process import SCHEMA, written
 
 pytestmark = pytest.mark.s3

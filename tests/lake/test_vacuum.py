@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from headrace.lake import MAINTAINER, LakeTable, TableWriter, small_files, upkeep
-from headrace.lake.vacuum import HOUR_MS, UNUSED, vacuum
+from headrace.lake import MAINTAINER, LakeTable, TableWriter, small_files
+from headrace.lake.care import upkeep
+from headrace.lake.care.vacuum import HOUR_MS, UNUSED, vacuum
 from tests.lake.test_upkeep import RECORD, aged, by_row, content, filled, table
 
 __all__ = ["filled", "table"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.engine import spark_fold
+from headrace.engine.folding import spark_fold
 from headrace.lifecycle import oracle_check
 from headrace.testing.driver import STEPS
 from tests.laws.driving import SideBySide

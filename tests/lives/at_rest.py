@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace import oracle
 from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.fold.fates import NOT_RECORDS, USED
 from headrace.lake import forget
 from headrace.lifecycle.evidence.local_evidence import LocalEvidence

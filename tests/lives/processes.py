@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.engine import spark_fold
+from headrace.engine.folding import spark_fold
 from headrace.errors import TransientError
-from headrace.lake import FencedError, local_files, notices, snapshot, table, tables, writer
+from headrace.lake import FencedError, notices, table, tables
+from headrace.lake.commits import snapshot, writer
+from headrace.lake.files import local_files
 from headrace.testing.driver import SimulatedCrashError
 from tests.lives.story import Crash, Overtaken, StoreFault
 
 if TYPE_CHECKING:
-    from headrace.engine.log_slices import LogSlice
+    from headrace.engine.slices.log_slices import LogSlice
 
 DIED = (SimulatedCrashError, FencedError, TransientError, OSError)
 RESTARTS_MAX = 60

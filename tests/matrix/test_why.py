@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine import log_parts
+from headrace.engine.slices import log_parts
 from headrace.errors import TerminalError
 from headrace.explain import scope_size
 from headrace.explain.keyed_evidence import KeyedEvidence

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from headrace.cli import app
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import forget, open_table, small_files
+from headrace.lake.care.vacuum import vacuum
 from headrace.lake.paths import Lake
-from headrace.lake.vacuum import vacuum
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrored_table import VERSION, MirroredTable
 from headrace.mirror.mirrors import Mirrors
@@ -200,7 +200,7 @@ def test_vacuum_keeps_what_a_live_snapshot_names_and_deletes_it_after_that(
     mirror.follow(HOURS)
     (old,) = mirror.names()
     write_deltalake(f"{tmp_path}/tables/kept", pa.table({"k": [2]}), mode="overwrite")
-    monkeypatch.setattr("headrace.lake.vacuum.in_no_version", lambda *_: [old])
+    monkeypatch.setattr("headrace.lake.care.vacuum.in_no_version", lambda *_: [old])
     table = open_table(mirror.uri)
     assert (
         vacuum(table, 0, keeps=mirror.names()) == []

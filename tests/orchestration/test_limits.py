@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pytest
 
-from headrace.engine.log_slices import whole_log
+from headrace.engine.slices.log_slices import whole_log
 from headrace.errors import HeadraceError
 from headrace.lake.paths import Lake
 from headrace.log.decisions.limits import limits_in

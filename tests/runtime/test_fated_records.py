@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import with_unnamed
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.fold.fates import DEAD_LETTER, FATES, FILTERED, LATE, TOMBSTONE, USED
 from headrace.nodes.descriptions.topics import nodes_below
 from headrace.nodes.node_tables import progress_of

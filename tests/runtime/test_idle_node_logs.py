@@ -14,7 +14,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.fold.contract import CLOCK
 from headrace.lake import kinds
 from headrace.lake.paths import Lake

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.lake.merge import upsert
+from headrace.lake.care.merge import upsert
 from headrace.lifecycle.backfill import Backfill
 from tests.conftest import Drive
 from tests.lake.other_hands import alter

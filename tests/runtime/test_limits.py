@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace.cli import commands as cli
 from headrace.description.limits import limits_of
-from headrace.engine.log_slices import whole_log
+from headrace.engine.slices.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lifecycle import live_limits as limits
 from headrace.log.clock import SystemClock

@@ -15,8 +15,8 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
+from headrace.lake.care.vacuum import UNUSED
 from headrace.lake.paths import Lake
-from headrace.lake.vacuum import UNUSED
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock

@@ -15,10 +15,10 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.description.clocks import WALL
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.slices.log_slices import LogSlice, Origin
 from headrace.fold.values.columns import moments
 from headrace.lake import kinds
-from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.lake.files.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.lake.merge import upsert
+from headrace.lake.care.merge import upsert
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.node_tables import base_of

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.lake.merge import upsert
+from headrace.lake.care.merge import upsert
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
 from headrace.nodes.node_tables import base_of

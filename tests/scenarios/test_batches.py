@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.engine.increments import reach
+from headrace.engine.slices.increments import reach
 from headrace.writing import node_runner as runner
 from tests.conftest import Drive
 from tests.laws import tables

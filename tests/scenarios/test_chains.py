@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.engine import spark_fold
+from headrace.engine.folding import spark_fold
 from headrace.quality import check_node
 from tests.scenarios.chained import (
     COUNTS,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.engine.apart import UnusableRecordsError
+from headrace.engine.steps.apart import UnusableRecordsError
 from headrace.nodes.unusable_table import UnusableTable
 from tests.laws import tables
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.engine import apart
-from headrace.engine.apart import UnusableRecordsError
+from headrace.engine.steps import apart
+from headrace.engine.steps.apart import UnusableRecordsError
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.testing import TestDriver
 from tests.laws import tables

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.fast
 
 PLATFORM = Path(__file__).resolve().parents[2] / "platform" / "headrace"
 NO_NAMES = {"found", "told", "held", "given", "said", "beside", "anew", "came", "mine", "tell"}
-OF_PYTHON = {("lake/data_file.py", "tell"), ("lake/stored_file.py", "tell")}  # as files have it
+OF_PYTHON = {("lake/files/data_file.py", "tell"), ("lake/files/stored_file.py", "tell")}  # as files have it
 
 
 def words(name: str) -> set[str]:

@@ -17,7 +17,7 @@ PLATFORM = Path(__file__).resolve().parents[2] / "platform"
 HEADRACE = PLATFORM / "headrace"
 PARAMETERS_MAX, FILES_MAX = 6, 15
 # What is left. A change that lowers a count lowers its number here, too.
-BRANCHES_LEFT, LONG_SIGNATURES_LEFT, FULL_FOLDERS_LEFT = 0, 8, 3
+BRANCHES_LEFT, LONG_SIGNATURES_LEFT, FULL_FOLDERS_LEFT = 0, 8, 1
 WINDOWS = {"TimeWindows", "SlidingWindows", "SessionWindows"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -22,7 +22,7 @@ from headrace.description.formats.avro_types import SchemaError, parse_schema
 from headrace.description.schema import parse_ddl
 from headrace.errors import DescriptionError
 from headrace.lake import open_table
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.schema_store import SchemaStore
 from headrace.sequence.log_columns import RECORD
 

@@ -17,10 +17,10 @@ from uuid import uuid4
 
 from headrace import lake as lakes
 from headrace.description.limits import is_suppressed
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds, small_files
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
 from headrace.lifecycle.live_limits import limits_topic
 from headrace.lifecycle.log_repair.repair_mark import repair_owed
 from headrace.lifecycle.rebuilds.former import plain, record_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.engine.exchange import bucket_hashes
+from headrace.engine.folding.exchange import bucket_hashes
 from headrace.engine.state_needs import Bounds
 from headrace.engine.state_parquet import FOOTERS
 from headrace.fold.contract import BATCH
@@ -29,7 +29,7 @@ from headrace.lake import (
     TableWriter,
     small_files,
 )
-from headrace.lake.upkeep import not_outweighed
+from headrace.lake.care.upkeep import not_outweighed
 
 RUNS_MAX = 8
 LARGE_ROWS = (

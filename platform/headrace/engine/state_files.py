@@ -15,7 +15,7 @@ from headrace.engine.state_needs import Bounds
 from headrace.engine.state_parquet import FOOTERS
 from headrace.fold.contract import BATCH, HASH, KEY
 from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
-from headrace.lake.snapshot import data_file
+from headrace.lake.commits.snapshot import data_file
 
 # In each group of rows, the least that is read of a file. Each group costs half a millisecond of CPU to write. With 256 rows
 # a file of 1,250 rows took 6.1 ms in place of 3.8, and a read of 100 among 100,000 keys 1.0 MB in place of 2.7.

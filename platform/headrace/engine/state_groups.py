@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headrace.engine.state_layout import NO_TIME, SHARED, TABLE, TIME, StateLayout
 from headrace.engine.state_parquet import FOOTERS, Footer, read_groups
 from headrace.fold.contract import HASH
-from headrace.lake.byte_cache import ByteCache
+from headrace.lake.files.byte_cache import ByteCache
 from headrace.lake.state_limits import state_limits
 
 GROUPS_AT_ONCE = 256  # are decoded before their rows are chosen

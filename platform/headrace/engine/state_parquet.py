@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.lake.byte_cache import ByteCache
+from headrace.lake.files.byte_cache import ByteCache
+from headrace.lake.files.stored_file import StoredFile
 from headrace.lake.storage import is_local, local_path
-from headrace.lake.stored_file import StoredFile
 
 # A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
 # a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.

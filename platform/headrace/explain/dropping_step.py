@@ -12,7 +12,7 @@ from headrace.description.feeds import RESULT, feeds_of
 from headrace.description.steps import Select, WithColumn
 from headrace.description.stream import Branch, Stream
 from headrace.description.topology import words_of_branch
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.fold.contract import FATE, OFFSET, PARTITION
 from headrace.fold.fates import FILTERED
 from headrace.nodes.bound_operator import bound

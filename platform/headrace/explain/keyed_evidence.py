@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from headrace.description import Where, WithColumn
-from headrace.engine.log_parts import Wanted, at_place, nothing_of, parts_of
+from headrace.engine.slices.log_parts import Wanted, at_place, nothing_of, parts_of
 from headrace.errors import TransientError
 from headrace.explain.log_history import rows_of_commits
 from headrace.expressions import SparkNeededError
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.engine.feed_rows import FeedRows
-    from headrace.engine.log_slices import LogSlice, Origin
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.slices.feed_rows import FeedRows
+    from headrace.engine.slices.log_slices import LogSlice, Origin
+    from headrace.engine.steps.unusable import Unusable
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 

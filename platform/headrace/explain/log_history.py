@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka
-from headrace.engine.log_parts import Wanted, parts_of
-from headrace.engine.log_slices import PLACED, Origin
+from headrace.engine.slices.log_parts import Wanted, parts_of
+from headrace.engine.slices.log_slices import PLACED, Origin
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.fates import TICK
 from headrace.fold.values.columns import MOMENT, int64
@@ -28,7 +28,7 @@ from headrace.spark.row_steps import raw_column
 
 if TYPE_CHECKING:
     from headrace.description import Topic
-    from headrace.engine.log_slices import LogSlice
+    from headrace.engine.slices.log_slices import LogSlice
 
 NEVER = -(1 << 63)
 Rows = list[dict[str, Any]]

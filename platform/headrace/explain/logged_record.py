@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_of_kafka, written_by
 from headrace.description.wording import listed
-from headrace.engine.log_parts import rows_of_place
-from headrace.engine.log_slices import whole_log
+from headrace.engine.slices.log_parts import rows_of_place
+from headrace.engine.slices.log_slices import whole_log
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.log.commit_row import CommitRow

@@ -16,7 +16,7 @@ from headrace import lake as lakes
 from headrace.description import NodeOutput, Topic, is_unnamed
 from headrace.description.node_output import output_name
 from headrace.description.topology import words_of
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.explain.dropping_step import dropping_step
 from headrace.explain.logged_record import LoggedRecord, logged_record
 from headrace.explain.record_in_feed import ROWS_MAX, RecordInFeed, Values, rows_at

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.node_output import NodeOutput
 from headrace.description.windows import START
-from headrace.engine.log_parts import rows_of_place
+from headrace.engine.slices.log_parts import rows_of_place
 from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.recomputation import Recomputation, place_of
 from headrace.explain.scope_size import read_evidence, require_small

@@ -7,9 +7,9 @@ delta-rs writes every commit, through its public interface; obstore reads and wr
 they are used, for their runtime does not survive a fork, and PySpark forks its workers.
 """
 
-from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
-from headrace.lake.epochs import appender_epoch, require_own_rows
-from headrace.lake.fence import (
+from headrace.lake.care.maintaining import as_maintainer
+from headrace.lake.commits.epochs import appender_epoch, require_own_rows
+from headrace.lake.commits.fence import (
     APPENDER,
     MAINTAINER,
     ConflictError,
@@ -17,12 +17,12 @@ from headrace.lake.fence import (
     ForeignCommitError,
     UnknownOutcomeError,
 )
-from headrace.lake.history import Commit, all_carried, carried, last_commit
-from headrace.lake.maintaining import as_maintainer
-from headrace.lake.snapshot import DataFile, Snapshot
+from headrace.lake.commits.history import Commit, all_carried, carried, last_commit
+from headrace.lake.commits.snapshot import DataFile, Snapshot
+from headrace.lake.commits.writer import TableWriter
+from headrace.lake.files.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.table import LakeTable
 from headrace.lake.tables import create, exists, forget, open_table
-from headrace.lake.writer import TableWriter
 
 __all__ = [
     "APPENDER",

@@ -5,7 +5,7 @@ Two parts of the past make work slower, so each kind of table bounds both.
 - *Commit files*: on a local disk every commit lists those that are kept. Readers of a change feed and streaming readers need
   those of result tables, so these stay for hours, but no more than `COMMITS_MAX` of them.
 - *Tombstones*: every checkpoint names the files that were removed. They are forgotten soon, for `vacuum` does not rely on
-  them (see `headrace.lake.vacuum`).
+  them (see `headrace.lake.care.vacuum`).
 """
 
 from __future__ import annotations

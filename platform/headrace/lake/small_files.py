@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headrace.lake import local_files, object_files
+from headrace.lake.files import local_files, object_files
 from headrace.lake.storage import is_local, local_path
 
 

@@ -1,6 +1,6 @@
 """One Delta table of the lake: its newest snapshot, its commits, and the handle by which delta-rs commits.
 
-Law: a commit of Headrace is one commit of Delta, at a version that it names (see `headrace.lake.fence`).
+Law: a commit of Headrace is one commit of Delta, at a version that it names (see `headrace.lake.commits.fence`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.clocks import boot_seconds
-from headrace.lake.commit_file import (
+from headrace.lake.commits.commit_file import (
     Change,
     CommitFile,
     append_actions,
@@ -29,15 +29,15 @@ from headrace.lake.commit_file import (
     put_commit,
     read_commit,
 )
-from headrace.lake.features import is_plain, require_readable
-from headrace.lake.fence import MENDS
-from headrace.lake.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
+from headrace.lake.commits.features import is_plain, require_readable
+from headrace.lake.commits.fence import MENDS
+from headrace.lake.commits.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from headrace.lake.writer import TableWriter
+    from headrace.lake.commits.writer import TableWriter
 
 T = TypeVar("T")
 UPKEEP_SECONDS = 60.0  # after its last commit a process knows well enough what upkeep is due
@@ -65,7 +65,7 @@ class LakeTable:
         self._snapshot = IncrementalSnapshot(uri, self._load, lambda: self._times)
         self._times: frozenset[str] = frozenset()  # the columns that are timestamps
         self._schema: pa.Schema | None = None
-        self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.maintaining`
+        self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.care.maintaining`
         self._checkpointed = -1
         self._stood, self._stood_at = (
             0,

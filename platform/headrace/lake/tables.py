@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import TerminalError
-from headrace.lake.commit_file import no_hooks, properties
-from headrace.lake.features import require_writable
+from headrace.lake.commits.commit_file import no_hooks, properties
+from headrace.lake.commits.features import require_writable
+from headrace.lake.commits.writer import TableWriter
 from headrace.lake.kinds import PINNED
 from headrace.lake.storage import delta_uri, storage_options
 from headrace.lake.table import LakeTable
-from headrace.lake.writer import TableWriter
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

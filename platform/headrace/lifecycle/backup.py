@@ -23,17 +23,17 @@ from urllib.parse import unquote
 
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.care.merge import FOLDER as CHANGES
+from headrace.lake.care.vacuum import UNUSED
 from headrace.lake.format import NAME as MARK
 from headrace.lake.format import RESTORING, is_known
-from headrace.lake.merge import FOLDER as CHANGES
 from headrace.lake.tables import open_table
-from headrace.lake.vacuum import UNUSED
 from headrace.nodes.descriptions.topics import reads, upstream_first
 
 if TYPE_CHECKING:
     from headrace.description import Node
+    from headrace.lake.commits.snapshot import Snapshot
     from headrace.lake.paths import Lake
-    from headrace.lake.snapshot import Snapshot
 
 MANIFEST = "backup.json"
 FORMAT = 1

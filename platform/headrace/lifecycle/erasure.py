@@ -34,8 +34,8 @@ from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lake.alter import rewritable
-from headrace.lake.vacuum import SETTLED_HOURS
+from headrace.lake.care.alter import rewritable
+from headrace.lake.care.vacuum import SETTLED_HOURS
 from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
 from headrace.lifecycle.backfills.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.following import nodes_following

@@ -17,7 +17,7 @@ from headrace.description.limits import (
     suppressed_at,
     with_limits,
 )
-from headrace.engine.log_slices import whole_log
+from headrace.engine.slices.log_slices import whole_log
 from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.decisions.limits import LimitsSet, limits_in

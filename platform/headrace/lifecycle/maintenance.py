@@ -7,7 +7,7 @@ Laws:
   upkeep holds no lease: if both replace the same files, the later one finds them gone and does nothing. An append conflicts
   with no compaction;
 - a file is deleted when maintenance found it in no version `retention_hours` ago, and finds it in none now (see
-  `lake.vacuum`). A reader reads the version that was newest when it began, and no run lives for more than a day (a stream
+  `vacuum`). A reader reads the version that was newest when it began, and no run lives for more than a day (a stream
   rotates, Dagster ends other jobs), which is half the least retention. A backfill
   started by hand may take longer: while one is older than the retention, the logs that it reads are left alone;
 - a file that a live snapshot of the Iceberg mirror names stays. The mirror is brought up to date first.
@@ -25,9 +25,9 @@ from headrace.description import output_name, with_unnamed
 from headrace.engine.compact_runs import Packing
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
-from headrace.lake.merge import FOLDER as CHANGES_FOLDER
-from headrace.lake.upkeep import compact, small
-from headrace.lake.vacuum import vacuum as vacuum_files
+from headrace.lake.care.merge import FOLDER as CHANGES_FOLDER
+from headrace.lake.care.upkeep import compact, small
+from headrace.lake.care.vacuum import vacuum as vacuum_files
 from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.lifecycle.rebuilds.former import drop_outdated

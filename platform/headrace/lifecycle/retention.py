@@ -28,7 +28,7 @@ from headrace import lake as lakes
 from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lake.alter import rewritable
+from headrace.lake.care.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.lifecycle.log_repair.repair_mark import repair_owed
 from headrace.log.clock import SystemClock

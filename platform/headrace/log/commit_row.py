@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.lake.data_file import DataFileWriter, NewFile
+from headrace.lake.files.data_file import DataFileWriter, NewFile
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.sequence.log_columns import COMMIT, CONTROL
 from headrace.sequence.log_state import LogState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.lake.files.data_file import DataFileWriter, Encoding, NewFile
 from headrace.sequence.log_columns import SKIPPING
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lake.data_file import DataFileWriter, Encoding
+from headrace.lake.files.data_file import DataFileWriter, Encoding
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.sequence.log_state import LogState

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake
 from headrace.errors import TerminalError
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.decisions.learn_guard import learn
 from headrace.log.decisions.resets import resets_in, since_last_reset

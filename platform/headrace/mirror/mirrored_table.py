@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
-from headrace.lake.vacuum import HOUR_MS, SETTLED_HOURS
+from headrace.lake.care.vacuum import HOUR_MS, SETTLED_HOURS
 from headrace.mirror.catalog import file_uri
 from headrace.mirror.columns import data_file, grows_into, iceberg_schema, name_mapping, types, visible
 from headrace.mirror.replacement import replacement

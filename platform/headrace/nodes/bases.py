@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.bucket_tasks import write_output
+from headrace.engine.folding.bucket_tasks import write_output
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import read_state
@@ -18,7 +18,7 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, Needs
 from headrace.fold.keys import bucket_range
 from headrace.lake import APPENDER, FencedError, as_maintainer, open_table
-from headrace.lake.merge import FOLDER, Changes, upsert
+from headrace.lake.care.merge import FOLDER, Changes, upsert
 from headrace.nodes.node_tables import base_of
 
 if TYPE_CHECKING:

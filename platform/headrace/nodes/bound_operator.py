@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 from headrace.description.feeds import RESULT, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
-from headrace.engine.arrow_selections import types_in_arrow
-from headrace.engine.feeds import NodeRows
-from headrace.engine.operators import NodeOperator, operator_of
-from headrace.engine.output_tables import output_tables
-from headrace.engine.spark_fold import SparkFold, computed_columns
+from headrace.engine.folding.operators import NodeOperator, operator_of
+from headrace.engine.folding.output_tables import output_tables
+from headrace.engine.folding.spark_fold import SparkFold, computed_columns
+from headrace.engine.slices.feeds import NodeRows
+from headrace.engine.steps.arrow_selections import types_in_arrow
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import KEY
@@ -44,7 +44,7 @@ class BoundOperator:
 
     rows      of its feeds, as Spark gives them
     operator  of the node
-    computed  the columns that SQL makes of tables (see `engine.operators.operator_of`)
+    computed  the columns that SQL makes of tables (see `engine.folding.operators.operator_of`)
     """
 
     rows: NodeRows

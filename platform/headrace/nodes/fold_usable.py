@@ -16,10 +16,10 @@ from pyspark.errors import PythonException
 from headrace.description import ProcessorError
 from headrace.description.feeds import RESULT
 from headrace.description.wording import listed
-from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_raising
-from headrace.engine.fold_increment import FoldResult, selections_of
-from headrace.engine.fold_stages import Increment
-from headrace.engine.unusable import Unusable
+from headrace.engine.folding.fold_increment import FoldResult, selections_of
+from headrace.engine.folding.fold_stages import Increment
+from headrace.engine.steps.apart import Apart, UnusableRecordsError, set_apart, still_raising
+from headrace.engine.steps.unusable import Unusable
 from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import Selection
 from headrace.fold.contract import INGESTED, OFFSET, PARTITION, REASON, TOPIC, Times

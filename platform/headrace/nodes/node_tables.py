@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from headrace.description import is_of_kafka, output_of
 from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.errors import TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.lake import last_commit, open_table, require_own_rows, small_files

@@ -18,7 +18,7 @@ from headrace.description import (
     quote,
 )
 from headrace.description.clocks import WALL
-from headrace.engine.fold_stages import Increment
+from headrace.engine.folding.fold_stages import Increment
 from headrace.engine.state_reads import NO_COST, ReadCost
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.description.limits import Limits
-    from headrace.engine.apart import Apart
-    from headrace.engine.fold_increment import FoldResult
-    from headrace.engine.log_slices import LogSlice
+    from headrace.engine.folding.fold_increment import FoldResult
+    from headrace.engine.slices.log_slices import LogSlice
     from headrace.engine.state_files import StateSource
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.steps.apart import Apart
+    from headrace.engine.steps.unusable import Unusable
     from headrace.errors import TerminalError
     from headrace.fold.contract import Clock, Times
     from headrace.lake import NewFile
@@ -125,7 +125,7 @@ class OperatorFrames:
                 source   the state as of the progress; what it gains goes into its folder
                 results  URI of the folder for appended results, or for changes of current ones
                 known    asked if a step raises
-        Out:    its progress may end before the slices do (see `engine.apart`)
+        Out:    its progress may end before the slices do (see `engine.steps.apart`)
         Raises: UnusableRecordsError when steps raise for too many records
         Law:    folding a log in pieces leads to the same results as folding it whole.
         """

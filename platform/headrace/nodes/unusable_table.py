@@ -1,6 +1,6 @@
 """The table that remembers which records a node cannot use, so that nobody has to look for them again.
 
-Law: the table repeats what any fold of the log finds (see `engine.unusable`). A missing row costs another search; one
+Law: the table repeats what any fold of the log finds (see `engine.steps.unusable`). A missing row costs another search; one
 beyond the node's progress changes nothing; a backfill evaluates each again before it believes it. Readers that do not fold
 (`late`, `dead_letters`, checks) rely on it: a record is added before the commit that counts it.
 """
@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description.epoch_time import milliseconds, moment
-from headrace.engine.bucket_tasks import write_output
-from headrace.engine.unusable import Unusable
+from headrace.engine.folding.bucket_tasks import write_output
+from headrace.engine.steps.unusable import Unusable
 from headrace.lake import kinds, small_files
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 from headrace.nodes.descriptions.evolution import fingerprint_of_updated
 from headrace.spark.lake_rows import rewrite
 

@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 from headrace.description.epoch_time import EPOCH
 from headrace.description.windows import END, START
 from headrace.description.wording import listed
-from headrace.engine.operators import stored_results
+from headrace.engine.folding.operators import stored_results
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_reads import read_state
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import open_table
-from headrace.lake.byte_cache import ByteCache
+from headrace.lake.files.byte_cache import ByteCache
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.descriptions.stored_columns import stored_operator
 from headrace.nodes.node_tables import current_base, progress_of
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake import LakeTable
+    from headrace.lake.commits.snapshot import DataFile
     from headrace.lake.paths import Lake
-    from headrace.lake.snapshot import DataFile
 
 HASHES_BYTES_MAX = 256 << 20  # of all files whose hashes are remembered: some twenty million rows
 FINAL = "__final"

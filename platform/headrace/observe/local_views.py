@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import Topic, with_unnamed
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.lake import open_table, small_files
-from headrace.lake.sorted_rows import fitted
+from headrace.lake.files.sorted_rows import fitted
 from headrace.nodes.balances.opening import fold_logs, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references

@@ -21,7 +21,7 @@ from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
 from headrace.description.wording import did_you_mean
-from headrace.engine.operators import stored_results
+from headrace.engine.folding.operators import stored_results
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError

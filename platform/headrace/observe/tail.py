@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
-from headrace.lake.commit_file import read_commit
+from headrace.lake.commits.commit_file import read_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

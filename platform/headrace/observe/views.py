@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from headrace.description import Node
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.steps.unusable import Unusable
     from headrace.lake.paths import Lake
 
 

@@ -1,6 +1,6 @@
 """The work of one task with Arrow: rows of a frame come to it in batches; it writes files of tables, and reports.
 
-Nobody sees the content of the files before a commit names them (`headrace.lake.writer`).
+Nobody sees the content of the files before a commit names them (`headrace.lake.commits.writer`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from headrace.description import quote
-from headrace.lake.data_file import DataFileWriter, Encoding, leaves
+from headrace.lake.files.data_file import DataFileWriter, Encoding, leaves
 from headrace.spark import workers
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.description.clocks import WALL
 from headrace.engine.compact_runs import AT_REST, OFTEN, Packing
-from headrace.engine.increments import reach
-from headrace.engine.log_slices import first_commit_ms
+from headrace.engine.slices.increments import reach
+from headrace.engine.slices.log_slices import first_commit_ms
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
-from headrace.engine.unusable import words_of
+from headrace.engine.steps.unusable import words_of
 from headrace.lake import TableWriter, kinds, small_files
 from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.steps.unusable import Unusable
     from headrace.lake.paths import Lake
     from headrace.nodes.operator_frames import FoldedIncrement
     from headrace.nodes.progress import Progress

@@ -20,7 +20,7 @@ from headrace.lake import ConflictError, as_maintainer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.engine.operators import NodeOperator
+    from headrace.engine.folding.operators import NodeOperator
     from headrace.fold.contract import Clock
     from headrace.lake import DataFile, LakeTable, TableWriter
 

@@ -15,8 +15,8 @@ import structlog
 
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
+from headrace.lake.care.upkeep import UPKEEP, Upkeep, choose, choose_any, compact, small
 from headrace.lake.table import UPKEEP_SECONDS
-from headrace.lake.upkeep import UPKEEP, Upkeep, choose, choose_any, compact, small
 from headrace.writing.background import BackgroundTask
 
 if TYPE_CHECKING:

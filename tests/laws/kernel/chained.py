@@ -26,8 +26,8 @@ from headrace.description import (
     parse_expression,
 )
 from headrace.description.table_changes import KEY_DELETED
-from headrace.engine.operators import NodeOperator, operator_of
-from headrace.engine.output_tables import output_schemas
+from headrace.engine.folding.operators import NodeOperator, operator_of
+from headrace.engine.folding.output_tables import output_schemas
 from headrace.fold.contract import CAUSE, INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.engine.fold_increment import Compute, pieces_of, selections_of
+from headrace.engine.folding.fold_increment import Compute, pieces_of, selections_of
 from headrace.fold.contract import (
     BATCH,
     FATE,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headrace import oracle
 from headrace.description import FlatMap, Join, Node, Refined, Select, WithColumn, parse_expression
 from headrace.description.feeds import Feed, feeds_of
-from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.folding.operators import NodeOperator, operator_of
 from headrace.fold.changes.station import MADE, Computing, Refinement
 from headrace.fold.changes.station import PASSES as PASSES_STEPS
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, STREAM, TOPIC, Clock, Times

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine import apart
-from headrace.engine.apart import UnusableRecordsError, set_apart
-from headrace.engine.halving import OutOfTriesError, Tries, odd_ones
-from headrace.engine.unusable import Unusable
+from headrace.engine.steps import apart
+from headrace.engine.steps.apart import UnusableRecordsError, set_apart
+from headrace.engine.steps.halving import OutOfTriesError, Tries, odd_ones
+from headrace.engine.steps.unusable import Unusable
 
 if TYPE_CHECKING:
-    from headrace.engine.unusable import Place
+    from headrace.engine.steps.unusable import Place
 
 pytestmark = pytest.mark.fast
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.fold_increment import Run
-from headrace.engine.operators import operator_of
+from headrace.engine.folding.fold_increment import Run
+from headrace.engine.folding.operators import operator_of
 from headrace.engine.state_files import StateSource
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.engine.exchange import exchanged
+from headrace.engine.folding.exchange import exchanged
 from headrace.fold.contract import BATCH
 from headrace.operators.sessions.fold import each_commit
 from headrace.operators.sessions.fold.merge_sessions import merge_sessions

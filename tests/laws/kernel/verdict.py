@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace import oracle
 from headrace.description import Node, Relation, WindowedAggregate
-from headrace.engine.operators import NodeOperator
+from headrace.engine.folding.operators import NodeOperator
 from headrace.fold.fates import OPEN, USED
 from headrace.fold.kernel import Kernel
 from headrace.operators.contract import PLACE

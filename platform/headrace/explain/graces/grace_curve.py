@@ -20,8 +20,8 @@ import pyarrow as pa
 from headrace.description.calendars import DAY_MS
 from headrace.description.durations import format_duration
 from headrace.engine.clocks import raised, times_of
-from headrace.engine.increments import reach
-from headrace.engine.log_slices import first_commit_ms
+from headrace.engine.slices.increments import reach
+from headrace.engine.slices.log_slices import first_commit_ms
 from headrace.fold.contract import EVENT, OFFSET, STREAM, Clock
 from headrace.fold.fates import KEPT, LATE, has_fate
 from headrace.fold.segments import NO_TIME

@@ -20,7 +20,7 @@ from headrace.changing.plan import NEW, ChangePlan, NodePlan, in_bytes
 from headrace.changing.plan_changes import plan_changes
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.description.calendars import DAY_MS
-from headrace.engine.operators import stored_results
+from headrace.engine.folding.operators import stored_results
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_reads import read_state
 from headrace.errors import TerminalError

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from headrace.description import Join, Refined, Relation
 from headrace.description.feeds import LEFT, RIGHT, ROWS, below
-from headrace.engine.arrow_selections import computed_in_arrow, types_in_arrow
-from headrace.engine.fold_increment import selections_of
-from headrace.engine.spark_fold import computed_columns
+from headrace.engine.folding.fold_increment import selections_of
+from headrace.engine.folding.spark_fold import computed_columns
+from headrace.engine.steps.arrow_selections import computed_in_arrow, types_in_arrow
 from headrace.expressions import SparkNeededError
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from headrace.description.epoch_time import milliseconds
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import DataFileWriter, Encoding, NewFile, open_table
-from headrace.lake.sorted_rows import bounds_of
+from headrace.lake.files.sorted_rows import bounds_of
 from headrace.log.history.filled_columns import values_at
 from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.one_task import arrow_schema

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headrace.description.seed import Seed
 from headrace.errors import HeadraceError, TerminalError
 from headrace.lake import last_commit, open_table
-from headrace.lake.sorted_rows import groups_upto
+from headrace.lake.files.sorted_rows import groups_upto
 from headrace.log.decisions.topic_identity import require_known_topic
 from headrace.sequence.log_rows import DEAD_LETTER, RECORD
 from headrace.sequence.log_state import LogState

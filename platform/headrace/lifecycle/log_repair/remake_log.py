@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import NewFile, kinds, small_files
-from headrace.lake.alter import rewritable
-from headrace.lake.data_file import DataFileWriter
-from headrace.lake.swap import replace_table
+from headrace.lake.care.alter import rewritable
+from headrace.lake.care.swap import replace_table
+from headrace.lake.files.data_file import DataFileWriter
 from headrace.lifecycle.log_repair.kafka_holds import WAY_OUT
 from headrace.lifecycle.log_repair.read_kafka_again import KafkaAgain
 from headrace.lifecycle.log_repair.rereadable_rows import why_not_reread

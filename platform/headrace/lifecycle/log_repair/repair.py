@@ -4,7 +4,7 @@ Law: afterwards the chain of commits is whole (see `log.history.chain`), no exis
 equal a fold of the log.
 
 The repair first undoes changes of rows by other programs, such as a `RESTORE`: in the log, then in each node's tables (see
-`headrace.lake.undo`). If files that are needed for this are deleted, a node's tables are computed again. The repair of a log
+`lake.commits.undo`). If files that are needed for this are deleted, a node's tables are computed again. The repair of a log
 is refused then, and that of a node with rows from before a cut. Then a lost commit of the log comes back
 
 1. from files, if they are still in the table's folder although no version names them: as it was, row by row;
@@ -30,8 +30,8 @@ from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
-from headrace.lake.epochs import foreign_commits
-from headrace.lake.undo import FilesGoneError, undo_foreign
+from headrace.lake.commits.epochs import foreign_commits
+from headrace.lake.commits.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.log_repair.fill_columns import fill_commits

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
-from headrace.lake.sorted_rows import fitted
+from headrace.lake.files.sorted_rows import fitted
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD
 
 if TYPE_CHECKING:

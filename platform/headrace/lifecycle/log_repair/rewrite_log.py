@@ -19,8 +19,8 @@ from pyspark.sql import types as T
 from headrace import lake as lakes
 from headrace.description import quote
 from headrace.lake import kinds, small_files
-from headrace.lake.alter import rewritable
-from headrace.lake.swap import replace_table
+from headrace.lake.care.alter import rewritable
+from headrace.lake.care.swap import replace_table
 from headrace.log.history.filled_columns import added_with, noting
 from headrace.log.site import Site
 from headrace.nodes.descriptions.topics import names_of, nodes_below

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
 from headrace.lifecycle.rebuilds.takeover import take_over, writers_of
 from headrace.nodes.balances.cuts import cut_through
 from headrace.writing.leases.lease import LeaseTakenError

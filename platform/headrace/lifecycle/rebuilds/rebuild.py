@@ -26,7 +26,7 @@ from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
-from headrace.lake.swap import replace_table
+from headrace.lake.care.swap import replace_table
 from headrace.lifecycle.rebuilds.former import drop_former, keep_former
 from headrace.lifecycle.rebuilds.from_balance import begin_from_balance, bring_balance, settle_balance
 from headrace.lifecycle.rebuilds.meeting_point import (

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from headrace.description.epoch_time import milliseconds
 from headrace.lake import open_table
-from headrace.lake.sorted_rows import all_rows, bounds_of
-from headrace.lake.vacuum import in_no_version
+from headrace.lake.care.vacuum import in_no_version
+from headrace.lake.files.sorted_rows import all_rows, bounds_of
 from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.sequence.log_columns import log_schema
 from headrace.spark.one_task import Target, arrow_schema

@@ -16,7 +16,7 @@ from headrace import lake as lakes
 from headrace.description import WindowedAggregate, quote
 from headrace.description.since import since_ms
 from headrace.lake import small_files
-from headrace.lake.alter import set_property
+from headrace.lake.care.alter import set_property
 from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 from headrace.spark.rows.cast_by_name import cast_by_name

@@ -23,14 +23,14 @@ from headrace import lake as lakes
 from headrace.description import is_unnamed, written_by
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
-from headrace.engine.increments import reach
+from headrace.engine.slices.increments import reach
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
-from headrace.engine.unusable import Unusable
+from headrace.engine.steps.unusable import Unusable
 from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
-from headrace.lake.snapshot import stats_json
+from headrace.lake.commits.snapshot import stats_json
 from headrace.nodes.balances.cuts import holds_since
 from headrace.nodes.balances.older_rows import since_of
 from headrace.nodes.bound_operator import bound

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.folding.operators import NodeOperator, operator_of
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.nodes.bound_operator import tells_changes

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.engine.log_slices import LogSlice
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.slices.log_slices import LogSlice
+    from headrace.engine.steps.unusable import Unusable
     from headrace.fold.contract import Clock
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator

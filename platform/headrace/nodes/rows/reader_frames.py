@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.steps.unusable import Unusable
     from headrace.fold.contract import Clock
     from headrace.lake.paths import Lake
 

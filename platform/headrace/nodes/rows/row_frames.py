@@ -17,8 +17,8 @@ from headrace.spark.one_task import made_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headrace.engine.feed_rows import PackedFeeds
-    from headrace.engine.unusable import Unusable
+    from headrace.engine.slices.feed_rows import PackedFeeds
+    from headrace.engine.steps.unusable import Unusable
     from headrace.nodes.bound_operator import BoundOperator
 
 

@@ -19,7 +19,7 @@ from headrace.engine.state_reads import read_state
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import last_commit, open_table
-from headrace.lake.sorted_rows import all_rows, fitted
+from headrace.lake.files.sorted_rows import all_rows, fitted
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows import state_views

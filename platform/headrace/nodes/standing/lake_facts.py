@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from headrace.engine.operators import stored_results
+from headrace.engine.folding.operators import stored_results
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_reads import read_state
 from headrace.fold.changes.collect import RESULTS

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.slices.log_slices import LogSlice, Origin
 from headrace.fold.reader_time import lowest_after
 from headrace.fold.values.columns import int64
 from headrace.log.commit_row import PREFIX, CommitRow

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import is_of_kafka, with_unnamed
-from headrace.engine.log_parts import Wanted, parts_of
-from headrace.engine.log_slices import LogSlice, Origin, whole_log
+from headrace.engine.slices.log_parts import Wanted, parts_of
+from headrace.engine.slices.log_slices import LogSlice, Origin, whole_log
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace import lake as lakes
 from headrace.lake import small_files
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 from headrace.observe.fates.dead_letters import NUMBER
 
 if TYPE_CHECKING:

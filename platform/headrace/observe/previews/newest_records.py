@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from headrace import lake as lakes
 from headrace.description import is_of_kafka
-from headrace.engine.log_slices import INGESTED_AT, LogSlice
+from headrace.engine.slices.log_slices import INGESTED_AT, LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds
-from headrace.lake.sorted_rows import all_rows
+from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import LogFolder, write_rows

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.lake.commit_file import read_commit
+from headrace.lake.commits.commit_file import read_commit
 from headrace.observe.views import without_internal
 from headrace.quality.claims import Check, Claim, Finding, Outcome
 from headrace.quality.figures.failing_rows import can_be_erased, examples, row_text

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.description.feeds import RESULT
 from headrace.description.join import LEFT, OUTER
-from headrace.engine.spark_fold import computed_columns
+from headrace.engine.folding.spark_fold import computed_columns
 from headrace.fold.contract import DELETED
 from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.refer import LEFT_KEY

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.engine.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice
 from headrace.nodes.node_tables import frontier_ms
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from headrace.engine.log_slices import whole_log
+from headrace.engine.slices.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lake.notices import Names
 from headrace.log.decisions.limits import limits_in

@@ -47,8 +47,8 @@ from headrace.fold.records import CHAIN, ELEMENT
 from headrace.fold.values.columns import int64, moments
 from headrace.fold.values.json_size import json_size
 from headrace.lake import kinds
-from headrace.lake.alter import rewritable
-from headrace.lake.data_file import NewFile
+from headrace.lake.care.alter import rewritable
+from headrace.lake.files.data_file import NewFile
 from headrace.log.decision_rows import LogFolder, write_rows
 from headrace.log.decisions.promise import read_promise, write_promise
 from headrace.nodes.balances.older_rows import made_of

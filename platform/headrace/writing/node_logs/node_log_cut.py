@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description import NodeOutput
-from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.slices.log_slices import LogSlice, Origin
 from headrace.fold.values.columns import MOMENT, int64
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.standing.reader_commits import ReaderTime, along, commits_of_topics, limits_of

@@ -1,0 +1,1 @@
+"""The fold of an increment: stages, tasks, buckets."""

@@ -1,0 +1,1 @@
+"""Stretches of logs, and the rows of feeds that are read from them."""

@@ -1,0 +1,1 @@
+"""Care of tables beside their appender."""

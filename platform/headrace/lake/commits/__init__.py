@@ -1,0 +1,1 @@
+"""Commits of Delta tables: their files, their history, and the fence."""
