@@ -11,11 +11,13 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.changing.drift import untaken_fields
+from headrace.changing.plan_changes import plan_changes
 from headrace.cli import app
 from headrace.description.formats.registry import RegisteredSchema
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.log.schema_store import SchemaStore
+from headrace.nodes.descriptions.evolution import GOES_ON
 from tests.conftest import Drive
 
 pytestmark = pytest.mark.fast
@@ -98,6 +100,22 @@ def test_the_plan_shows_proposals_and_nothing_is_to_be_applied(
     assert "Nothing is to be applied." in shown.output
     printed = CliRunner().invoke(app, ["plan", "--json", "--lake", driver.lake.root])
     assert [each["name"] for each in json.loads(printed.output)["untaken"]] == ["coupon", "weight"]
+
+
+def test_a_topic_that_begins_to_keep_fields_goes_on_and_a_step_reads_old_and_new_records(
+    drive: Drive,
+) -> None:
+    plain = replace(orders, value="id STRING, amount DOUBLE", format=hr.Json())
+    driver = drive(plain.group_by("id").aggregate(n=hr.count()).named("totals"))
+    driver.pipe("orders", key="a", value=VALUES[1])
+    driver.cut()
+    (topic,) = plan_changes(Lake(driver.lake.root), [totals]).topics
+    assert (topic.outcome, topic.detail) == (GOES_ON, "the value gains rest, null in older records")
+    grown = replace(orders, value="id STRING, amount DOUBLE, coupon STRING")
+    both = grown.with_column(
+        "used", "coalesce(coupon, get_json_object(rest, '$.coupon'))"
+    )  # as the guide says
+    assert (both.columns or ())[-1:] == ("used",)
 
 
 def test_a_topic_that_keeps_nothing_has_no_proposals(drive: Drive) -> None:
