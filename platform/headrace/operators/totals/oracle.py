@@ -1,6 +1,9 @@
 """Running totals, record by record.
 
 Law: each record that counts is added to the totals of its group, in the order of the log.
+
+`rows_at` gives the rows of a side of a join (see `oracle.relations`). A time limit on the totals asks for `refused`,
+`starts`, `updated` and `value_of` (see `operators.time_limits.oracle_updates`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ __all__ = ["refused", "results", "rows_at", "starts", "updated", "value_of"]
 
 
 def results(node: RunningAggregate, log: Log) -> Results:
-    """The totals that the logs lead to, each at the place of its last record."""
+    """The totals of the logs; each row has the position of the last record of its group."""
     outcome = Results()
     for row in log.rows:
         outcome.met(row, refused(node, row) or USED)
@@ -35,7 +38,7 @@ def results(node: RunningAggregate, log: Log) -> Results:
 
 
 def rows_at(node: RunningAggregate, log: Log, upto_ms: int, part: str) -> Rows:
-    """The totals after a log commit."""
+    """The totals after a log commit, each with the positions of its records."""
     groups = _groups(node, rows_through(log, upto_ms, part))
     return {key: Version(tuple(of.places), of.group.shown()) for key, of in groups.items()}
 
@@ -46,7 +49,7 @@ def refused(node: RunningAggregate, row: Row) -> str | None:
 
 
 def starts(node: RunningAggregate, row: Row) -> list[int]:
-    """A group has one entry."""
+    """One entry per group: there are no windows, and 0 stands for none."""
     return [0]
 
 

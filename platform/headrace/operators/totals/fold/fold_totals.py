@@ -15,7 +15,6 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.running import running_values
 from headrace.fold.changes.collect import BEFORE_PREFIX, CHANGES, RESULTS, SEQUENCE, TIMESTAMP, WAS_THERE
 from headrace.fold.contract import (
-    BATCH,
     DELETED,
     EVENT,
     HASH,
@@ -44,7 +43,7 @@ TOTALS = "totals"
 
 @dataclass(frozen=True)
 class Totals(OfOneFeed):
-    """Running aggregates of one node.
+    """The kernel of a node of running aggregates.
 
     changes  whether each change is wanted, or the current totals alone; the state is the same
     """
@@ -54,7 +53,7 @@ class Totals(OfOneFeed):
 
     @classmethod
     def of(cls, node: RunningAggregate, inputs: pa.Schema, *, changes: bool = False) -> Totals:
-        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        """The kernel of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
         by = pa.schema([inputs.field(name) for name in node.by])
         return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)), changes)
 
@@ -75,9 +74,9 @@ class Totals(OfOneFeed):
 
 
 class FoldTotals(Step):
-    """The fold by group (see the package).
+    """The fold by group; the package has its steps.
 
-    State: `totals`, partial aggregates by group; rows add up.
+    State: `totals`, one row per group and micro-batch that has touched it: a partial (see `MergeTotals.schema`)
     Out:   `results`, one row per group that the micro-batch touches: group columns, aggregates, DELETED (false),
            `__timestamp` (the highest event time), `__sequence` (commit time of the last record, and with it its topic,
            partition and offset), `__records`, KEY, HASH
@@ -97,25 +96,21 @@ class FoldTotals(Step):
         return {TOTALS: Needs(hashes=distinct_hashes(rows))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
-        """See the package."""
+        """Steps 1 to 4 of the package. The state may come with other groups: of the same hash, or without records here."""
         decided = decide_inputs(rows, self.merge.aggregates)
         kept = decided.filter(pa.array(is_kept(decided)))
-        gained = self.merge.of_rows(kept)
-        known = state[TOTALS].filter(pc.is_in(state[TOTALS][KEY], whole(gained[KEY])))
-        marked = gained.append_column(BATCH, pa.array(np.zeros(gained.num_rows, np.int32)))
-        totals = self.merge(pa.concat_tables([marked, known.select(marked.column_names)]))
-        outputs = {RESULTS: current_totals(totals, self.merge)}
+        partials = self.merge.of_rows(kept)
+        touched = pc.is_in(state[TOTALS][KEY], whole(partials[KEY]))
+        before = state[TOTALS].filter(touched).select(partials.column_names)
+        after = self.merge.merged(pa.concat_tables([partials, before]))
+        outputs = {RESULTS: current_totals(after, self.merge)}
         if self.changes:
-            outputs[CHANGES] = changes_of_totals(kept, known, self.merge)
-        return Folded(
-            outputs=outputs,
-            changes={TOTALS: gained},
-            tally=tally_of(decided),
-        )
+            outputs[CHANGES] = changes_of_totals(kept, before, self.merge)
+        return Folded(outputs=outputs, changes={TOTALS: partials}, tally=tally_of(decided))
 
 
 def current_totals(totals: pa.Table, merge: MergeTotals) -> pa.Table:
-    """Merged partials as rows of the node's table."""
+    """Merged partials as rows of the node's table. Out: as `results` of `FoldTotals`."""
     columns = {name: whole(totals[name]) for name in merge.by.names}
     columns |= merge.aggregates.finish(totals)
     columns[DELETED] = pa.array(np.zeros(totals.num_rows, bool))
@@ -125,35 +120,40 @@ def current_totals(totals: pa.Table, merge: MergeTotals) -> pa.Table:
     return pa.table(columns)
 
 
-def changes_of_totals(kept: pa.Table, known: pa.Table, merge: MergeTotals) -> pa.Table:
+def changes_of_totals(kept: pa.Table, before: pa.Table, merge: MergeTotals) -> pa.Table:
     """Each change of each group.
 
-    In:  kept   the records that count, with KEY and HASH
-         known  merged totals of these groups before the increment
+    In:  kept    the records that count, with KEY and HASH
+         before  merged totals of these groups before the micro-batch
     Out: as `changes.collect.changes_of`; one row per group and log commit
+    Law: a group's totals after a commit are its totals before the micro-batch, merged with its partials of the commits
+         through this one.
     """
-    adds = merge.of_rows(kept, per_commit=True)
-    names = merge.schema.names
-    rows = pa.concat_tables([known.select(names), adds.select(names)]).combine_chunks()
-    is_new = np.arange(rows.num_rows) >= known.num_rows
-    commit = np.where(is_new, int64(rows[INGESTED]), LOWEST)
-    order = np.lexsort((commit, group(rows[KEY]).codes))
-    rows, is_new = rows.take(pa.array(order)), is_new[order]
-    first = begins(group(rows[KEY]).codes)
-    after = running_values(merge.aggregates, rows, first)
-    event_ms = running_max(first, int64(rows[EVENT]))
-    now = pa.array(np.flatnonzero(is_new))
-    was_there = ~first[is_new]
-    then = pa.array(np.flatnonzero(is_new) - 1, mask=~was_there)
+    rows, is_change = _by_group_and_commit(before, merge.of_rows(kept, per_commit=True))
+    begins_group = begins(group(rows[KEY]).codes)
+    totals = running_values(merge.aggregates, rows, begins_group)
+    event_ms = running_max(begins_group, int64(rows[EVENT]))
+    change = np.flatnonzero(is_change)
+    was_there = ~begins_group[change]
+    at, at_before = pa.array(change), pa.array(change - 1, mask=~was_there)
     return pa.table(
         {
-            **{name: whole(rows[name]).take(now) for name in merge.by.names},
-            **{name: column.take(now) for name, column in after.items()},
-            DELETED: pa.array(np.zeros(len(now), bool)),
-            TIMESTAMP: pa.array(event_ms).take(now),
-            SEQUENCE: whole(rows[INGESTED]).take(now),
-            **{name: whole(rows[name]).take(now) for name in (*POSITION[1:], KEY, HASH)},
+            **{name: whole(rows[name]).take(at) for name in merge.by.names},
+            **{name: column.take(at) for name, column in totals.items()},
+            DELETED: pa.array(np.zeros(len(at), bool)),
+            TIMESTAMP: pa.array(event_ms).take(at),
+            SEQUENCE: whole(rows[INGESTED]).take(at),
+            **{name: whole(rows[name]).take(at) for name in (*POSITION[1:], KEY, HASH)},
             WAS_THERE: pa.array(was_there),
-            **{BEFORE_PREFIX + name: column.take(then) for name, column in after.items()},
+            **{BEFORE_PREFIX + name: column.take(at_before) for name, column in totals.items()},
         }
     )
+
+
+def _by_group_and_commit(before: pa.Table, partials: pa.Table) -> tuple[pa.Table, np.ndarray]:
+    """All rows by group, the totals before first, then the partials by commit; and which rows are partials of commits."""
+    rows = pa.concat_tables([before, partials]).combine_chunks()
+    is_change = np.arange(rows.num_rows) >= before.num_rows
+    commit_ms = np.where(is_change, int64(rows[INGESTED]), LOWEST)
+    order = np.lexsort((commit_ms, group(rows[KEY]).codes))
+    return rows.take(pa.array(order)), is_change[order]
