@@ -11,7 +11,7 @@ from headrace.fold.contract import CAUSE, KEY
 from headrace.fold.records import ELEMENT
 from headrace.operators.contract import POSITION
 from headrace.operators.processors.fold.forwarded import DUE, GROUP_HASH, NUMBER
-from headrace.operators.stream_joins.fold.join_records import PARTNER
+from headrace.operators.stream_joins.fold.result_rows import PARTNER
 from headrace.writing.node_logs.causes import places_of
 
 pytestmark = pytest.mark.fast

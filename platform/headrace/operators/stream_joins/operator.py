@@ -10,26 +10,26 @@ from headrace.operators.claims import OF_PAIRS, UNMATCHED
 from headrace.operators.contract import POSITION, Appended, Bindings, Unmatched
 from headrace.operators.stream_joins import fold
 from headrace.operators.stream_joins.fold.both_sides import SIDE
-from headrace.operators.stream_joins.fold.join_records import PARTNER
+from headrace.operators.stream_joins.fold.result_rows import PARTNER
 
 
 class StreamJoins(Appended[StreamJoin]):
     """One row for each pair, and for each record that leaves alone; both sides drive.
 
     Written: `join` of streams
-    Law (L33): A pair leaves once, at its later record. A record without a partner leaves when stream time has passed
-    its time, `within` (or `before` and `after`) and `grace`. A row's clock is the higher one of its pair; of a record
-    alone, its deadline.
+    Law (L33): A pair leaves once, at its later record. A record closes when the lowest stream time reaches its time plus
+    `within` (or `before` or `after`) plus `grace`; if it has no partner then, it may leave alone. The clock of a pair is
+    the higher one of its records; that of a record alone is the time at which it closes.
     Source: Kafka Streams, `JoinWindows`, KIP-633.
     Guide: tables
     """
 
-    order = (*POSITION, *PARTNER, SIDE)  # by the record of the later commit, then by the other one
+    order = (*POSITION, *PARTNER, SIDE)  # by the later record of the pair, then by the earlier one
 
-    # The records of the pair, in whichever order: commits decide which of them stands first
+    # The records of the pair; `writing.causes` sorts them, since commits decide which of them is the later one
     cause = (*POSITION, *PARTNER, SIDE)
 
-    can_be_late = True  # records that would be its partners may have left
+    can_be_late = True  # records that would be its partners may have left alone
 
     @property
     def lateness(self) -> tuple[str, int | None]:

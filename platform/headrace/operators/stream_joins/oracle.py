@@ -67,6 +67,7 @@ def _note(results: Results, row: Row, fate: str) -> None:
 
 
 def _fate(node: StreamJoin, side: str, row: Row, *, can_leave: bool) -> str:
+    """The fate of a record that its stream takes. In: can_leave  whether a row may have it, with a partner or alone."""
     if not can_leave:
         return FILTERED
     return LATE if row.stream_ms is not None and _closes(node, side, row) <= row.stream_ms else USED
@@ -78,13 +79,15 @@ def _around(node: StreamJoin, side: str) -> tuple[int, int]:
 
 
 def _closes(node: StreamJoin, side: str, row: Row) -> int:
+    """The stream time at which a record closes."""
     return row.time_ms + _around(node, side)[1] + node.grace_ms
 
 
 def _is_pair(node: StreamJoin, left: Row, right: Row) -> bool:
-    close = -node.before_ms <= right.time_ms - left.time_ms <= node.after_ms
+    """Whether two records of one key are near one another, and each comes in time for both."""
+    near = -node.before_ms <= right.time_ms - left.time_ms <= node.after_ms
     closes_ms = min(_closes(node, LEFT, left), _closes(node, RIGHT, right))
-    return close and closes_ms > max(left.stream_ms or 0, right.stream_ms or 0)
+    return near and closes_ms > max(left.stream_ms or 0, right.stream_ms or 0)
 
 
 def _shown(

@@ -19,7 +19,7 @@ from headrace.fold.keys import key_of_row
 from headrace.fold.values.columns import int64
 from headrace.fold.values.encode import ordered_bytes
 from headrace.operators.contract import POSITION, RowClock
-from headrace.operators.stream_joins.fold.join_records import PARTNER, PARTNER_CAUSE
+from headrace.operators.stream_joins.fold.result_rows import PARTNER, PARTNER_CAUSE
 
 NOTHING = pa.scalar(b"", pa.binary())
 

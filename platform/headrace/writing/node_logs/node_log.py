@@ -56,7 +56,7 @@ from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.standing.reader_commits import LogCommits, commits_of_topics, limits_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.operators.registry import operator_for
-from headrace.operators.stream_joins.fold.join_records import PARTNER_CAUSE
+from headrace.operators.stream_joins.fold.result_rows import PARTNER_CAUSE
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import arrow_schema

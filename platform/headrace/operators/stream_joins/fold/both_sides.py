@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,13 @@ from headrace.description import StreamJoin
 from headrace.description.join import INNER
 from headrace.description.stream_join import OUTER
 from headrace.errors import DescriptionError
-from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM
+from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM, Clock
 from headrace.fold.fates import FILTERED, KEPT, LATE, with_column
+from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 
 SIDE = "__side"
-LEFT, RIGHT = 0, 1
+LEFT, RIGHT = 0, 1  # values of SIDE
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class BothSides:
         In:     the schemas of the rows of both feeds
         Raises: DescriptionError if the types of a key's column differ
         """
-        for mine, theirs in zip(node.on, node.right_on, strict=True):
-            types = left.field(mine).type, right.field(theirs).type
+        for on_left, on_right in zip(node.on, node.right_on, strict=True):
+            types = left.field(on_left).type, right.field(on_right).type
             if types[0] != types[1]:
                 raise DescriptionError(
-                    f"join: '{mine}' is {types[0]} on the left and {types[1]} on the right.",
-                    hint=f"Cast one of them before: .with_column('{mine}', 'CAST({mine} AS …)').",
+                    f"join: '{on_left}' is {types[0]} on the left and {types[1]} on the right.",
+                    hint=f"Cast one of them before: .with_column('{on_left}', 'CAST({on_left} AS …)').",
                 )
         fields = [pa.field(SIDE, pa.int8())]
         fields += [left.field(name) for name in (*node.on, *node.left_values)]
@@ -77,56 +79,63 @@ class BothSides:
             node.shares_topics,
         )
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """CAUSE, if a node writes a topic of either side; else no column."""
+        return (CAUSE,) if CAUSE in self.rows.names else ()
+
     def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """Both sides in one table, with FATE completed.
 
         In:  rows of both streams, after their steps
-        Law: row by row; no row is dropped. A record without a key is filtered, unless it leaves without a partner.
+        Law: row by row; no row is dropped. A record without a key is filtered, unless it leaves without a partner. One that
+             has closed by its own stream time is late.
         """
-        own, other = (
-            [*ROW_COLUMNS.names, *([CAUSE] if CAUSE in rows.column_names else [])] for rows in (left, right)
-        )
-        mine = {name: left[name] for name in (*self.on, *self.left, *own)}
-        theirs = {name: right[name] for name in (*self.right, *other)}
-        theirs |= {name: right[own] for name, own in zip(self.on, self.right_on, strict=True)}
-        rows = pa.concat_tables([self._table(LEFT, mine, len(left)), self._table(RIGHT, theirs, len(right))])
-        return self._decided(rows)
+        of_left = (*self.on, *self.left, *_row_columns(left))
+        of_right = (*self.right, *_row_columns(right))
+        keys = {name: right[own] for name, own in zip(self.on, self.right_on, strict=True)}
+        sides = [
+            self._table(LEFT, {name: left[name] for name in of_left}, len(left)),
+            self._table(RIGHT, keys | {name: right[name] for name in of_right}, len(right)),
+        ]
+        return self._decided(pa.concat_tables(sides))
 
     def has_key(self, rows: pa.Table) -> np.ndarray:
         """Which rows have no null in their key."""
-        found = np.ones(rows.num_rows, bool)
+        has_key = np.ones(rows.num_rows, bool)
         for name in self.on:
             if rows[name].null_count:
-                found &= rows[name].is_valid().to_numpy()
-        return found
+                has_key &= rows[name].is_valid().to_numpy()
+        return has_key
 
-    def open_of(self, rows: pa.Table) -> pa.Array:
-        """How long each row is open after its event time."""
-        return pa.array(np.array(self.open_ms, np.int64)[values(rows, SIDE)])
+    def closes_ms(self, rows: pa.Table) -> np.ndarray:
+        """The stream time at which each row closes. A row without an event time never closes."""
+        return int64(rows[EVENT], -NO_TIME) + np.array(self.open_ms, np.int64)[int64(rows[SIDE])]
+
+    def is_closed(self, rows: pa.Table, clock: Clock) -> pa.Array:
+        """Which records no record after a clock can have as its partner."""
+        return pa.array(self.closes_ms(rows) <= lowest_ms(clock))
 
     def _decided(self, rows: pa.Table) -> pa.Table:
-        undecided = rows[FATE].is_null()
-        closed = pc.fill_null(pc.less_equal(pc.add(rows[EVENT], self.open_of(rows)), rows[STREAM]), False)
-        lost = ~self.has_key(rows) & ~np.isin(rows[SIDE].to_numpy(), self.alone)
-        own = pc.if_else(pa.array(lost), FILTERED, pc.if_else(closed, LATE, KEPT))
-        return with_column(rows, FATE, pc.if_else(undecided, own, rows[FATE]))
+        no_partner = pa.array(~self.has_key(rows) & ~np.isin(rows[SIDE].to_numpy(), self.alone))
+        late = pa.array(self.closes_ms(rows) <= int64(rows[STREAM], NO_TIME))
+        fates = pc.if_else(no_partner, FILTERED, pc.if_else(late, LATE, KEPT))
+        return with_column(rows, FATE, pc.coalesce(rows[FATE], fates))
 
     def _table(self, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
+        """Rows of one side as `rows` has them; the columns of the other side are null."""
         known = {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}
-        found = [
+        table = [
             known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
             for field in self.rows
         ]
-        return pa.table(found, schema=self.rows)
+        return pa.table(table, schema=self.rows)
 
 
-def values(rows: pa.Table, name: str) -> np.ndarray:
-    """A column of whole numbers without nulls."""
-    found: np.ndarray = rows[name].to_numpy()
-    return found
+def lowest_ms(clock: Clock) -> int:
+    """The lowest stream time of the node; NO_TIME until there is one."""
+    return NO_TIME if clock.lowest_ms is None else clock.lowest_ms
 
 
-def taken(rows: pa.Table, names: Sequence[str], which: np.ndarray) -> dict[str, pa.ChunkedArray]:
-    """Some columns of some rows."""
-    found = rows.select([*names]).take(pa.array(which, pa.int64()))
-    return dict(zip(found.column_names, found.columns, strict=True))
+def _row_columns(rows: pa.Table) -> list[str]:
+    return [*ROW_COLUMNS.names, *([CAUSE] if CAUSE in rows.column_names else [])]

@@ -1,4 +1,4 @@
-"""Which records are pairs: for each record those of the other side that lie close to it, by binary search."""
+"""Which records are pairs: for each record those of the other side that are near it in event time, by binary search."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace.fold.segments import order_within, places, ranges
 
 @dataclass(frozen=True)
 class Candidates:
-    """Records that may have partners, held ones first.
+    """Records that may have partners: first those of the state, then those of the micro-batch. A number is a place here.
 
-    earlier       how many of them came in earlier micro-batches: two of these have been compared before
+    known      how many are from the state: two of these were compared in an earlier micro-batch
     group      numbers from 0, the same for the same key
     is_left    which are of the left side; `has_key`: which have a key
     place      numbers that compare as places in the log
@@ -21,7 +21,7 @@ class Candidates:
     closes_ms  the stream time at which each closes
     """
 
-    earlier: int
+    known: int
     group: np.ndarray
     is_left: np.ndarray
     has_key: np.ndarray
@@ -33,7 +33,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Numbers of records: of each pair the left and the right one, which are the later and the earlier one in some order."""
+    """Numbers of records: the left and the right one of each pair; and the same two as the later and the earlier one."""
 
     left: np.ndarray
     right: np.ndarray
@@ -42,32 +42,33 @@ class Pairs:
 
 
 def find_pairs(of: Candidates, before_ms: int, after_ms: int) -> Pairs:
-    """Each pair of which at least one record has come.
+    """The pairs with at least one record of the micro-batch.
 
-    Law: of a key, the right one at most so much earlier and so much later than the left one, and each in time for the other.
+    Law: both have one key, the right one is at most `before_ms` earlier and `after_ms` later than the left one, and each
+         comes in time for the other: both close beyond the stream times of both.
     """
     left, right = (np.flatnonzero(side & of.has_key) for side in (of.is_left, ~of.is_left))
-    came_left, came_right = (side[side >= of.earlier] for side in (left, right))
-    some = [
-        _close(of, came_left, right, before_ms, after_ms),
-        _close(of, left[left < of.earlier], came_right, before_ms, after_ms),
+    known_left, new_left = left[left < of.known], left[left >= of.known]
+    near = [
+        _near(of, new_left, right, before_ms, after_ms),
+        _near(of, known_left, right[right >= of.known], before_ms, after_ms),
     ]
-    left, right = (np.concatenate(numbers) for numbers in zip(*some, strict=True))
-    swap = of.place[left] > of.place[right]
-    later, earlier = np.where(swap, left, right), np.where(swap, right, left)
+    left, right = (np.concatenate(numbers) for numbers in zip(*near, strict=True))
     in_time = np.minimum(of.closes_ms[left], of.closes_ms[right]) > np.maximum(
         of.stream_ms[left], of.stream_ms[right]
     )
-    return Pairs(left[in_time], right[in_time], later[in_time], earlier[in_time])
+    left, right = left[in_time], right[in_time]
+    left_is_later = of.place[left] > of.place[right]
+    return Pairs(left, right, np.where(left_is_later, left, right), np.where(left_is_later, right, left))
 
 
-def _close(
+def _near(
     of: Candidates, left: np.ndarray, right: np.ndarray, before_ms: int, after_ms: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of a left and a right record of one key that lie so close to one another."""
+    """A left and a right record of one key for each two that are near one another in event time."""
     right = right[order_within(of.group[right], of.event_ms[right])]
-    known = of.group[right], of.event_ms[right]
-    first = places(known, (of.group[left], of.event_ms[left] - before_ms), "left")
-    beyond = places(known, (of.group[left], of.event_ms[left] + after_ms), "right")
+    ordered = of.group[right], of.event_ms[right]
+    first = places(ordered, (of.group[left], of.event_ms[left] - before_ms), "left")
+    beyond = places(ordered, (of.group[left], of.event_ms[left] + after_ms), "right")
     counts = beyond - first
     return np.repeat(left, counts), right[ranges(first, counts)]

@@ -1,4 +1,4 @@
-"""The operator: which rows a join of streams takes, and its step."""
+"""The kernel of a join of streams: which rows it takes, its steps, and its open and late records."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.description import StreamJoin, feeds
-from headrace.fold.contract import EVENT, ROW_COLUMNS, Clock, Scope, Step
+from headrace.fold.contract import EVENT, PARTITION, ROW_COLUMNS, TOPIC, Clock, Scope, Step
 from headrace.fold.fates import LATE, has_fate
 from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_view
 from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.fold.positions import POSITION
 from headrace.fold.values.columns import int64
 from headrace.operators.stream_joins.fold.both_sides import LEFT, SIDE, BothSides
-from headrace.operators.stream_joins.fold.join_records import RECORDS, JoinRecords, open_records
+from headrace.operators.stream_joins.fold.join_records import RECORDS, JoinRecords
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,12 @@ class StreamJoins(Kernel):
 
     @classmethod
     def of(cls, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> StreamJoins:
-        """The operator of a node. In: the schemas of the rows of both feeds."""
+        """The kernel of a node. In: the schemas of the rows of both feeds."""
         return cls(BothSides.of(node, left, right))
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """It joins; before it counts fates, if a topic is on both sides."""
+        """The join. If a topic is on both sides, a step that counts its records once comes first."""
         joins = JoinRecords(self.sides)
         return (CountFates(), joins) if self.sides.shared else (joins,)
 
@@ -40,7 +42,7 @@ class StreamJoins(Kernel):
         return self.sides.decide(of[feeds.LEFT], of[feeds.RIGHT])
 
     def decided(self, of: Feeds) -> pa.Table:
-        """The rows of both sides; a row that both have once."""
+        """The rows of both sides. A row that is on both is there once, with the fate that counts (see `once`)."""
         rows = self.rows(of)
         return (once(rows) if self.sides.shared else rows).select(ROW_COLUMNS.names)
 
@@ -62,5 +64,9 @@ class StreamJoins(Kernel):
         return late_view(late, sides.on, earliest_ms, latest_ms, final_ms=grace_ms)
 
     def open_records(self, records: pa.Table, clock: Clock) -> pa.Table:
-        """The records that may still find a partner. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
-        return open_records(records, self.sides, clock)
+        """How many records of each partition are open. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
+        rows = records.filter(pc.invert(self.sides.is_closed(records, clock)))
+        if self.sides.shared:  # a record that is on both sides is one
+            rows = rows.group_by([*POSITION]).aggregate([])
+        counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+        return counted.rename_columns({"count_all": "records"})
