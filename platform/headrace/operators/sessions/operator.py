@@ -12,8 +12,9 @@ class Sessions(OfWindows):
     """One row per group, partition and session.
 
     Written: `group_by` `window` of `hr.session`
-    Law (L17): A session's events are each within `gap` of another. It closes when its partition's stream time is at
-    or beyond its last event, `gap` and `grace`.
+    Law (L17): Each event of a session but the first is at most `gap` after another. A session closes when the stream time
+    of its partition reaches its last event plus `gap` plus `grace`. A record joins the open sessions within `gap` of it,
+    and makes one of them. It is late if it joins none and its own session would be closed.
     Source: Kafka Streams, session windows (KIP-94).
     Guide: windows
     """
@@ -26,9 +27,9 @@ class Sessions(OfWindows):
 
     order = ("window_end", KEY, TOPIC, PARTITION)  # by end, then by group, then by partition
 
-    cause = (KEY, TOPIC, PARTITION)  # the group and the partition: of a clock they have one session
+    # Two sessions of a group and partition never have the same last event, so never the same clock
+    cause = (KEY, TOPIC, PARTITION)
 
-    # They cannot: sessions before a record decide its fate
     uncuttable = "the sessions before a record decide whether it is late"
 
     def kernel(self, of: Bindings) -> Kernel:

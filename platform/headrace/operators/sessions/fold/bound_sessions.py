@@ -19,7 +19,8 @@ from headrace.operators.sessions.fold.shape import END, Shape
 def size_changes_of_sessions(kept: pa.Table, open_sessions: pa.Table, shape: Shape, times: Times) -> pa.Table:
     """How the size of each partition's buffer changes with each log commit.
 
-    In:     kept  records with a KEY; held: rows of the state, merged: those that the fold needs
+    In:     kept  records with a KEY
+            open_sessions  rows of the state, merged: those that the fold needs
     Out:    as `SIZE_CHANGES`
     Law:    in the state a session is told by KEY and last event. Each row there is what it has become.
     """

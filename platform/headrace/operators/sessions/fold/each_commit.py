@@ -22,11 +22,11 @@ from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import stream_times_along
 from headrace.operators.sessions.fold.merge_sessions import merge_sessions
 from headrace.operators.sessions.fold.open_sessions import (
+    deleted_rows,
     is_gone,
     not_deleted,
     open_at,
     places_of,
-    tombstones,
 )
 from headrace.operators.sessions.fold.shape import END, Shape
 
@@ -37,16 +37,15 @@ class Round:
 
     rows     of these commits
     late     the places of late ones among all rows
-    then     the sessions of the groups that were open before their commit
-    now      the same after it, those too that it has closed
-    gained   the rows that the state gains
-    gained_ms  of each of them its commit
+    before   the sessions of the groups that were open before their commit
+    after    the same after it, those too that it has closed
+    gained   the rows that the state gains; gained_ms: the commit of each
     """
 
     rows: pa.Table
     late: np.ndarray
-    then: pa.Table
-    now: pa.Table
+    before: pa.Table
+    after: pa.Table
     gained: pa.Table
     gained_ms: np.ndarray
 
@@ -67,28 +66,28 @@ def each_commit(decided: pa.Table, open_sessions: pa.Table, shape: Shape, times:
     for number, (begin, end) in enumerate(pairwise(cuts.ends)):
         rows, places = decided.slice(begin, end - begin), cuts.order[begin:end]
         at_ms[of_row[places]] = int64(rows[INGESTED])
-        there = cuts.rounds[of_known] > number
-        there[there] = (
-            closings.at_ms(known.filter(pa.array(there)), of_known[there]) >= at_ms[of_known[there]]
-        )
-        then, of_then = known.filter(pa.array(there)), of_known[there]
+        in_round = cuts.rounds[of_known] > number  # the others are not needed any more
+        known, of_known = known.filter(pa.array(in_round)), of_known[in_round]
+        is_open = closings.at_ms(known, of_known) >= at_ms[of_known]
+        open_before, of_before = known.filter(pa.array(is_open)), of_known[is_open]
         used = is_kept(rows)
-        found = merge_sessions(rows.filter(pa.array(used)), then.select(shape.state.names[:-1]), shape)
-        own = np.concatenate([of_row[places[used]], of_then])[found.of]
-        closed = closings.at_ms(found.sessions, own) <= at_ms[own]
-        sessions = not_deleted(found.sessions)
-        now, of_now, changed = sessions.filter(pa.array(~closed)), own[~closed], found.changed[~closed]
-        gone = np.flatnonzero(found.touched)
-        gone = gone[is_gone(then.take(pa.array(gone)), now)]
+        merged = merge_sessions(rows.filter(pa.array(used)), open_before.select(shape.session_columns), shape)
+        of_session = np.concatenate([of_row[places[used]], of_before])[merged.group_row]
+        closed = closings.at_ms(merged.sessions, of_session) <= at_ms[of_session]
+        sessions = not_deleted(merged.sessions)
+        open_after, of_after = sessions.filter(pa.array(~closed)), of_session[~closed]
+        changed, touched = merged.changed[~closed], np.flatnonzero(merged.touched)
+        gone = touched[is_gone(open_before.take(pa.array(touched)), open_after)]
+        gone_rows = deleted_rows(open_before.take(pa.array(gone)), shape)
         yield Round(
             rows,
-            places[used][found.late],
-            then,
-            pa.concat_tables([now, sessions.filter(pa.array(closed))]),
-            pa.concat_tables([now.filter(pa.array(changed)), tombstones(then.take(pa.array(gone)), shape)]),
-            at_ms[np.concatenate([of_now[changed], of_then[gone]])],
+            places[used][merged.late],
+            open_before,
+            pa.concat_tables([open_after, sessions.filter(pa.array(closed))]),
+            pa.concat_tables([open_after.filter(pa.array(changed)), gone_rows]),
+            at_ms[np.concatenate([of_after[changed], of_before[gone]])],
         )
-        known, of_known = now, of_now
+        known, of_known = open_after, of_after
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from headrace.operators.sessions.fold.merge_sessions import merge_sessions
 from headrace.operators.sessions.fold.open_sessions import (
     OPEN,
     closing_range,
+    deleted_rows,
     is_closed,
     is_gone,
     not_deleted,
@@ -47,7 +48,6 @@ from headrace.operators.sessions.fold.open_sessions import (
     places_of,
     results,
     state_table,
-    tombstones,
 )
 from headrace.operators.sessions.fold.shape import END, RECORDS, Shape
 
@@ -59,7 +59,7 @@ RESULTS = "results"
 
 @dataclass(frozen=True)
 class Sessions(BoundedWindows):
-    """Session windows of one node.
+    """The kernel of a node of session windows.
 
     bounded  the bound at which its stream stops (see `bound_sessions`); None: there is none
     """
@@ -69,12 +69,12 @@ class Sessions(BoundedWindows):
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Sessions:
-        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        """The kernel of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
         assert isinstance(node.window, SessionWindows)
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
         nodes = tuple(topic.name for topic in node.topics if not is_of_kafka(topic))
-        shape = Shape(by, aggregates, node.window.gap_ms, node.longest_wait_ms, inputs, nodes)
+        shape = Shape(by, aggregates, node.window.gap_ms, node.longest_wait_ms, nodes)
         return cls(shape, StopsWhenFull.of(node))
 
     @property
@@ -127,7 +127,8 @@ class Sessions(BoundedWindows):
 class FoldSessions(Step):
     """The fold by group and partition (see the package).
 
-    State: `open_sessions`, one row for each.
+    In:    kept rows with STREAM_BEFORE, from `MarkRaises`; with grace all rows
+    State: `open_sessions`, one row per open session (see `Shape.state`)
     Out:   `results`, one row per session that closes
            `open_sizes`, if it is bounded (see `size_changes_of_sessions`)
     """
@@ -149,7 +150,7 @@ class FoldSessions(Step):
         return {OPEN: Needs(times=closing, either=near)}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
-        """See the package."""
+        """Steps 1 to 5 of the package. Rows that have a fate keep it."""
         known = state[OPEN] if OPEN in state else self.state[OPEN].empty()
         if not rows.num_rows and not known.num_rows:
             return Folded()
@@ -159,20 +160,17 @@ class FoldSessions(Step):
         records = decided if len(kept) == decided.num_rows else decided.take(pa.array(kept))
         if self.bounded:
             outputs[SIZES] = size_changes_of_sessions(records, known, self.shape, times)
-        known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.state.names[:-1])
-        found = merge_sessions(records, known, self.shape)
-        sessions = found.sessions
-        closed = is_closed(sessions, self.shape.wait_ms, times.after)
-        still = sessions.filter(pa.array(~closed))
-        changed, touched = found.changed[~closed], known.filter(pa.array(found.touched))
-        gone = touched.filter(pa.array(is_gone(touched, still)))
-        gained = pa.concat_tables(
-            [not_deleted(still.filter(pa.array(changed))), tombstones(gone, self.shape)]
-        )
+        known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.session_columns)
+        merged = merge_sessions(records, known, self.shape)
+        closed = is_closed(merged.sessions, self.shape.wait_ms, times.after)
+        still_open = merged.sessions.filter(pa.array(~closed))
+        changed = still_open.filter(pa.array(merged.changed[~closed]))
+        touched = known.filter(pa.array(merged.touched))
+        gone = touched.filter(pa.array(is_gone(touched, still_open)))
         return Folded(
-            outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)} | outputs,
-            changes={OPEN: gained},
-            tally=tally_of(with_fate(decided, kept[found.late], LATE)),
+            outputs={RESULTS: self._closed(merged.sessions.filter(pa.array(closed)), times)} | outputs,
+            changes={OPEN: pa.concat_tables([not_deleted(changed), deleted_rows(gone, self.shape)])},
+            tally=tally_of(with_fate(decided, kept[merged.late], LATE)),
         )
 
     def _near(self, rows: pa.Table) -> Needs | None:
@@ -186,6 +184,7 @@ class FoldSessions(Step):
         return Needs(distinct_hashes(rows), (first_ms - self.shape.gap_ms, HIGHEST))
 
     def _closed(self, closed: pa.Table, times: Times) -> pa.Table:
+        """The results of sessions, with SEQUENCE: the commit that closes each."""
         partition, places = places_of(closed)
         at_ms = closing_commits(closed[END].to_numpy() + self.shape.wait_ms, partition, places, times)
         return results(closed, self.shape).append_column(SEQUENCE, pa.array(at_ms))

@@ -33,20 +33,20 @@ def join_runs(items: Items, *, gap_ms: int, wait_ms: int) -> np.ndarray:
     if not len(items):
         return np.empty(0, np.int64)
     first = begins(items.group)
-    reached = before(first, running_max(first, items.end_ms), NO_TIME)
+    reached = before(first, running_max(first, items.end_ms), NO_TIME)  # the last event before it
     falls = in_falling_groups(
         first, items.before_ms, items.known & (items.start_ms <= reached + gap_ms) & ~first
     )
-    closed = reached + wait_ms <= lowest_from_here(first, items.before_ms, falls)
+    closed = reached + wait_ms <= lowest_from_here(first, items.before_ms, falls)  # nothing is open
     stretch = numbered(first | closed)
-    boundary = first | closed | (items.start_ms > reached + gap_ms)
+    boundary = first | closed | (items.start_ms > reached + gap_ms)  # a session begins
     session = numbered(boundary)
     at_once = ~falls & _touches_latest_alone(items, boundary, session, reached, gap_ms, wait_ms)
-    found = np.where(boundary & items.old, NO_SESSION, np.flatnonzero(boundary)[session])
+    session_of = np.where(boundary & items.old, NO_SESSION, np.flatnonzero(boundary)[session])
     odd = distinct(stretch[~at_once])
     if len(odd):
-        _fold_odd_stretches(items, stretch, odd, found, gap_ms, wait_ms)
-    return found
+        _fold_odd_stretches(items, stretch, odd, session_of, gap_ms, wait_ms)
+    return session_of
 
 
 def lowest_from_here(first: np.ndarray, before_ms: np.ndarray, falls: np.ndarray) -> np.ndarray:
@@ -93,16 +93,16 @@ class _Open:
 
 
 def _fold_odd_stretches(
-    items: Items, stretch: np.ndarray, odd: np.ndarray, sizes: np.ndarray, gap_ms: int, wait_ms: int
+    items: Items, stretch: np.ndarray, odd: np.ndarray, session_of: np.ndarray, gap_ms: int, wait_ms: int
 ) -> None:
-    """Fold the items of some stretches one by one, in plain Python, and put their sessions into `found`."""
+    """Fold the items of some stretches one by one, in plain Python, and put their sessions into `session_of`."""
     firsts, lasts = np.searchsorted(stretch, odd), np.searchsorted(stretch, odd, side="right")
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         columns = (items.start_ms, items.end_ms, items.before_ms, items.old, items.known)
         rows = zip(*(column[first:last].tolist() for column in columns), strict=True)
-        sizes[first:last] = NO_SESSION
-        for session in _fold(rows, first, gap_ms, wait_ms):
-            sizes[session.places] = session.number
+        session_of[first:last] = NO_SESSION
+        for each in _fold(rows, first, gap_ms, wait_ms):
+            session_of[each.places] = each.number
 
 
 def _fold(

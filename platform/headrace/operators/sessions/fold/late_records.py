@@ -13,7 +13,7 @@ from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.join_runs import NO_SESSION
 from headrace.operators.sessions.fold.mark_raises import stream_before
 from headrace.operators.sessions.fold.merge_sessions import assign
-from headrace.operators.sessions.fold.shape import BEFORE, Shape
+from headrace.operators.sessions.fold.shape import STREAM_BEFORE, Shape
 
 
 def late_records(decided: pa.Table, shape: Shape, times: Times) -> pa.Table:
@@ -23,7 +23,7 @@ def late_records(decided: pa.Table, shape: Shape, times: Times) -> pa.Table:
     Out:    as `late_view`; one row per late record
     """
     if shape.graceless:
-        decided = decided.append_column(BEFORE, pa.array(stream_before(decided, times, shape.nodes)))
+        decided = decided.append_column(STREAM_BEFORE, pa.array(stream_before(decided, times, shape.nodes)))
     kept = decided.filter(pa.array(is_kept(decided)))
     nothing = shape.state.empty_table()
     in_row, _ = assign(kept, group(kept[KEY]).codes, nothing, np.empty(0, np.int64), shape)

@@ -27,11 +27,11 @@ from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import stream_times
 from headrace.operators.sessions.fold.open_sessions import places_of
-from headrace.operators.sessions.fold.shape import BEFORE, Shape
+from headrace.operators.sessions.fold.shape import STREAM_BEFORE, Shape
 
 
 class MarkRaises(StatelessStep):
-    """Decide each row, and give on the kept ones with BEFORE. It counts the rest, and keeps no state."""
+    """Decide each row, count those that are not kept, and pass the kept ones on with STREAM_BEFORE."""
 
     scope = Scope.PARTITION
 
@@ -45,7 +45,7 @@ class MarkRaises(StatelessStep):
         kept = is_kept(decided)
         named = dict.fromkeys((*self.shape.by.names, *self.shape.aggregates.columns, *ROW_COLUMNS.names))
         ahead = decided.select([*named]).append_column(
-            BEFORE, pa.array(stream_before(decided, times, self.shape.nodes))
+            STREAM_BEFORE, pa.array(stream_before(decided, times, self.shape.nodes))
         )
         return Folded(rows=ahead.filter(pa.array(kept)), tally=tally_of(decided.filter(pa.array(~kept))))
 

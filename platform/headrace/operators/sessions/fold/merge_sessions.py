@@ -13,32 +13,29 @@ from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.join_runs import NO_SESSION, join_runs
 from headrace.operators.sessions.fold.make_runs import Items, make_runs
-from headrace.operators.sessions.fold.shape import BEFORE, END, RECORDS, START, Shape
+from headrace.operators.sessions.fold.shape import END, RECORDS, START, STREAM_BEFORE, Shape
 
 
 @dataclass(frozen=True)
 class Merged:
     """The result of merging records with open sessions.
 
-    sessions  the sessions after the merge, as the state stores them, without DELETED: one row each
-    of        for each session a row of its group: its place among the records and, after them, the known sessions
-    changed   marks the sessions in `sessions` that records joined
-    touched   marks the sessions before the merge that records joined
-    late      marks the records that are late
+    sessions   the sessions after the merge, as the state stores them, without DELETED: one row each
+    group_row  for each session a row of its group: its place among the records and, after them, the known sessions
+    changed    marks the sessions in `sessions` that records joined
+    touched    marks the sessions before the merge that records joined
+    late       marks the records that are late
     """
 
     sessions: pa.Table
-    of: np.ndarray
+    group_row: np.ndarray
     changed: np.ndarray
     touched: np.ndarray
     late: np.ndarray
 
 
 def merge_sessions(kept: pa.Table, known: pa.Table, shape: Shape) -> Merged:
-    """Fold records into the sessions that are open.
-
-    In:     kept   records with a KEY; known: open sessions, as the state has them
-    """
+    """Fold records into the sessions that are open. In: records with a KEY; open sessions, in `Shape.session_columns`."""
     keys = pa.chunked_array([*kept[KEY].chunks, *known[KEY].chunks], pa.binary())
     groups = group(keys)
     of_row, of_known = groups.codes[: kept.num_rows], groups.codes[kept.num_rows :]
@@ -56,7 +53,7 @@ def merge_sessions(kept: pa.Table, known: pa.Table, shape: Shape) -> Merged:
     rows = pa.concat_tables([kept.select(names), known.select(names)])
     common = rows.take(pa.array(first))
     columns = {name: common[name] for name in names} | group_columns(rows, shape.by.names, first) | parts
-    sessions = pa.table(columns).select(shape.state.names[:-1])
+    sessions = pa.table(columns).select(shape.session_columns)
     changed = np.zeros(count, bool)
     changed[in_row[used]] = True
     return Merged(sessions, first, changed, changed[in_known], late)
@@ -71,7 +68,7 @@ def assign(
     """
     order = order_within(of_row, int64(kept[OFFSET]))
     event_ms, stream_ms = int64(kept[EVENT])[order], int64(kept[STREAM])[order]
-    before_ms = int64(kept[BEFORE])[order] if BEFORE in kept.column_names else stream_ms
+    before_ms = int64(kept[STREAM_BEFORE])[order] if STREAM_BEFORE in kept.column_names else stream_ms
     spans = {"gap_ms": shape.gap_ms, "wait_ms": shape.wait_ms}
     runs, run = make_runs(of_row[order], event_ms, stream_ms, before_ms, **spans)
     items, place = _with_known(runs, known, of_known)

@@ -106,7 +106,7 @@ def is_gone(known: pa.Table, still: pa.Table) -> np.ndarray:
     return np.asarray(~np.isin(codes[: known.num_rows], codes[known.num_rows :]))
 
 
-def tombstones(gone: pa.Table, shape: Shape) -> pa.Table:
+def deleted_rows(gone: pa.Table, shape: Shape) -> pa.Table:
     """Deleted rows for sessions that are there no more under their last event."""
     if not gone.num_rows:
         return shape.state.empty_table()

@@ -1,4 +1,4 @@
-"""The changes of session windows: commit by commit what a session is worth, and which sessions are there no more.
+"""The changes of session windows, commit by commit: the values of sessions that grow, and the sessions that are gone.
 
 Law (L31): a session is told by its group, its first and its last event. A log commit changes it if records of the commit
 have joined it and alter an aggregate. So a session that grows is gone under its old bounds, and there under its new ones. A
@@ -51,13 +51,13 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class SessionChanges(OfOneFeed):
-    """The changes of the session windows of one node."""
+    """The kernel of the changes of a node of session windows."""
 
     shape: Shape
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SessionChanges:
-        """The operator of the changes of a node. In: see `Sessions.of`."""
+        """The kernel of the changes of a node. In: see `Sessions.of`."""
         return cls(Sessions.of(node, inputs).shape)
 
     @property
@@ -100,7 +100,7 @@ class FoldSessionChanges(Step):
             each_commit(decided, state.get(OPEN, table.empty()), self.shape, times)
         ):
             late.append(each.late)
-            changed.append(_changed(each.then, each.now, each.rows))
+            changed.append(_changed(each.before, each.after, each.rows))
             came.append(
                 each.gained.append_column(BATCH, pa.array(np.full(each.gained.num_rows, number, np.int32)))
             )
@@ -120,29 +120,22 @@ class FoldSessionChanges(Step):
         return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
 
 
-def _changed(then: pa.Table, now: pa.Table, own: pa.Table) -> pa.Table:
-    """The changes from some sessions to others by records, which are of one log commit for each group.
+def _changed(before: pa.Table, after: pa.Table, records: pa.Table) -> pa.Table:
+    """The changes of sessions by records, which are of one log commit for each group.
 
-    In:  sessions as the state has them; mine: the records
-    Out: the sessions that are gone, and those that are there, with SIGN, the place of the group's last record, and EVENT:
-         the end of the session or, of one that is gone, of the session that holds its records now
+    In:  before, after  the sessions of the groups, as the state has them
+    Out: the sessions that are gone, then those that are new or hold more records, with SIGN; the position of the last record
+         of the group in the commit; and EVENT: the end of the session or, if it is gone, of the one that holds its records
     """
-    both = pa.concat_tables([then, now])
-    session = combined(group(both[KEY]).codes, int64(both[START]), int64(both[END]))
-    number, records = np.arange(both.num_rows), int64(both[RECORDS])
-    before, after = (np.full(len(session), NO_ROW) for _ in range(2))
-    before[session.codes[: then.num_rows]] = number[: then.num_rows]
-    after[session.codes[then.num_rows :]] = number[then.num_rows :]
-    same = (before != NO_ROW) & (after != NO_ROW)
-    same[same] = records[before[same]] == records[after[same]]
-    gone, there = before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
+    both = pa.concat_tables([before, after])
+    gone, there = _gone_and_there(both, before.num_rows)
     rows = both.take(pa.array(np.concatenate([gone, there])))
     signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
-    keys = group(pa.chunked_array([*rows[KEY].chunks, *own[KEY].chunks], pa.binary()))
-    of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
-    offset = highest_by(of_mine, len(keys), int64(own[OFFSET], NO_ROW))[of_row]
-    at_ms = highest_by(of_mine, len(keys), int64(own[INGESTED]))[of_row]
-    event_ms = np.concatenate([_ends_now(both, gone, then.num_rows), int64(both[END])[there]])
+    keys = group(pa.chunked_array([*rows[KEY].chunks, *records[KEY].chunks], pa.binary()))
+    of_row, of_record = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
+    offset = highest_by(of_record, len(keys), int64(records[OFFSET], NO_ROW))[of_row]
+    at_ms = highest_by(of_record, len(keys), int64(records[INGESTED]))[of_row]
+    event_ms = np.concatenate([_ends_now(both, gone, before.num_rows), int64(both[END])[there]])
     places = {
         SIGN: pa.array(signs),
         EVENT: pa.array(event_ms),
@@ -152,20 +145,34 @@ def _changed(then: pa.Table, now: pa.Table, own: pa.Table) -> pa.Table:
     return pa.table({name: rows[name] for name in rows.column_names} | places)
 
 
-def _ends_now(both: pa.Table, gone: np.ndarray, before: int) -> np.ndarray:
-    """For each session that is gone the end of the one that holds its records now.
+def _gone_and_there(both: pa.Table, count_before: int) -> tuple[np.ndarray, np.ndarray]:
+    """The places of sessions that are gone or hold more records: as they were before, and as they are after.
 
-    In: both  the sessions before and after, `before` of them before; gone: numbers of sessions before
+    In: both  the sessions before and after, `count_before` of them before
     """
-    numbers = np.concatenate([np.arange(before, both.num_rows), gone])
-    is_now = np.arange(len(numbers)) < both.num_rows - before
-    codes, start_ms = group(both[KEY]).codes[numbers], int64(both[START])[numbers]
+    session = combined(group(both[KEY]).codes, int64(both[START]), int64(both[END]))
+    place, records = np.arange(both.num_rows), int64(both[RECORDS])
+    before, after = (np.full(len(session), NO_ROW) for _ in range(2))
+    before[session.codes[:count_before]] = place[:count_before]
+    after[session.codes[count_before:]] = place[count_before:]
+    same = (before != NO_ROW) & (after != NO_ROW)
+    same[same] = records[before[same]] == records[after[same]]
+    return before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
+
+
+def _ends_now(both: pa.Table, gone: np.ndarray, count_before: int) -> np.ndarray:
+    """For each session that is gone the end of the one that holds its records now: of its group the last to begin by then.
+
+    In: both  the sessions before and after, `count_before` of them before; gone: places of sessions before
+    """
+    places = np.concatenate([np.arange(count_before, both.num_rows), gone])
+    is_now = np.arange(len(places)) < both.num_rows - count_before
+    codes, start_ms = group(both[KEY]).codes[places], int64(both[START])[places]
     order = np.lexsort((~is_now, start_ms, codes))
     last = np.maximum.accumulate(np.where(is_now[order], np.arange(len(order)), -1)) if len(order) else order
     holder = np.empty(len(order), np.int64)
     holder[order] = order[np.maximum(last, 0)]
-    mine = np.flatnonzero(~is_now)
-    end_ms = int64(both[END])[numbers]
-    held = codes[holder[mine]] == codes[mine]
-    ends: np.ndarray = np.where(held, np.maximum(end_ms[holder[mine]], end_ms[mine]), end_ms[mine])
-    return ends
+    ended = np.flatnonzero(~is_now)
+    end_ms = int64(both[END])[places]
+    has_holder = codes[holder[ended]] == codes[ended]
+    return np.asarray(np.where(has_holder, np.maximum(end_ms[holder[ended]], end_ms[ended]), end_ms[ended]))

@@ -14,7 +14,7 @@ START, END, RECORDS = (
     "__end_ms",
     "__records",
 )  # of a session: first and last event, and how many
-BEFORE = "__before_ms"  # of a record: stream time of the partition before it
+STREAM_BEFORE = "__before_ms"  # of a record: stream time of its partition before it (see `mark_raises`)
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,11 @@ class Shape(WindowShape):
 
     gap_ms   the longest time between neighbours
     wait_ms  gap plus grace: a session closes when stream time reaches its last event plus this
-    inputs   schema of the decided rows
     nodes    the topics that nodes write
     """
 
     gap_ms: int
     wait_ms: int
-    inputs: pa.Schema
     nodes: tuple[str, ...] = ()
 
     @property
@@ -41,6 +39,11 @@ class Shape(WindowShape):
     def group_columns(self) -> list[str]:
         """The columns that every row of a group has in common."""
         return [*self.keys, TOPIC, PARTITION, KEY, HASH]
+
+    @property
+    def session_columns(self) -> list[str]:
+        """The columns of a session: those of the state but DELETED."""
+        return self.state.names[:-1]
 
     @property
     def state(self) -> pa.Schema:
