@@ -43,7 +43,7 @@ class Shape(WindowShape):
     @property
     def session_columns(self) -> list[str]:
         """The columns of a session: those of the state but DELETED."""
-        return self.state.names[:-1]
+        return [*self.state.names[:-1]]
 
     @property
     def state(self) -> pa.Schema:

@@ -110,7 +110,8 @@ class BothSides:
 
     def closes_ms(self, rows: pa.Table) -> np.ndarray:
         """The stream time at which each row closes. A row without an event time never closes."""
-        return int64(rows[EVENT], -NO_TIME) + np.array(self.open_ms, np.int64)[int64(rows[SIDE])]
+        open_ms = np.array(self.open_ms, np.int64)[int64(rows[SIDE])]
+        return np.asarray(int64(rows[EVENT], -NO_TIME) + open_ms)
 
     def is_closed(self, rows: pa.Table, clock: Clock) -> pa.Array:
         """Which records no record after a clock can have as its partner."""

@@ -138,7 +138,7 @@ class JoinRecords(Step):
             return alone
         names = [name for name in (SIDE, *POSITION) if name in marks.column_names]
         place = _places(pa.concat_tables([records.select(names).take(pa.array(alone)), marks.select(names)]))
-        return alone[~np.isin(place[: len(alone)], place[len(alone) :])]
+        return np.asarray(alone[~np.isin(place[: len(alone)], place[len(alone) :])])
 
     def _marks(self, records: pa.Table, which: np.ndarray) -> pa.Table:
         schema = self.state[MATCHED].schema

@@ -30,7 +30,7 @@ class MergeTotals:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of a partial: group, KEY, HASH, partial aggregates, RECORDS, highest event time, position of the last record."""
+        """Columns of a partial: group, KEY, HASH, aggregates, RECORDS, highest event time, position of the last record."""
         return pa.schema(
             [
                 *self.by,
