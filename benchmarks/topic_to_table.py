@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
 
 PARTITIONS = 2
-QUIET_SECONDS = 120.0  # a table that does not grow for so long is all that will come
-LIFE_SECONDS_MAX = 120.0  # of a writer that commits nothing
+QUIET_SECONDS = 300.0  # a table that does not grow for so long, while a writer runs, is all that comes
+LIFE_SECONDS_MAX = 300.0  # of a writer that commits nothing
 WHOLE_SECONDS = 30.0  # the same of a table that has every row: what comes now comes twice
 PLACE = ("partition", "offset")
 # A life is short, so the peers' JVMs are set to start fast.
