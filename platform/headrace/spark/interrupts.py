@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-CANCEL_SECONDS_MAX = 5.0
+AGAIN_SECONDS = 0.5
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def interrupts_kept() -> Iterator[None]:
 
 
 def cancel_jobs_on_interrupt(context: SparkContext) -> None:
-    """Let SIGINT cancel all jobs before its handler acts, which raises: PySpark waits for a job also while it unwinds."""
+    """Let SIGINT also cancel all jobs. Its handler raises, and PySpark waits for a job while it unwinds."""
     if threading.current_thread() is threading.main_thread():
         before = signal.getsignal(signal.SIGINT)
         if callable(before) and not isinstance(before, _Cancel):
@@ -42,7 +43,7 @@ def cancel_jobs_on_interrupt(context: SparkContext) -> None:
 
 
 def is_interrupted() -> bool:
-    """Whether jobs were cancelled so. A run of Dagster goes on with steps that do not depend on the one that ended."""
+    """Whether that has happened. A run of Dagster goes on with steps that do not depend on the one that ended."""
     return _Cancel.interrupted
 
 
@@ -53,9 +54,13 @@ class _Cancel:
         self._context, self._before = context, before
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
-        """Cancel from a thread, which has a connection of its own to the JVM."""
+        """Cancel from a thread, which has a connection of its own to the JVM. It ends with the process."""
         _Cancel.interrupted = True
-        cancel = threading.Thread(target=self._context.cancelAllJobs, name="cancel jobs", daemon=True)
-        cancel.start()
-        cancel.join(CANCEL_SECONDS_MAX)
+        threading.Thread(target=self._cancel, name="cancel jobs", daemon=True).start()
         self._before(signum, frame)
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # the JVM ends, too
+            while True:  # a job may have been asked for that has not begun
+                self._context.cancelAllJobs()
+                time.sleep(AGAIN_SECONDS)
