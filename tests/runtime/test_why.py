@@ -186,7 +186,7 @@ def test_a_scope_without_a_key_that_is_too_large_says_its_size_and_is_read_by_sp
         event = {"value": number, "place": "north"}
         driver.pipe("events", key="ab"[number % 2], value=event, timestamp_ms=BEGIN_MS + number * MINUTE)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.node_named.load_pipeline", lambda _: [node])
+    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda _: [node])
     words = ["why", "processed", "key=a", "value=2", "--lake", driver.lake.root, "--json"]
     small = CliRunner().invoke(app, words)
     monkeypatch.setattr(scope_size, "LOCAL_BYTES", 1_000)
