@@ -10,6 +10,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.acts import Act, ChangedNode
 from headrace.changing.plan_changes import stored_node
+from headrace.changing.rename_node import rename_node
 from headrace.changing.roll_back import _required
 from headrace.lake import small_files
 from headrace.lake.care.alter import rewritable
@@ -110,6 +111,35 @@ def test_they_do_not_come_back_over_a_log_that_was_cut_since(tmp_path: Path, whe
     with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
         _required(lake, act)
     assert refused.value.detail == "totals: rows of the log of readings were cut off since."
+
+
+@pytest.mark.parametrize("through", ["directly", "a step without a name"])
+@pytest.mark.parametrize("when", ["never", "after"])
+def test_they_do_not_come_back_over_a_rename_of_a_node_that_they_read(
+    tmp_path: Path, when: str, through: str
+) -> None:
+    """The renamed node gives a log of its own name: no description reads what the former tables have read."""
+    lake = Lake(f"file:{tmp_path}")
+    finals = (
+        READINGS.group_by("sensor_id")
+        .window(hr.tumbling("1 minute"), grace="0 seconds")
+        .aggregate(n=hr.count())
+    )
+    finals = finals.suppress(hr.until_window_closes()).named("finals")
+    read = finals.as_stream() if through == "directly" else finals.as_stream().where("n > 1")
+    before: Any = read.group_by("sensor_id").aggregate(windows=hr.count()).named("totals")
+    after: Any = read.group_by("sensor_id").aggregate(most=hr.max("n")).named("totals")
+    hold(lake, finals, before)
+    keep_former(lake, "totals", after.fingerprint(), 10)
+    hold(lake, finals, after)
+    act = Act(1, "none", 10, (ChangedNode("totals", before.fingerprint(), after.fingerprint(), {}),))
+    if when == "never":
+        assert _required(lake, act) == ["totals"]
+        return
+    rename_node(lake, "finals", "closed", ())
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        _required(lake, act)
+    assert refused.value.detail == "totals: it read the log of finals, which was renamed since."
 
 
 def test_a_node_names_the_writings_of_logs_that_it_reads_through_others(tmp_path: Path) -> None:

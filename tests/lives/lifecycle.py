@@ -91,7 +91,7 @@ class LifecycleDriver(LivesDriver):
         """Begin as `LivesDriver` does."""
         self.description = Description([*life.nodes], dated=life.dated)
         self.before_change: tuple[int, int] | None = None  # a node's number and its choices
-        # Over a rename of a node that others read nobody goes back: tables from before name the old one.
+        # Over a rename with which readers were rebuilt nobody goes back: another rename undoes it.
         self.goes_back = True
         self.acts: list[str] = []
         super().__init__(life, spark)
@@ -114,8 +114,7 @@ class LifecycleDriver(LivesDriver):
             case Rename():
                 times = self.description.renamed
                 once_more = {**times, step.node: times.get(step.node, 0) + 1}
-                rebuilt = self._changes_rules(step, replace(self.description, renamed=once_more))
-                self.goes_back &= not rebuilt and not self._is_read(step.node)
+                self.goes_back &= not self._changes_rules(step, replace(self.description, renamed=once_more))
             case Change():
                 self._change(step)
             case GoBack() if self.goes_back:
@@ -138,13 +137,6 @@ class LifecycleDriver(LivesDriver):
             if "rows of its logs were cut off" not in str(error):
                 raise
             self._become(number)
-
-    def _is_read(self, place: int) -> bool:
-        """Whether other nodes read a node."""
-        topics = [topic.name for node in self._nodes.values() for topic in node.topics]
-        return any(
-            topic.startswith(f"{name}@") for name in self._names[place : place + 1] for topic in topics
-        )
 
     def _of_topic(self, name: str, what: str, work: Callable[[], None]) -> None:
         if name in self._brokers:

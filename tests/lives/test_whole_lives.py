@@ -17,7 +17,7 @@ from tests.lives.many import try_seed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LIVES, A_TEST = int(os.environ.get("HEADRACE_WHOLE_LIVES", "8")), 2
+LIVES, A_TEST = int(os.environ.get("HEADRACE_WHOLE_LIVES", "10")), 2
 
 
 @pytest.mark.spark

@@ -13,13 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.changing.acts import UNDONE, Act, last_act, write_act
+from headrace.changing.comparing.compare_rules import nodes_read
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lifecycle.rebuilds.former import bring_back, former_of, former_record
+from headrace.lifecycle.rebuilds.former import bring_back, former_of, former_record, former_rules
 from headrace.log.clock import SystemClock
 from headrace.log.history.writings import written_again
 from headrace.nodes.balances.cuts import cut_through
+from headrace.nodes.descriptions.renamed import renamed_to
 from headrace.spark.session import pipeline_session
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease import require_leases
@@ -78,7 +80,11 @@ def _required(lake: Lake, act: Act) -> list[str]:
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
             record = former_record(lake, each.node)
             cuts = cut_through(lake, record.get("progress", {}).get("upto_ms", {}))
-            if others := written_again(lake, record):
+            if renamed := [
+                node for node in nodes_read(former_rules(lake, each.node)) if renamed_to(lake, node)
+            ]:
+                gone.append(f"{each.node}: it read the log of {', '.join(renamed)}, which was renamed since.")
+            elif others := written_again(lake, record):
                 gone.append(f"{each.node}: the log of {', '.join(others)} was written again since.")
             elif cut := sorted(topic for topic, ms in cuts.items() if former.cuts.get(topic) != ms):
                 # The new node need not read that topic, and then it has no balance of it either.

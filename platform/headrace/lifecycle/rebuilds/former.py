@@ -61,6 +61,12 @@ def former_record(lake: Lake, name: str) -> Mapping[str, Any]:
     return plain(state.record)
 
 
+def former_rules(lake: Lake, name: str) -> Mapping[str, Any]:
+    """The rules of the description by which the tables that are kept of a node were written."""
+    stored = small_files.read_json(_lake_of_former(lake, name).description(name))
+    return {} if stored is None else stored["rules"]
+
+
 def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
     """Keep a node's tables, which are about to be replaced. The caller holds the node's lease.
 
