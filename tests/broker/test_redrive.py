@@ -41,7 +41,7 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
         monkeypatch.setattr(commands, "_session", lambda _: spark)
-        for module in ("commands", "node_named", "dead_letters"):
+        for module in ("commands", "console.node_named", "dead_letters"):
             monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: [run.node])
         monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
 

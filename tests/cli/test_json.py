@@ -321,7 +321,7 @@ def test_no_command_prints_another_way() -> None:
     """Only `telling` and `long_work` may print; rows of CSV and tables that stay current are not for programs."""
     found = [
         f"{path.name}:{call.lineno}"
-        for path in Path(headrace.cli.__file__).parent.glob("*.py")
+        for path in Path(headrace.cli.__file__).parent.rglob("*.py")
         if path.name not in ("telling.py", "long_work.py")
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call)

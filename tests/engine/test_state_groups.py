@@ -142,9 +142,9 @@ def test_a_file_that_was_just_written_is_not_read_from_the_store(monkeypatch: py
         return really(store, path, start=start, end=end)
 
     monkeypatch.setattr(obstore, "get_range", counted)
-    for module in ("engine.state_parquet", "engine.at_once", "lake.data_file"):
+    for module in ("engine.state_parquet", "engine.at_once", "lake.files.data_file"):
         monkeypatch.setattr(f"headrace.{module}.is_local", lambda uri: False)
-    for module in ("lake.stored_file", "lake.data_file"):
+    for module in ("lake.files.stored_file", "lake.files.data_file"):
         monkeypatch.setattr(f"headrace.{module}.store_of", lambda uri: (store, uri))
     source = source_of("state", *(written("state", [*range(45)], batch) for batch in range(3)))
     assert read_state(source, LAYOUT, "by_hash", Needs()).rows.num_rows == 135

@@ -170,7 +170,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append(f"{version}")
         return really(table, version)
 
-    for module in ("snapshot", "table"):
+    for module in ("commits.snapshot", "table"):
         monkeypatch.setattr(f"headrace.lake.{module}.read_commit", noted)
     return found
 

@@ -142,7 +142,7 @@ def test_the_command_line_answers_without_spark(
 ) -> None:
     monkeypatch.setattr("headrace.cli.commands._session", None)
     told = ["--pipeline", __name__, "--lake", written.root]
-    for module in ("querying", "node_named"):
+    for module in ("querying", "console.node_named"):
         monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda module: list(NODES))
     run = CliRunner().invoke
     listed = run(app, ["sql", *told]).stdout.split()

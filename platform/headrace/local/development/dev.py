@@ -160,7 +160,7 @@ class _Parts:
         self._running = {}
 
     def _start(self, name: str, arguments: list[str]) -> None:
-        command = [sys.executable, "-m", f"headrace.local.dev_{name}", *arguments]
+        command = [sys.executable, "-m", f"{__package__}.dev_{name}", *arguments]
         log = self._home / f"{name}.log"
         log.unlink(missing_ok=True)  # its last words are those of this process
         self._running[name] = lifeline.spawn(command, log=log, cwd=Path.cwd())
