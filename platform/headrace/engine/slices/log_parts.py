@@ -18,10 +18,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.description.epoch_time import EPOCH
-from headrace.engine.group_bounds import KIND, GroupBounds
-from headrace.engine.slices.log_slices import COMMIT_ROWS, INGESTED_AT, LAST_MS, LogSlice, Origin, column_of
+from headrace.engine.slices.log_slices import (
+    COMMIT_ROWS,
+    INGESTED_AT,
+    KIND,
+    LAST_MS,
+    LogSlice,
+    Origin,
+    column_of,
+    may_decide,
+)
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import open_table
+from headrace.lake.files.group_bounds import GroupBounds
 from headrace.sequence.log_columns import CONTROL
 
 PART_ROWS = 1 << 18  # about; those of a part are in memory at once
@@ -122,7 +131,7 @@ def _parts_of_file(
     if not wanted.columns:
         yield from (part(groups=each) for each in _together(footer, groups))
         return
-    decided = {n for n in groups if wanted.controls and bounds.may_decide(n)}
+    decided = {n for n in groups if wanted.controls and may_decide(bounds, n)}
     others = [n for n in groups if n not in decided and wanted.may_be_in(bounds, n)]
     hits: dict[int, np.ndarray] = {}
     for more, some in ((), others), ((KIND,), sorted(decided)):

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.engine.at_once import each
-from headrace.engine.group_bounds import KIND, GroupBounds
 from headrace.engine.state_parquet import open_parquet
 from headrace.fold.values.columns import int64
 from headrace.lake import open_table
+from headrace.lake.files.group_bounds import GroupBounds
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, log_schema
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 INGESTED_AT, COMMIT_ROWS = "ingested_at", "control"
 LAST_MS = 1 << 52  # no commit is later
+KIND = "kind"
 PLACED = (RECORD, DEAD_LETTER)  # the kinds of rows that have offsets
 
 
@@ -168,7 +169,7 @@ class LogSlice:
         wanted = {INGESTED_AT, KIND, *(".".join(origin.path) for origin in columns.values())}
         with open_parquet(f"{self.uri}/{name}", size, None) as file:
             bounds = GroupBounds(file.metadata)
-            groups = [number for number in self.groups_of(file) if bounds.may_decide(number)]
+            groups = [number for number in self.groups_of(file) if may_decide(bounds, number)]
             if not groups:
                 return _empty(columns)
             rows = file.read_row_groups(groups, columns=sorted(wanted))
@@ -202,6 +203,12 @@ class LogSlice:
         if said.null_count < len(said):
             mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()
         return mine
+
+
+def may_decide(bounds: GroupBounds, group: int) -> bool:
+    """Whether a group of rows of a log may have ticks or control rows, and not records alone."""
+    kinds = bounds.of(group, KIND)
+    return kinds is None or kinds[0] < DEAD_LETTER or kinds[1] > RECORD
 
 
 def _empty(columns: Mapping[str, Origin]) -> pa.Table:

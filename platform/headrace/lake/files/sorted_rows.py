@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.lake.files.group_bounds import GroupBounds
 from headrace.lake.files.stored_file import StoredFile
 from headrace.lake.storage import is_local, local_path
 
@@ -50,10 +51,12 @@ def groups_upto(uri: str, columns: Sequence[str], column: str, highest: int) -> 
 def bounds_of(uri: str, column: str) -> tuple[Any, Any] | None:
     """The lowest and the highest of a column at the top level, by a file's own statistics; None: they do not say."""
     with _open(uri) as file:
-        found = [_statistics(file, number, column) for number in _numbers(file)]
-    if not found or any(each is None or not each.has_min_max for each in found):
+        bounds = GroupBounds(file.metadata)
+        found = [bounds.of(number, column) for number in _numbers(file)]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
         return None
-    return min(each.min for each in found), max(each.max for each in found)
+    return min(lowest for lowest, _ in known), max(highest for _, highest in known)
 
 
 def sorted_rows(uris: Sequence[str], schema: pa.Schema, column: str) -> Iterator[pa.Table]:
@@ -118,14 +121,8 @@ def _numbers(file: pq.ParquetFile) -> range:
 
 
 def _lowest(file: pq.ParquetFile, number: int, column: str) -> Any:
-    statistics = _statistics(file, number, column)
-    return statistics.min if statistics is not None and statistics.has_min_max else None
-
-
-def _statistics(file: pq.ParquetFile, number: int, column: str) -> Any:
-    group = file.metadata.row_group(number)
-    columns = map(group.column, range(group.num_columns))
-    return next((found.statistics for found in columns if found.path_in_schema == column), None)
+    bounds = GroupBounds(file.metadata).of(number, column)
+    return None if bounds is None else bounds[0]
 
 
 def _scalar(value: Any, wanted: pa.DataType) -> pa.Scalar:

@@ -1,4 +1,4 @@
-"""The bounds of columns in each group of rows of a file, by which readers of a log pass groups over.
+"""The bounds of columns in each group of rows of a file, by which readers pass groups over.
 
 Law: a group is passed over only if its bounds tell that it has no row that is sought. A file may leave bounds out.
 """
@@ -9,13 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from headrace.sequence.log_columns import DEAD_LETTER, RECORD
-
-KIND = "kind"
-
 
 class GroupBounds:
-    """The bounds that the footer of a file of a log has."""
+    """The bounds that the footer of a file has."""
 
     def __init__(self, footer: pq.FileMetaData) -> None:
         self._footer = footer
@@ -26,11 +22,6 @@ class GroupBounds:
         place = self._place(path)
         of = None if place is None else self._footer.row_group(group).column(place).statistics
         return None if of is None or not of.has_min_max else (of.min, of.max)
-
-    def may_decide(self, group: int) -> bool:
-        """Whether a group may have ticks or control rows, and not records alone."""
-        kinds = self.of(group, KIND)
-        return kinds is None or kinds[0] < DEAD_LETTER or kinds[1] > RECORD
 
     def _place(self, path: str) -> int | None:
         if path not in self._places:
