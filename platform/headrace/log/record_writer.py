@@ -22,7 +22,7 @@ from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.spark.brokers.kafka_ranges import NOT_READ, KafkaRanges
 from headrace.spark.brokers.kafka_refusals import not_read
 from headrace.spark.frames import Selection
-from headrace.spark.one_task import reports_of
+from headrace.spark.one_task import batches_of, reports_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,12 +35,8 @@ if TYPE_CHECKING:
     from headrace.sequence.replays.guards import Guard
 
 SMALL_RECORD_BYTES = 16 << 10
-ARROW = "spark.sql.execution.arrow"
-# Rows go to Python in batches. To end a batch by its bytes Spark counts them after each row, which takes a sixth of a task's
-# time. Where records are small, a batch ends by its rows.
-BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
-BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
-BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
+# Where records are small, a batch of rows for Python ends by its rows.
+BY_BYTES, BY_ROWS = batches_of(10_000, by_bytes=True), batches_of(1_000, by_bytes=False)
 
 # Ranges, which tasks read and sequence; rows in the form of Spark's Kafka source, as seeds have, which tasks sequence; or
 # batches as `RECORDS`, by partition and offset, which this process sequences.

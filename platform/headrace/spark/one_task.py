@@ -30,14 +30,9 @@ if TYPE_CHECKING:
 # Of Parquet: two million narrow records, a GiB in a Python worker. Spark groups more than that.
 ONE_TASK_BYTES = 32 << 20
 REPORT = "report STRING"
-# Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
-# does here; a few hundred records are not many bytes, and cost no more each than thousands.
-SETTINGS = {
-    "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-}
-BATCH_BYTES = 64 << 20  # where a row may be a piece of a table
+ARROW = "spark.sql.execution.arrow"
+TASK_ROWS = 500
+BATCH_BYTES, UNCOUNTED = 64 << 20, 2**31 - 1
 # In nearly each row another value: a dictionary of them is nothing but work.
 DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset", "__chain"}
 
@@ -93,10 +88,24 @@ class Target:
         return Encoding(different=frozenset(different))
 
 
+def batches_of(rows: int, *, by_bytes: bool) -> dict[str, str]:
+    """Spark's settings by which rows go to Python in batches of so many.
+
+    To end a batch by its bytes Spark counts these after each row, a sixth to a half of the time of a task. A few hundred
+    records are not many bytes, and cost no more each than thousands.
+
+    In: by_bytes  whether a batch also ends after BATCH_BYTES: records may be large, or a row a piece of a table
+    """
+    return {
+        f"{ARROW}.useLargeVarTypes": "false",
+        f"{ARROW}.maxRecordsPerBatch": str(rows),
+        f"{ARROW}.maxBytesPerBatch": str(BATCH_BYTES if by_bytes else UNCOUNTED),
+    }
+
+
 def settings(spark: SparkSession, *, pieces: bool) -> None:
     """Let the session send rows as this work is quickest with. In: pieces  whether a row may be a piece of a table."""
-    by_bytes = {"spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES)} if pieces else {}
-    for name, value in (SETTINGS | by_bytes).items():
+    for name, value in batches_of(TASK_ROWS, by_bytes=pieces).items():
         spark.conf.set(name, value)
 
 
