@@ -6,6 +6,7 @@ No verdict, no stream time, no commit, and nobody reads what it writes.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,11 @@ class _CopyTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `KafkaRanges.reports`."""
         decoder, rows, writer = Decoder(self.of), 0, None
+        now_ms = int(time.time() * 1000)  # no record lies so far ahead that it needs a reason
         for records in in_chunks(batches):
             columns = {name: records[name].combine_chunks() for name in records.column_names}
-            decoded = decoder.decode(columns["key"], columns["value"], columns["timestamp"].cast("int64"), 0)
+            kafka_ms = columns["timestamp"].cast("int64")
+            decoded = decoder.decode(columns["key"], columns["value"], kafka_ms, now_ms)
             kept = {name: columns[name] for name in ("partition", "offset", "timestamp", "key")}
             copied = pa.table(kept | {"value": decoded.values})
             writer = writer or pq.ParquetWriter(f"{self.folder}/{uuid.uuid4()}.parquet", copied.schema)
