@@ -172,11 +172,14 @@ def as_they_are(rows: pa.Table) -> pa.Table:
 class Step(ABC):
     """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas.
 
-    keys  columns that make up KEY, before the step; none: the rows have KEY and HASH already
+    keys          columns that make up KEY, before the step; none: the rows have KEY and HASH already
+    keeps_bucket  whether the rows that it gives have KEY and HASH of rows that it got, or of its state, and none are shared.
+                  A step that takes rows by the KEY that they have then needs no exchange before it
     """
 
     scope: Scope
     keys: tuple[str, ...] = ()
+    keeps_bucket = False
     state: Mapping[str, StateTable]
 
     @abstractmethod

@@ -34,6 +34,19 @@ def exchanged(step: Step, rows: pa.Table, shared: pa.Table | None, buckets: int)
     return [with_shared(part, shared) for part in parts]
 
 
+def of_bucket(step: Step, rows: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """The rows of one bucket of a step, in their order."""
+    if step.scope is Scope.ANYWHERE:
+        return exchanged(step, rows, None, buckets)[bucket]
+    keyed = _keyed(step, rows)
+    return keyed.filter(pa.array(bucket_of(keyed[HASH].to_numpy(), buckets) == bucket))
+
+
+def is_exchanged(before: Step, step: Step) -> bool:
+    """True if a step may take rows from another bucket than that in which the step before has given them."""
+    return not (before.keeps_bucket and step.scope is Scope.GROUP and not step.keys)
+
+
 def _keyed(step: Step, rows: pa.Table) -> pa.Table:
     """The rows with the KEY and HASH of the step's scope; without keys of its own they keep theirs."""
     by = [] if step.scope is Scope.PARTITION else [*step.keys]

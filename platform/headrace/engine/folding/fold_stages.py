@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.folding.bucket_tasks import BucketResult
-from headrace.engine.folding.exchange import exchanged, with_shared
+from headrace.engine.folding.exchange import exchanged, of_bucket, with_shared
 from headrace.engine.folding.fold_increment import Between, Run, without_rows
 from headrace.engine.slices.feed_rows import PackedFeeds
 from headrace.engine.slices.log_slices import LogSlice
@@ -115,7 +115,7 @@ class Destination:
 class StageTask:
     """The work of a task in one stage: it folds one bucket of some steps, and sends rows to the buckets of the next stage.
 
-    steps    the steps; one, if there are several buckets
+    steps    the steps; if there are several buckets, those that need no exchange between them
     then     where the rows go next; None: this is the last stage
     buckets  the number of buckets
     """
@@ -148,13 +148,13 @@ class StageTask:
             came = Between(rows, before.shared)
             found, left = self.run.through(self.steps, came, times, told.source, told.batch)
             return Report([*before.results, *found], times, left.shared), left.rows
-        (step,) = self.steps
-        mine, place = with_shared(rows, before.shared), (bucket, self.buckets)
-        one = self.run.task(step, mine, place, times, told.source, told.batch)()
-        report = Report(
-            [*before.results, without_rows(one)], times, one.shared, has_rows=one.rows is not None
-        )
-        return report, mine.slice(0, 0) if one.rows is None else one.rows
+        results, came, place = [*before.results], Between(rows, before.shared), (bucket, self.buckets)
+        for step in self.steps:
+            mine = with_shared(came.rows, came.shared)
+            one = self.run.task(step, mine, place, times, told.source, told.batch)()
+            came = Between(mine.slice(0, 0) if one.rows is None else one.rows, one.shared)
+            results.append(without_rows(one))
+        return Report(results, times, came.shared, has_rows=one.rows is not None), came.rows
 
     def sent(self, report: Report, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """The report, and rows for the next stage, as they travel."""
@@ -210,7 +210,7 @@ class FirstTask:
             yield from self.spread.sent(Report((), times), rows)
             return
         if stage.buckets > 1:
-            rows = exchanged(stage.steps[0], rows, None, stage.buckets)[bucket]
+            rows = of_bucket(stage.steps[0], rows, bucket, stage.buckets)
         yield from stage.sent(*stage.fold(Report((), times), rows, bucket))
 
     def rows(self, computed: Mapping[str, pa.Table]) -> tuple[Times, pa.Table]:

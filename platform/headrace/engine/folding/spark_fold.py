@@ -3,8 +3,8 @@
 The driver folds a small increment by itself, and on a single machine each that has one bucket; if SQL computes its
 rows, while they are few. Others are folded in stages.
 With one bucket a task runs all steps, except where SQL computes columns between two of them, which the driver computes by
-itself if the expressions are covered. With several, each step is a
-stage of its own: rows go from the buckets of one step to those of the next.
+itself if the expressions are covered. With several, a step that takes its rows from other buckets begins a stage: rows go
+from the buckets of one stage to those of the next.
 
 Law: that of `Run.increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.description import Select, Where, WithColumn, parse_expression, quote
-from headrace.engine.folding.exchange import exchanged
+from headrace.engine.folding.exchange import exchanged, is_exchanged
 from headrace.engine.folding.fold_increment import (
     Between,
     Distribution,
@@ -116,7 +116,7 @@ class SparkFold:
     def _tasks(self, increment: Increment, buckets: int) -> list[StageTask]:
         """One for each stage."""
         run = Run(increment.outputs, self.operator.kept, Distribution(), _is_computed)
-        stages = self._stages(each=buckets > 1)
+        stages = self._stages(exchanging=buckets > 1)
         goes_to = [*(self._destination(steps[0], buckets) for steps in stages[1:]), None]
         return [
             StageTask(steps, then, run, increment, buckets)
@@ -174,11 +174,12 @@ class SparkFold:
     def _covered(self) -> dict[Step, bool]:
         return {}
 
-    def _stages(self, *, each: bool) -> Sequence[Sequence[Step]]:
-        """The steps of each stage. In: each  whether each step has a stage of its own."""
+    def _stages(self, *, exchanging: bool) -> Sequence[Sequence[Step]]:
+        """The steps of each stage. In: exchanging  whether a step that takes rows from other buckets begins one."""
         stages: list[list[Step]] = []
         for step in self.operator.steps:
-            if each or not stages or selections_of(step):
+            stays = bool(stages) and not (exchanging and is_exchanged(stages[-1][-1], step))
+            if not stays or selections_of(step):
                 stages.append([])
             stages[-1].append(step)
         return stages

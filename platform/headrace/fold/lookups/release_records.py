@@ -81,6 +81,7 @@ class ReleaseRecords(Step):
     rows: pa.Schema
     counts: bool  # whether this step counts the fates
     scope = Scope.GROUP
+    keeps_bucket = True
 
     @property
     def keys(self) -> tuple[str, ...]:  # type: ignore[override]

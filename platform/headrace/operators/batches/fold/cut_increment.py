@@ -59,6 +59,7 @@ class CutIncrement(Step):
     topics: tuple[str, ...]
     limits: Limits
     scope = Scope.GROUP
+    keeps_bucket = True
 
     @property
     def keys(self) -> tuple[str, ...]:  # type: ignore[override]
