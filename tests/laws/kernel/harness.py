@@ -213,7 +213,10 @@ class _Engine:
             for ask in (step.needs, partial(step.needs_more, state=touched)):
                 for name, need in ask(mine, times=times).items():
                     touched[name] = self._read(step, name, state[name], need, int(bucket), buckets)
-            found.append(step.fold(mine, touched, times))
+            found.append(folded := step.fold(mine, touched, times))
+            if step.keeps_bucket and folded.rows is not None:
+                assert folded.shared is None
+                assert (bucket_of(folded.rows[HASH].to_numpy(), buckets) == bucket).all(), "left its bucket"
         return found
 
     def _read(
