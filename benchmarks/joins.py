@@ -89,7 +89,8 @@ class Line:
 
     def fold(self) -> tuple[float, float]:
         """Run the join to the end of its logs; seconds and CPU seconds."""
-        for log in self._logs.values():  # as a stream's logs do, or the join waits for the other's next commit
+        # As a stream's logs do; else the join waits for the next commit of the other.
+        for log in self._logs.values():
             log.promise(self._clock.now_ms())
         with Meter() as meter:
             while self.runner.advance():
