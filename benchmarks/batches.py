@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import Meter, peak_mib
+from benchmarks.processes import Meter
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.local.servers.broker import Broker
@@ -78,7 +78,7 @@ def speed(
             _require_right(spark, lake, records, commits)
             typer.echo(
                 f"{run}: {records / seconds:,.0f} records/s, {seconds:.1f} s, "
-                f"{cpu / records * 1e6:.0f} CPU s per million, peak {peak_mib():,.0f} MiB"
+                f"{cpu / records * 1e6:.0f} CPU s per million"
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F
 
-from benchmarks.processes import Meter, Resident, peak_mib
+from benchmarks.processes import Meter, Resident
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
@@ -45,10 +45,14 @@ class Measured:
     records: int
     seconds: float
     cpu_seconds: float
-    peak_mib: float
     written_mib: float
     highest: Resident = field(default_factory=Resident)
     thirds: Sequence[float] = ()
+
+    @property
+    def peak_mib(self) -> float:
+        """The most memory that all processes had at one moment."""
+        return self.highest.all
 
     @property
     def records_per_second(self) -> float:
@@ -87,7 +91,7 @@ def catch_up(
         check(Views(spark, lake))
     cpu, written = meter.cpu_between(began, ended), size_mib(lake)
     thirds = _thirds(lake, node, began, records)
-    return Measured(records, ended - began, cpu, peak_mib(), written, meter.highest, thirds)
+    return Measured(records, ended - began, cpu, written, meter.highest, thirds)
 
 
 def _thirds(lake: Lake, node: Node, began: float, records: int) -> Sequence[float]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.catch_up import Measured
-from benchmarks.processes import Meter, peak_mib
+from benchmarks.processes import Meter
 from headrace.log.record_task import in_chunks
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
@@ -73,7 +73,7 @@ def copied_topics(
     if copied != records:
         raise ValueError(f"{copied:,} records were copied of {records:,}.")
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-    return Measured(records, *meter.used, peak_mib(), written)
+    return Measured(records, *meter.used, written, meter.highest)
 
 
 def _offsets(kafka: KafkaSettings, topic: Topic) -> dict[int, tuple[int, int]]:

@@ -17,7 +17,7 @@ import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import Meter, heap_mib, jvm_of, peak_mib, resident_mib
+from benchmarks.processes import Meter, heap_mib, jvm_of, resident_mib
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -149,7 +149,7 @@ def speed(
             records = updates + listings
             typer.echo(
                 f"{run}: {records / seconds:,.0f} records/s, {seconds:.1f} s, "
-                f"{cpu / records * 1e6:.0f} CPU s per million, peak {peak_mib():,.0f} MiB"
+                f"{cpu / records * 1e6:.0f} CPU s per million"
             )
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # type: ignore[attr-defined]
 
 from benchmarks.catch_up import Measured
-from benchmarks.processes import Meter, peak_mib
+from benchmarks.processes import Meter
 from benchmarks.spark_source import source_options
 from headrace.spark.session import pipeline_session
 from headrace.streams.loops.log_stream import RECORDS_PER_TRIGGER
@@ -116,7 +116,8 @@ def _measured(rows: DataFrame, folder: Path, records: int) -> Measured:
         query.awaitTermination()
         began, ended = _first_record_at(query), time.time()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written)
+    cpu = meter.cpu_between(began, ended)
+    return Measured(records, ended - began, cpu, written, meter.highest)
 
 
 def _first_record_at(query: StreamingQuery) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-METER_SECONDS = 0.05
+METER_SECONDS = 0.25  # a look takes some milliseconds of the process that is measured
 
 
 def _processes() -> list[Path]:
@@ -74,28 +74,27 @@ def _stat(process: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Resident:
-    """Resident sizes in MiB: of this process, of its JVM, and of all Python workers.
+    """Resident sizes in MiB: of this process, of its JVM, of all Python workers, and of all of them at one moment.
 
-    Pages that forked workers share count once for each.
+    Pages that forked workers share count once for each, pages of mapped files for each that has mapped them.
     """
 
     driver: float = 0.0
     jvm: float = 0.0
     workers: float = 0.0
+    all: float = 0.0
 
     def highest(self, other: Resident) -> Resident:
         """The higher of each."""
-        return Resident(
-            max(self.driver, other.driver), max(self.jvm, other.jvm), max(self.workers, other.workers)
-        )
+        return Resident(*map(max, astuple(self), astuple(other)))
 
 
 def _resident(processes: Sequence[Path]) -> Resident:
     me, *others = processes
     jvms = [each for each in others if b"org.apache.spark" in _command(each)]
     workers = [each for each in others if each not in jvms]
-    sizes = (sum(resident_mib(each) for each in some) for some in ([me], jvms, workers))
-    return Resident(*sizes)
+    driver, jvm, every = (sum(resident_mib(each) for each in some) for some in ([me], jvms, workers))
+    return Resident(driver, jvm, every, driver + jvm + every)
 
 
 class Meter:
@@ -146,11 +145,6 @@ class Meter:
         return sum(self._used.values()) / 100
 
 
-def peak_mib() -> float:
-    """The highest resident sizes of both, added."""
-    return sum(_status_mib(process, "VmHWM") for process in _processes())
-
-
 def jvm_of(spark: SparkSession) -> Path:
     """The driver's JVM, as its folder in `/proc`."""
     return Path(f"/proc/{java_class(spark, 'java.lang.ProcessHandle').current().pid()}")
@@ -158,15 +152,11 @@ def jvm_of(spark: SparkSession) -> Path:
 
 def resident_mib(process: Path) -> float:
     """The resident size of a process, given as its folder in `/proc`."""
-    return _status_mib(process, "VmRSS")
-
-
-def _status_mib(process: Path, name: str) -> float:
     try:
         lines = (process / "status").read_text().splitlines()
     except OSError:
         return 0.0  # it has ended
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
 def heap_mib(spark: SparkSession) -> float:
