@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.engine import state_groups
-from headrace.engine.folding.bucket_tasks import BucketResult, BucketTask
+from headrace.engine.folding.bucket_tasks import BucketResult, BucketTask, run_in_threads
 from headrace.engine.folding.fold_increment import Compute, Distribution, Run, pieces_of
 from headrace.engine.folding.operators import operator_of
 from headrace.engine.state_files import StateSource
@@ -124,17 +124,19 @@ def test_time_limits_of_several_steps_and_shared_rows(
 
 @FEW
 @given(referring("orders", "items"), plans(), HOWS)
-def test_joins_with_tasks_in_other_processes(
+def test_joins_with_tasks_in_other_processes_and_in_threads(
     tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
 ) -> None:
     node = ORDERS.table().join(ITEMS.table(), on="item", how="left")
     both = Reading(node.named("it"), world, changes=True)
     steps = both.operator.steps
-    how = Distribution(how.buckets, how.piece_bytes, elsewhere)
-    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), steps, both, plan, how)
+    assert all(step.threads for step in steps)
     expected = harness.run(steps, both, ONE_GO)
-    assert as_rows(outputs["changes"]) == as_rows(expected.outputs["changes"])
-    assert +fates == +expected.fates
+    for run in (elsewhere, run_in_threads):
+        how = Distribution(how.buckets, how.piece_bytes, run)
+        outputs, fates = fold_log(tmp_path_factory.mktemp("state"), steps, both, plan, how)
+        assert as_rows(outputs["changes"]) == as_rows(expected.outputs["changes"])
+        assert +fates == +expected.fates
 
 
 def labelled(left: Mapping[str, Any], right: Mapping[str, Any] | None) -> dict[str, Any]:

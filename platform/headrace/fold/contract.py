@@ -175,11 +175,13 @@ class Step(ABC):
     keys          columns that make up KEY, before the step; none: the rows have KEY and HASH already
     keeps_bucket  whether the rows that it gives have KEY and HASH of rows that it got, or of its state, and none are shared.
                   A step that takes rows by the KEY that they have then needs no exchange before it
+    threads       whether several threads may fold buckets of it at once: no code of users runs in it
     """
 
     scope: Scope
     keys: tuple[str, ...] = ()
     keeps_bucket = False
+    threads: bool = False
     state: Mapping[str, StateTable]
 
     @abstractmethod

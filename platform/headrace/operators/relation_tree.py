@@ -73,6 +73,7 @@ class ComputedValues(StatelessStation):
     columns: pa.Schema
     selection: Selection
     scoped: bool = False
+    threads = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}

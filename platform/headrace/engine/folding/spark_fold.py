@@ -1,7 +1,8 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
 The driver folds a small increment by itself, and on a single machine each that has one bucket; if SQL computes its
-rows, while they are few. Others are folded in stages.
+rows, while they are few. On a single machine it folds a large increment of tables and joins, too, a bucket on each core: one
+at a time, whichever node it is of. Others are folded in stages.
 With one bucket a task runs all steps, except where SQL computes columns between two of them, which the driver computes by
 itself if the expressions are covered. With several, a step that takes its rows from other buckets begins a stage: rows go
 from the buckets of one stage to those of the next.
@@ -11,8 +12,11 @@ Law: that of `Run.increment`. Neither the number of buckets nor where tasks run 
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.description import Select, Where, WithColumn, parse_expression, quote
+from headrace.engine.folding.bucket_tasks import run_in_threads
 from headrace.engine.folding.exchange import exchanged, is_exchanged
 from headrace.engine.folding.fold_increment import (
     Between,
@@ -68,6 +73,10 @@ if TYPE_CHECKING:
 BUCKET_BYTES = 10 << 20
 # Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
 HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
+# Of the log's: some 60,000 narrow records. With fewer, more files of the state cost more than threads gain.
+THREADS_BYTES, CORES_MAX = 1 << 20, 4
+SPREADING = threading.Lock()  # a second large increment meanwhile would take as much memory, and find no core
+AS_ONE = Distribution()
 _CARRIED, _PASSES = "__carried", "__passes"
 
 
@@ -83,10 +92,11 @@ class SparkFold:
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(increment.slices.values(), lambda: spark.sparkContext.defaultParallelism)
-        if self._folds_here(increment, buckets, lambda: master_of(spark)):
-            rows = self._computed_here(spark, increment, unusable)
-            if rows is not None:
-                return self._fold_here(increment, rows)
+        with on_cores(increment, self.operator.steps, lambda: master_of(spark)) as how:
+            if self._folds_here(increment, 1 if how.buckets > 1 else buckets, lambda: master_of(spark)):
+                rows = self._computed_here(spark, increment, unusable)
+                if rows is not None:
+                    return self._fold_here(increment, rows, how)
         tasks = self._tasks(increment, buckets)
         one_task.settings(spark, pieces=len(tasks) > 1)
         frame = self.rows.computed_frame(spark, increment.slices, unusable)
@@ -113,9 +123,9 @@ class SparkFold:
         selections = selections_of(task.steps[0])
         return computed_columns(selections, frame) if selections else frame
 
-    def _tasks(self, increment: Increment, buckets: int) -> list[StageTask]:
-        """One for each stage."""
-        run = Run(increment.outputs, self.operator.kept, Distribution(), _is_computed)
+    def _tasks(self, increment: Increment, buckets: int, how: Distribution = AS_ONE) -> list[StageTask]:
+        """One for each stage. In: how  each is spread within its process."""
+        run = Run(increment.outputs, self.operator.kept, how, _is_computed)
         stages = self._stages(exchanging=buckets > 1)
         goes_to = [*(self._destination(steps[0], buckets) for steps in stages[1:]), None]
         return [
@@ -148,10 +158,13 @@ class SparkFold:
             return None  # the error may lack its cause, by which an unusable record is told
 
     def _fold_here(
-        self, increment: Increment, computed: Mapping[str, pa.Table] | None = None
+        self,
+        increment: Increment,
+        computed: Mapping[str, pa.Table] | None = None,
+        how: Distribution = AS_ONE,
     ) -> tuple[FoldResult, Times]:
         """Fold an increment without a task of Python. In: computed  rows that SQL computes, by feed; None: no rows."""
-        tasks = self._tasks(increment, 1)
+        tasks = self._tasks(increment, 1, how)
         first = FirstTask(self.rows.packed, None, self.operator.kernel, tasks[0])
         times, rows = first.rows(self.rows.computed.empty() if computed is None else computed)
         report = Report((), times)
@@ -197,7 +210,7 @@ class SparkFold:
         """The columns in which rows come to a step; None: SQL computes nothing of them."""
         if not selections_of(step):
             return None
-        run = Run({}, self.operator.kept, Distribution(), _is_computed)
+        run = Run({}, self.operator.kept, AS_ONE, _is_computed)
         nothing = Times(Clock(), Clock())
         rows = self.operator.kernel.rows(self.rows.packed.empty())
         for before in self.operator.steps:
@@ -206,6 +219,25 @@ class SparkFold:
             rows = nothing_computed(selections_of(before), rows)
             rows = run.through([before], Between(rows), nothing, StateSource(""), 0)[1].rows
         return exchanged(step, rows, None, buckets)[0].schema
+
+
+@contextmanager
+def on_cores(
+    increment: Increment, steps: Sequence[Step], master: Callable[[], str]
+) -> Iterator[Distribution]:
+    """How the driver spreads an increment: a large one on a single machine over its cores, any other one not at all.
+
+    In: master  as `is_for_driver` takes it
+    """
+    cores = min(os.cpu_count() or 1, CORES_MAX)
+    large = increment.log_bytes >= THREADS_BYTES and all(step.threads for step in steps)
+    if cores == 1 or not large or not is_local(master()) or not SPREADING.acquire(blocking=False):
+        yield AS_ONE
+        return
+    try:
+        yield Distribution(cores, run=run_in_threads)
+    finally:
+        SPREADING.release()
 
 
 def is_for_driver(increment: Increment, buckets: int, master: Callable[[], str]) -> bool:

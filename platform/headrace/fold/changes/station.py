@@ -124,6 +124,7 @@ class Station(ABC):
     scoped   whether rows of a KEY have to come together for it
     selection  values that the caller computes before its step; None: none
     timed    whether time alone can change its rows
+    threads  see `Step.threads`
     """
 
     part: str
@@ -133,6 +134,7 @@ class Station(ABC):
     scoped: bool = True
     selection: Computing | None = None
     timed: bool = False
+    threads: bool = False
 
     @abstractmethod
     def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:

@@ -41,6 +41,7 @@ class ForeignKeyJoin(Station):
     inner: bool
     raw: bool = False
     per_commit: bool = True
+    threads = True
 
     def __post_init__(self) -> None:
         refer = ByForeignKey(self.on, self.inner)

@@ -45,6 +45,7 @@ class OuterJoin(Station):
     values: tuple[tuple[str, str, str], ...]
     raw: bool = False
     per_commit: bool = True
+    threads = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.left: ByOwnKey(), self.right: ByOwnKey()}

@@ -22,7 +22,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import KEPT, tally_of
 from headrace.fold.keys import group
-from headrace.fold.relations.leaf import Leaf
+from headrace.fold.relations.leaf import Leaf, TableLeaf
 from headrace.fold.tables.decide_records import kept
 from headrace.fold.values.encode import encode
 
@@ -38,6 +38,7 @@ class DecideStep(StatelessStep):
         self.leaves, self.routes, self.shares_topics = tuple(leaves), routes, shares_topics
         # A record is counted once, so all its rows have to be in one place.
         self.scope = Scope.PARTITION if shares_topics else Scope.ANYWHERE
+        self.threads = all(isinstance(leaf, TableLeaf) for leaf in leaves)
 
     @property
     def leaving(self) -> tuple[Port, ...]:

@@ -93,6 +93,7 @@ class TableStation(Station):
     part: str
     rows: LatestRows
     knows: bool
+    threads = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}

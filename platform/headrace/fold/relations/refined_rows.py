@@ -41,6 +41,7 @@ class RefinedRows(StatelessStation):
     origins: Mapping[str, str]
     selection: Refinement | None = None
     scoped: bool = False
+    threads = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.source: ByOwnKey()}

@@ -49,6 +49,7 @@ class Results(StatelessStation):
     columns: pa.Schema
     changes: bool
     appended: bool = False
+    threads = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}

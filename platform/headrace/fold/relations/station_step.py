@@ -33,6 +33,7 @@ class StationStep(Step):
             name: table for station in stations for name, table in station.state.items()
         }
         self.scope = Scope.GROUP if any(station.scoped for station in stations) else Scope.ANYWHERE
+        self.threads = all(station.threads for station in stations)
         self._nothing: Folded | None = None  # what becomes of no rows
         numbers = {port.name: number for number, port in enumerate(self.arriving)}
         self.selections: Mapping[str, Computing] = {
