@@ -89,9 +89,8 @@ def _stripes(
 
 def _read(content: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     """Little-endian numbers of so many bytes, wherever they begin."""
-    number: np.ndarray = content[at].astype(np.uint64)
-    for place in range(1, width):
-        number |= content[at + place].astype(np.uint64) << np.uint64(8 * place)
+    anywhere = np.ndarray(len(content) - width + 1, f"<u{width}", content, strides=(1,))
+    number: np.ndarray = anywhere[at].astype(np.uint64)
     return number
 
 

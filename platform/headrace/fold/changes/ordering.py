@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -28,7 +31,8 @@ def order(*columns: np.ndarray) -> np.ndarray:
     if _is_sorted(columns):
         return np.arange(len(columns[0]))
     varying = [column for column in columns if column[0] != column[-1] or (column != column[0]).any()]
-    return np.lexsort(varying[::-1])
+    together = _together(varying)
+    return np.lexsort(varying[::-1]) if together is None else np.argsort(together, kind="stable")
 
 
 def ranks(permutation: np.ndarray) -> np.ndarray:
@@ -43,6 +47,19 @@ def last_of_each(codes: np.ndarray, sequence: np.ndarray) -> np.ndarray:
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[codes[sequence]] = sequence  # of equal numbers the last one written stays
     return last[last >= 0]
+
+
+def _together(columns: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Numbers that compare as rows of these columns do, which are sorted in one pass; None: int64 cannot hold them."""
+    if any(column.dtype.kind not in "ib" for column in columns):
+        return None
+    ends = [(int(column.min()), int(column.max())) for column in columns]
+    if math.prod(highest - lowest + 1 for lowest, highest in ends) >= 1 << 62:
+        return None
+    found = np.zeros(len(columns[0]), np.int64)
+    for column, (lowest, highest) in zip(columns, ends, strict=True):
+        found = found * (highest - lowest + 1) + (column.astype(np.int64, copy=False) - lowest)
+    return found
 
 
 def _is_sorted(columns: tuple[np.ndarray, ...]) -> bool:

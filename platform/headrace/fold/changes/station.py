@@ -169,7 +169,8 @@ class NewestOf:
         rows = rows.combine_chunks()
         codes = combined(*(group(rows[name]).codes for name in self.identity)).codes
         by_age = order(int64(rows[BATCH]), int64(rows[INGESTED]))
-        return rows.take(pa.array(last_of_each(codes, by_age)))
+        last = last_of_each(codes, by_age)
+        return rows if len(last) == rows.num_rows else rows.take(pa.array(last))
 
 
 def of_deleted(rows: pa.Table, after: Clock) -> pa.Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.fold.changes.deltas import SIGN, commits
@@ -15,7 +14,7 @@ from headrace.fold.contract import HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.refer import LEFT_KEY, ByForeignKey, refers_to_a_key
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import Sides, joined_columns
-from headrace.fold.keys import combined, distinct_hashes, group
+from headrace.fold.keys import combined, distinct_hashes
 
 
 @dataclass
@@ -58,16 +57,16 @@ class ForeignKeyJoin(Station):
 
     def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """Right rows that change or are referred to; left rows that refer to a right row that changes."""
-        of_right = distinct_hashes(ports[self.right])
+        left, right = ports[self.left], ports[self.right]
         return {
-            self._left_state: Needs(of_right),
-            self._right_state: Needs(np.union1d(of_right, distinct_hashes(ports[self.left]))),
+            self._left_state: Needs(distinct_hashes(right)),
+            self._right_state: Needs(distinct_hashes(left, right)),
         }
 
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the package."""
         left, right = ports[self.left].combine_chunks(), ports[self.right].combine_chunks()
-        known = self._known(state, left, right)
+        known = (known_rows(state, name, table) for name, table in self.state.items())
         sides = Sides(self, left, right, *known)
         changes = {self._left_state: self._left_gains(sides), self._right_state: self._right_gains(sides)}
         return StationResult(sides.deltas(), changes)
@@ -80,21 +79,11 @@ class ForeignKeyJoin(Station):
     def _right_state(self) -> str:
         return f"{self.right}_by_key"
 
-    def _known(self, state: Ports, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The rows known that count, as rows after."""
-        of_right = distinct_hashes(right)
-        of_both = np.union1d(of_right, distinct_hashes(left))
-        return (
-            known_rows(state, self._left_state, self.state[self._left_state], of_right),
-            known_rows(state, self._right_state, self.state[self._right_state], of_both),
-        )
-
     def _left_gains(self, sides: Sides) -> pa.Table:
-        rows = sides.left
-        refers = refers_to_a_key(rows, self.on)
+        rows, refers = sides.left, refers_to_a_key(sides.left, self.on)
+        codes = combined(*(numbers[sides.known_left :][refers] for numbers in sides.left_codes)).codes
         rows = rows if refers.all() else rows.filter(pa.array(refers))
         by_commit = order(commits(rows, per_commit=self.per_commit), int64(rows[SIGN]))
-        codes = combined(group(rows[KEY]).codes, group(rows[LEFT_KEY]).codes).codes
         last = last_of_each(codes, by_commit)
         return as_state(rows.take(pa.array(last)), self.state[self._left_state].schema)
 

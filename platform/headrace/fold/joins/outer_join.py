@@ -22,7 +22,7 @@ from headrace.fold.contract import EVENT, HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import MATCHED, joined_columns, with_known
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows
-from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.keys import distinct, distinct_hashes, group
 
 
 @dataclass
@@ -59,24 +59,21 @@ class OuterJoin(Station):
 
     def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:
         """The rows of both sides with the keys that change."""
-        touched = self._touched(ports)
+        touched = distinct_hashes(ports[self.left], ports[self.right])
         return {name: Needs(touched) for name in self.state}
 
     def fold(self, ports: Ports, state: Ports, times: Times) -> StationResult:
         """See the module."""
-        touched, tables = self._touched(ports), (ports[self.left], ports[self.right])
-        known = [known_rows(state, name, of, touched) for name, of in self.state.items()]
+        tables = ports[self.left], ports[self.right]
+        known = [known_rows(state, name, of) for name, of in self.state.items()]
         sides = _sides(known, [rows.combine_chunks() for rows in tables], per_commit=self.per_commit)
         gains = zip(self.state.items(), sides, strict=True)
         changes = {name: as_state(side.last(), of.schema) for (name, of), side in gains}
         return StationResult(self._deltas(*sides), changes)
 
-    def _touched(self, ports: Ports) -> np.ndarray:
-        return np.union1d(distinct_hashes(ports[self.left]), distinct_hashes(ports[self.right]))
-
     def _deltas(self, left: _Side, right: _Side) -> pa.Table:
         """The changes of the keys that a side changes."""
-        moment = np.union1d(left.changes[0], right.changes[0])
+        moment = distinct(left.changes[0], right.changes[0])
         causes = _causes(moment, left, right)
         parts = []
         for sign in (BEFORE, AFTER):
@@ -131,7 +128,7 @@ def _sides(known: Sequence[pa.Table], arrived: Sequence[pa.Table], *, per_commit
     tables = [with_known(*pair) for pair in zip(known, arrived, strict=True)]
     keys = group(pa.chunked_array([chunk for t in tables for chunk in t[KEY].chunks], pa.binary())).codes
     new = [commits(rows, per_commit=per_commit) for rows in arrived]
-    moments = Moments(np.unique(np.concatenate(new)))
+    moments = Moments(distinct(*new))
     found, begin = [], 0
     for table, rows, at in zip(tables, known, new, strict=True):
         mine, before = keys[begin : begin + table.num_rows], rows.num_rows

@@ -22,10 +22,10 @@ FROM_STATE = pa.schema(
 )
 
 
-def known_rows(state: Ports, name: str, table: StateTable, hashes: np.ndarray) -> pa.Table:
-    """The rows of some keys that are there, as rows after. In: hashes  of the keys."""
+def known_rows(state: Ports, name: str, table: StateTable) -> pa.Table:
+    """The rows that are there, as rows after; those of keys that nothing touches lead to no change."""
     rows = state.get(name, table.empty())
-    rows = rows.filter(pc.and_(pc.is_in(rows[HASH], pa.array(hashes)), pc.invert(rows[DELETED])))
+    rows = rows.filter(pc.invert(rows[DELETED]))
     return signed(rows, np.full(rows.num_rows, AFTER))
 
 

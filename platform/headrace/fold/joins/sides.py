@@ -14,7 +14,7 @@ from headrace.fold.changes.ordering import PLACE, int64, places
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY
 from headrace.fold.joins.refer import LEFT_HASH, LEFT_KEY
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows, lives, touched
-from headrace.fold.keys import group
+from headrace.fold.keys import distinct, group
 
 MATCHED = "__matched"  # of a join whose values the caller computes: there is a right row
 
@@ -62,9 +62,11 @@ class Sides:
         self.all_left, self.all_right = with_known(known_left, left), with_known(known_right, right)
         of_both = pa.chunked_array([*self.all_left[KEY].chunks, *self.all_right[KEY].chunks], pa.binary())
         keys = group(of_both).codes
+        # Of all left rows: by the key that they refer to, and by their own.
+        self.left_codes = keys[: self.all_left.num_rows], group(self.all_left[LEFT_KEY]).codes
         new = [commits(rows, per_commit=join.per_commit) for rows in (left, right)]
-        self.moments = Moments(np.unique(np.concatenate(new)))
-        self.left_at = self._moments_of(keys[: self.all_left.num_rows], new[0])
+        self.moments = Moments(distinct(*new))
+        self.left_at = self._moments_of(self.left_codes[0], new[0])
         self.right_at = self._moments_of(keys[self.all_left.num_rows :], new[1])
         self.known_left = known_left.num_rows
         self.versions = RightRows(self.moments, self.right_at, self.all_right[SIGN].to_numpy())
@@ -93,8 +95,7 @@ class Sides:
     def _touched(self, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pairs: left rows that stay while their right row changes, and the numbers of these changes."""
         changes, _ = self.versions.changes()
-        codes = group(self.all_left[LEFT_KEY]).codes
-        row, end = lives(self.moments, self.left_at, signs, codes)
+        row, end = lives(self.moments, self.left_at, signs, self.left_codes[1])
         life, change = touched(self.left_at[row], end, changes)
         return row[life], change
 
@@ -108,7 +109,11 @@ class Sides:
             left, right = left[which], right[which]
             cause = None if cause is None else cause[which]
         mine, theirs = pa.array(left), pa.array(right, mask=right == NO_ROW)
-        of_left, of_right = self.all_left.take(mine), self.all_right.take(theirs)
+        own = [*join.key, *self._columns(LEFT), LEFT_KEY, LEFT_HASH]
+        of_left = self.all_left.select([*dict.fromkeys([*own, EVENT, *PLACE])]).take(mine)
+        of_right = self.all_right.select([*dict.fromkeys([*self._columns(RIGHT), EVENT, *PLACE])]).take(
+            theirs
+        )
         columns = {name: of_left[name] for name in join.key}
         for name, side, column in join.values:
             columns[name] = (of_left if side == LEFT else of_right)[column]
@@ -128,7 +133,7 @@ class Sides:
     ) -> tuple[pa.ChunkedArray, pa.Table]:
         """Event time and place of changes."""
         if cause is not None:
-            caused = self.all_right.take(pa.array(cause))
+            caused = self.all_right.select([EVENT, *PLACE]).take(pa.array(cause))
         elif sign == BEFORE:
             caused = of_left
         else:
@@ -145,13 +150,15 @@ class Sides:
         if self.join.per_commit:
             came &= int64(of_left[INGESTED]) == int64(of_right[INGESTED])
         which = np.flatnonzero(came)
-        own, other = of_left.select(PLACE), of_right.select(PLACE)
-        both = pa.concat_tables([own, other.take(pa.array(which))]).combine_chunks()
-        rank = places(both)
+        own, other = of_left.select(PLACE), of_right.select(PLACE).take(pa.array(which))
+        rank = places(pa.concat_tables([own.take(pa.array(which)), other]))
+        later = rank[len(which) :] > rank[: len(which)]
         found = np.arange(own.num_rows)
-        later = rank[own.num_rows :] > rank[which]
         found[which[later]] = own.num_rows + np.flatnonzero(later)
-        return both.take(pa.array(found))
+        return pa.concat_tables([own, other]).take(pa.array(found)) if later.any() else own
+
+    def _columns(self, side: str) -> list[str]:
+        return [column for _, of, column in self.join.values if of == side]
 
     @property
     def _new_right(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.fold.changes.deltas import AFTER
+from headrace.fold.changes.ordering import order
 from headrace.fold.segments import ranges
 
 NO_ROW = -1
@@ -48,10 +49,10 @@ class RightRows:
 
     def __init__(self, moments: Moments, at: np.ndarray, signs: np.ndarray) -> None:
         """In: at, signs  of each row that is known or changes its moment and its sign."""
-        order = np.lexsort((signs, at))  # a row after comes behind the row before
-        last = np.append(at[order][1:] != at[order][:-1], True)[: len(order)]
-        self._moments, self._row = moments, order[last]
-        self._at, self._there = at[order][last], signs[order][last] == AFTER
+        by_moment = order(at, signs)  # a row after comes behind the row before
+        last = np.append(at[by_moment][1:] != at[by_moment][:-1], True)[: len(by_moment)]
+        self._moments, self._row = moments, by_moment[last]
+        self._at, self._there = at[by_moment][last], signs[by_moment][last] == AFTER
 
     def at(self, moments: np.ndarray, *, before: bool = False) -> np.ndarray:
         """The number of the row that is there after these moments, or before them; NO_ROW: there is none."""
@@ -86,13 +87,13 @@ def lives(
     In:  at, signs  of each left row that is known or changes; left  the number of its left key
     Out: the numbers of these rows, and of each the moment that ends it
     """
-    order = np.lexsort((signs, at, left))
-    ends = moments.end(at)[order]
-    follows = np.zeros(len(order), bool)
-    follows[:-1] = (left[order][1:] == left[order][:-1]) & moments.same_key(at[order][1:], at[order][:-1])
-    ends[:-1] = np.where(follows[:-1], at[order][1:], ends[:-1])
-    comes = signs[order] == AFTER
-    return order[comes], ends[comes]
+    by_left = order(left, at, signs)
+    left, at = left[by_left], at[by_left]
+    ends = moments.end(at)
+    follows = (left[1:] == left[:-1]) & moments.same_key(at[1:], at[:-1])
+    ends[:-1] = np.where(follows, at[1:], ends[:-1])
+    comes = signs[by_left] == AFTER
+    return by_left[comes], ends[comes]
 
 
 def touched(begin: np.ndarray, end: np.ndarray, changes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from headrace.fold.changes.deltas import (
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places, ranks
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Clock, StateTable
 from headrace.fold.fates import with_column
-from headrace.fold.keys import combined, distinct_hashes, group
+from headrace.fold.keys import combined, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
 from headrace.fold.tables.decide_records import UNDATED, decide_records
 
@@ -76,7 +76,8 @@ class LatestRows:
     def merge(self, rows: pa.Table) -> pa.Table:
         """The latest of the rows of each key, whichever micro-batch wrote it."""
         rows = rows.combine_chunks()
-        return rows.take(pa.array(self._highest(rows, group(rows[KEY]).codes)))
+        keys = group(rows[KEY])
+        return rows if len(keys) == rows.num_rows else rows.take(pa.array(self._highest(rows, keys.codes)))
 
     def expired(self, rows: pa.Table, after: Clock) -> pa.Array:
         """Deletes that no later record can precede.
@@ -120,7 +121,6 @@ class LatestRows:
         Out: the changes, and the new rows of the state
         """
         came = with_column(puts, DELETED, pc.equal(puts[SIGN], BEFORE)).drop_columns([SIGN])
-        known = known.filter(pc.is_in(known[HASH], pa.array(distinct_hashes(puts))))
         both = pa.concat_tables([known.select(self.state.schema.names), came], promote_options="default")
         both = both.combine_chunks()
         is_known = np.arange(both.num_rows) < known.num_rows
