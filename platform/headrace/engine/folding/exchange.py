@@ -56,11 +56,9 @@ def _keyed(step: Step, rows: pa.Table) -> pa.Table:
 
 
 def _by_hash(rows: pa.Table, buckets: int) -> list[pa.Table]:
+    rows = rows.combine_chunks()  # once: each column is taken by each bucket
     number = bucket_of(rows[HASH].to_numpy(), buckets)
-    order = np.argsort(number, kind="stable")
-    ends = np.searchsorted(number[order], np.arange(buckets + 1))
-    rows = rows.take(pa.array(order))
-    return [rows.slice(ends[n], ends[n + 1] - ends[n]) for n in range(buckets)]
+    return [rows.take(pa.array(np.flatnonzero(number == bucket))) for bucket in range(buckets)]
 
 
 def with_shared(rows: pa.Table, shared: pa.Table | None) -> pa.Table:

@@ -53,12 +53,12 @@ def _by_rows(slices: Sequence[LogSlice], decoded_max: int) -> int | None:
     """The last commit time through which the rows of slices have no more than so many bytes, or the first; None: all do."""
     wanted = {INGESTED_AT: Origin((INGESTED_AT,), MOMENT), SIZE: Origin((SIZE,), pa.int32())}
     rows = pa.concat_tables([each.read(wanted) for each in slices])
+    sizes = int64(rows[SIZE]) + ROW_BYTES
+    if int(sizes.sum()) <= decoded_max:
+        return None
     at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
     commits, which = np.unique(at_ms, return_inverse=True)
-    if not len(commits):
-        return None
-    sizes = np.bincount(which, int64(rows[SIZE]) + ROW_BYTES)
-    fitting = int(np.searchsorted(np.cumsum(sizes), decoded_max, side="right"))
+    fitting = int(np.searchsorted(np.cumsum(np.bincount(which, sizes)), decoded_max, side="right"))
     return None if fitting == len(commits) else int(commits[max(fitting - 1, 0)])
 
 

@@ -99,10 +99,11 @@ class LatestRows:
 
     def reduced(self, rows: pa.Table) -> pa.Table:
         """The latest record of each key in each commit; the others are not needed."""
-        if not rows.num_rows:
+        key = group(rows[KEY])
+        if len(key) == rows.num_rows:
             return rows
-        key = group(rows[KEY]).codes
-        found = self._highest(rows, combined(key, commits(rows, per_commit=self.per_commit)).codes)
+        codes = combined(key.codes, commits(rows, per_commit=True)).codes if self.per_commit else key.codes
+        found = self._highest(rows, codes)
         return rows if len(found) == rows.num_rows else rows.take(pa.array(np.sort(found)))
 
     def puts(self, rows: pa.Table) -> pa.Table:
