@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,6 +174,25 @@ def test_all_columns_of_all_types_lie_in_one_delta_table(tmp_path: Path) -> None
     assert found.drop_columns([BATCH]).equals(pa.Table.from_arrays(columns, schema=schema))
     whole = lake.open_table(uri).with_handle(lambda handle: handle.to_pyarrow_table())
     assert sorted(whole["__table"].to_pylist()) == ["by_time", "one", "one"]
+
+
+def test_values_that_rarely_repeat_have_no_dictionary_in_a_file(tmp_path: Path) -> None:
+    schema = pa.schema([*SCHEMA, ("name", pa.string()), ("kind", pa.string()), ("at", pa.int64())])
+    layout = StateLayout({"one": StateTable(schema, (HASH,), as_they_are)})
+    numbers = range(1_000)
+    more = [[f"n{n}" for n in numbers], [f"k{n % 5}" for n in numbers], [n // 100 for n in numbers]]
+    rows = table_of([(n, n) for n in numbers])
+    for field, values in zip([*schema][len(SCHEMA) :], more, strict=True):
+        rows = rows.append_column(field, pa.array(values, field.type))
+    written = write_state(StatePlace(str(tmp_path), layout, "one"), rows, 0, remember=False)
+    assert written is not None
+    group = pq.ParquetFile(tmp_path / written.path).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    repeated = {column.path_in_schema for column in columns if column.has_dictionary_page}
+    assert {"one.kind", "one.at", "__table", "__batch"} <= repeated
+    assert not repeated & {"one.name", "one.__at_ms", "one.__key", "__hash"}
+    found = read_state(StateSource(str(tmp_path)).plus([written]), layout, "one", Needs()).rows
+    assert found.drop_columns([BATCH]).sort_by(HASH).combine_chunks().equals(rows.combine_chunks())
 
 
 def test_an_object_store_is_read_by_ranges_of_several_files_at_once(

@@ -135,7 +135,7 @@ def _different(packed: pa.Table, table: str) -> frozenset[str]:
     found = {
         name
         for name, column in columns.items()
-        if not pa.types.is_nested(column.type) and 2 * pc.count_distinct(column).as_py() > few.num_rows
+        if not pa.types.is_nested(column.type) and 2 * len(column.unique()) > few.num_rows
     }
     return frozenset({HASH, f"{table}.{KEY}", *found})
 

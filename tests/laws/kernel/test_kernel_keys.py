@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.fold import keys
 from headrace.fold.contract import HASH, KEY
 from headrace.fold.hashing import xxh64
-from headrace.fold.keys import bucket_of, bucket_range, canonical, groups_of, with_keys
+from headrace.fold.keys import bucket_of, bucket_range, canonical, distinct, groups_of, with_keys
 from headrace.fold.values.encode import encode
 from headrace.oracle.hashing import canonical_bytes
 from headrace.oracle.hashing import xxh64 as plain_xxh64
@@ -116,7 +117,11 @@ def test_a_key_depends_on_the_values_alone(values: pa.Array, data: st.DataObject
         encoded = pa.array(values, values.type).dictionary_encode().take(pa.array(order))
         shuffled = shuffled.set_column(0, "a", encoded)
     cut_up = pa.concat_tables([shuffled.slice(0, cut), shuffled.slice(cut)])
-    assert with_keys(cut_up, ["a", "b", "a2"])[KEY].to_pylist() == [whole[KEY][i].as_py() for i in order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keys, "DIFFERENT_MIN", data.draw(st.sampled_from([1, 2, keys.DIFFERENT_MIN])))
+        keyed = with_keys(cut_up, ["a", "b", "a2"])
+    for name in (KEY, HASH):
+        assert keyed[name].to_pylist() == [whole[name][i].as_py() for i in order]
     groups = groups_of(whole)
     for i, j in combinations(range(len(values)), 2):
         same = compare(values[i].as_py(), values[j].as_py()) == 0 and other[i] == other[j]
@@ -184,6 +189,13 @@ def test_buckets_are_ranges(hashes: list[int], buckets: int) -> None:
     for number, bucket in zip(hashes, found, strict=True):
         lowest, highest = bucket_range(bucket, buckets)
         assert lowest <= number <= highest
+
+
+@EXAMPLES
+@given(st.lists(st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))), min_size=1, max_size=3))
+def test_distinct_numbers_are_sorted_and_there_once(lists: list[list[int]]) -> None:
+    found = distinct(*(np.array(numbers, np.int64) for numbers in lists)).tolist()
+    assert found == sorted({number for numbers in lists for number in numbers})
 
 
 def signed(number: int) -> int:

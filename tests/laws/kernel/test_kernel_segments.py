@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.fold import segments
+from headrace.fold.changes.ordering import order
 from headrace.fold.segments import NO_TIME
 
 pytestmark = pytest.mark.fast
@@ -22,6 +23,17 @@ PAIRS = st.lists(st.tuples(st.integers(0, 4), NUMBERS), max_size=30)
 
 def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([s for s, _ in pairs], np.int64), np.array([v for _, v in pairs], np.int64)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(NUMBERS, st.booleans(), st.integers(-1, 1), NUMBERS), max_size=30))
+def test_rows_are_ordered_by_their_numbers_from_the_first_on(rows: list[tuple[int, bool, int, int]]) -> None:
+    types = (np.int64, np.bool_, np.int8, np.int64)
+    numbers = [np.array([row[at] for row in rows], of) for at, of in enumerate(types)]
+    assert order(*numbers).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
+    assert order(numbers[2], numbers[1]).tolist() == sorted(
+        range(len(rows)), key=lambda row: (rows[row][2], rows[row][1])
+    )
 
 
 @EXAMPLES
