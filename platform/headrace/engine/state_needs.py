@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.fold.contract import Needs
+from headrace.fold.segments import distinct
 
 Bounds = tuple[int, int]
 
@@ -128,7 +129,7 @@ def needed_of(parts: Sequence[NeededPart], hashes: np.ndarray, times: np.ndarray
 def needed_places(parts: Sequence[NeededPart], rows: SortedHashes) -> np.ndarray:
     """The places of the rows that any part needs, rising, each once."""
     each = [part.places(rows) for part in parts]
-    return np.unique(np.concatenate(each)) if each else np.empty(0, np.int64)
+    return distinct(np.concatenate(each)) if each else np.empty(0, np.int64)
 
 
 def _within(rows: SortedHashes, places: np.ndarray, times: Bounds) -> np.ndarray:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.contract import HASH, KEY
 from headrace.fold.hashing import xxh64
+from headrace.fold.segments import distinct
 from headrace.fold.values.encode import encode
 
 SAMPLE_ROWS, DIFFERENT_MIN = (
@@ -111,15 +112,7 @@ def bucket_range(bucket: int, buckets: int) -> tuple[int, int]:
 
 def distinct_hashes(*tables: pa.Table) -> np.ndarray:
     """The hashes of rows of tables, each once, sorted: as `Needs.hashes` takes them."""
-    return distinct(*(rows[HASH].to_numpy() for rows in tables))
-
-
-def distinct(*numbers: np.ndarray) -> np.ndarray:
-    """Numbers (int64), each once, sorted. To hash each of them, as NumPy and Arrow do, takes twice as long and more."""
-    ordered = np.sort(np.concatenate(numbers))
-    differs = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=differs[1:])
-    return ordered[differs]
+    return distinct(np.concatenate([rows[HASH].to_numpy() for rows in tables]))
 
 
 def canonical(values: pa.Array) -> pa.Array:

@@ -57,7 +57,7 @@ def running_min(first: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def distinct(values: np.ndarray) -> np.ndarray:
     """The values, each once, in order. Sorting numbers takes a tenth of the time of `numpy.unique`."""
-    ordered = np.sort(values, kind="stable")
+    ordered = np.sort(values)
     found: np.ndarray = ordered[begins(ordered)]
     return found
 

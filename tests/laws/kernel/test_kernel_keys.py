@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from headrace.fold import keys
 from headrace.fold.contract import HASH, KEY
 from headrace.fold.hashing import xxh64
-from headrace.fold.keys import bucket_of, bucket_range, canonical, distinct, groups_of, with_keys
+from headrace.fold.keys import bucket_of, bucket_range, canonical, groups_of, with_keys
 from headrace.fold.values.encode import encode
 from headrace.oracle.hashing import canonical_bytes
 from headrace.oracle.hashing import xxh64 as plain_xxh64
@@ -189,13 +189,6 @@ def test_buckets_are_ranges(hashes: list[int], buckets: int) -> None:
     for number, bucket in zip(hashes, found, strict=True):
         lowest, highest = bucket_range(bucket, buckets)
         assert lowest <= number <= highest
-
-
-@EXAMPLES
-@given(st.lists(st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))), min_size=1, max_size=3))
-def test_distinct_numbers_are_sorted_and_there_once(lists: list[list[int]]) -> None:
-    found = distinct(*(np.array(numbers, np.int64) for numbers in lists)).tolist()
-    assert found == sorted({number for numbers in lists for number in numbers})
 
 
 def signed(number: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.fold.segments import begins
+from headrace.fold.segments import begins, distinct
 
 
 def first_alive(
@@ -41,7 +41,7 @@ def first_alive(
 
 def _first(question: np.ndarray, rank: np.ndarray, width: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """The lowest ranks of each question, each once. In: width  how many ranks there are."""
-    both = np.unique(question * np.int64(width) + rank)
+    both = distinct(question * np.int64(width) + rank)
     question, rank = both // width, both % width
     first = begins(question)
     place = np.arange(len(question)) - np.maximum.accumulate(np.where(first, np.arange(len(question)), 0))

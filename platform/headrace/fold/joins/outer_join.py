@@ -22,7 +22,8 @@ from headrace.fold.contract import EVENT, HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import MATCHED, joined_columns, with_known
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows
-from headrace.fold.keys import distinct, distinct_hashes, group
+from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.segments import distinct
 
 
 @dataclass
@@ -73,7 +74,7 @@ class OuterJoin(Station):
 
     def _deltas(self, left: _Side, right: _Side) -> pa.Table:
         """The changes of the keys that a side changes."""
-        moment = distinct(left.changes[0], right.changes[0])
+        moment = distinct(np.concatenate([left.changes[0], right.changes[0]]))
         causes = _causes(moment, left, right)
         parts = []
         for sign in (BEFORE, AFTER):
@@ -128,7 +129,7 @@ def _sides(known: Sequence[pa.Table], arrived: Sequence[pa.Table], *, per_commit
     tables = [with_known(*pair) for pair in zip(known, arrived, strict=True)]
     keys = group(pa.chunked_array([chunk for t in tables for chunk in t[KEY].chunks], pa.binary())).codes
     new = [commits(rows, per_commit=per_commit) for rows in arrived]
-    moments = Moments(distinct(*new))
+    moments = Moments(distinct(np.concatenate(new)))
     found, begin = [], 0
     for table, rows, at in zip(tables, known, new, strict=True):
         mine, before = keys[begin : begin + table.num_rows], rows.num_rows

@@ -14,7 +14,8 @@ from headrace.fold.changes.ordering import PLACE, int64, places
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY
 from headrace.fold.joins.refer import LEFT_HASH, LEFT_KEY
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows, lives, touched
-from headrace.fold.keys import distinct, group
+from headrace.fold.keys import group
+from headrace.fold.segments import distinct
 
 MATCHED = "__matched"  # of a join whose values the caller computes: there is a right row
 
@@ -65,7 +66,7 @@ class Sides:
         # Of all left rows: by the key that they refer to, and by their own.
         self.left_codes = keys[: self.all_left.num_rows], group(self.all_left[LEFT_KEY]).codes
         new = [commits(rows, per_commit=join.per_commit) for rows in (left, right)]
-        self.moments = Moments(distinct(*new))
+        self.moments = Moments(distinct(np.concatenate(new)))
         self.left_at = self._moments_of(self.left_codes[0], new[0])
         self.right_at = self._moments_of(keys[self.all_left.num_rows :], new[1])
         self.known_left = known_left.num_rows
