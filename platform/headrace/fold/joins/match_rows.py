@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.fold.changes.deltas import SIGN, commits
+from headrace.fold.changes.deltas import SIGN, commits, picked
 from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.changes.station import ByOwnKey, NewestOf, Ports, Route, Station, StationResult, of_deleted
 from headrace.fold.contract import HASH, KEY, Needs, StateTable, Times
@@ -85,7 +85,7 @@ class ForeignKeyJoin(Station):
         rows = rows if refers.all() else rows.filter(pa.array(refers))
         by_commit = order(commits(rows, per_commit=self.per_commit), int64(rows[SIGN]))
         last = last_of_each(codes, by_commit)
-        return as_state(rows.take(pa.array(last)), self.state[self._left_state].schema)
+        return as_state(picked(rows, last), self.state[self._left_state].schema)
 
     def _right_gains(self, sides: Sides) -> pa.Table:
         rows = sides.all_right.take(pa.array(sides.versions.last()))

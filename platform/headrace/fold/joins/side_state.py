@@ -25,7 +25,8 @@ FROM_STATE = pa.schema(
 def known_rows(state: Ports, name: str, table: StateTable) -> pa.Table:
     """The rows that are there, as rows after; those of keys that nothing touches lead to no change."""
     rows = state.get(name, table.empty())
-    rows = rows.filter(pc.invert(rows[DELETED]))
+    deleted = rows[DELETED].to_numpy()
+    rows = rows.filter(pa.array(~deleted)) if deleted.any() else rows
     return signed(rows, np.full(rows.num_rows, AFTER))
 
 

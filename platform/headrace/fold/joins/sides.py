@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.description.feeds import LEFT, RIGHT
-from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema
+from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema, picked
 from headrace.fold.changes.ordering import PLACE, int64, places
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY
 from headrace.fold.joins.refer import LEFT_HASH, LEFT_KEY
@@ -109,9 +109,9 @@ class Sides:
             which = right != NO_ROW
             left, right = left[which], right[which]
             cause = None if cause is None else cause[which]
-        mine, theirs = pa.array(left), pa.array(right, mask=right == NO_ROW)
+        theirs = pa.array(right, mask=right == NO_ROW)
         own = [*join.key, *self._columns(LEFT), LEFT_KEY, LEFT_HASH]
-        of_left = self.all_left.select([*dict.fromkeys([*own, EVENT, *PLACE])]).take(mine)
+        of_left = picked(self.all_left.select([*dict.fromkeys([*own, EVENT, *PLACE])]), left)
         of_right = self.all_right.select([*dict.fromkeys([*self._columns(RIGHT), EVENT, *PLACE])]).take(
             theirs
         )

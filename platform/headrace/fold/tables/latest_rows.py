@@ -19,6 +19,7 @@ from headrace.fold.changes.deltas import (
     SIGN,
     commits,
     delta_schema,
+    picked,
     signed,
 )
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places, ranks
@@ -146,10 +147,10 @@ class LatestRows:
         deltas = pa.concat_tables(
             [
                 signed(_caused(rows, earlier[gone], winner[gone]), np.full(len(gone), BEFORE)),
-                signed(rows.take(pa.array(winner[there])), np.full(len(there), AFTER)),
+                signed(picked(rows, winner[there]), np.full(len(there), AFTER)),
             ]
         )
-        gained = rows.take(pa.array(now[~is_known[now]]))
+        gained = picked(rows, now[~is_known[now]])
         return deltas.select(delta_schema(self.columns).names), gained.select(self.state.schema.names)
 
     def _highest(self, rows: pa.Table, codes: np.ndarray) -> np.ndarray:
