@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.description.table_changes import KEY_DELETED
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.changes.deltas import AFTER, SIGN, commits
+from headrace.fold.changes.deltas import AFTER, SIGN, commits, picked
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
 from headrace.fold.keys import combined, group
@@ -100,13 +100,15 @@ def _each_change(deltas: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _shown(
     deltas: pa.Table, now: np.ndarray, cause: np.ndarray, key: Sequence[str], values: Sequence[str]
 ) -> dict[str, pa.ChunkedArray]:
-    there, caused = pa.array(now, mask=now == NO_ROW), pa.array(cause)
-    at = pa.array(np.where(now == NO_ROW, cause, now))  # the event time is that of the row after
+    gone, after = now == NO_ROW, deltas.select(values)
+    after = after.take(pa.array(now, mask=gone)) if gone.any() else picked(after, now)
+    caused = picked(deltas.select([*key, *PLACE, KEY, HASH]), cause)
+    dated = picked(deltas.select([EVENT]), np.where(gone, cause, now))  # as the row after
     return {
-        **{name: deltas[name].take(caused) for name in key},
-        **{name: deltas[name].take(there) for name in values},
-        DELETED: pa.array(now == NO_ROW),
-        TIMESTAMP: deltas[EVENT].take(at),
-        SEQUENCE: deltas[INGESTED].take(caused),
-        **{name: deltas[name].take(caused) for name in (*PLACE[1:], KEY, HASH)},
+        **{name: caused[name] for name in key},
+        **{name: after[name] for name in values},
+        DELETED: pa.array(gone),
+        TIMESTAMP: dated[EVENT],
+        SEQUENCE: caused[INGESTED],
+        **{name: caused[name] for name in (*PLACE[1:], KEY, HASH)},
     }
