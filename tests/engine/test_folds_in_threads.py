@@ -80,16 +80,18 @@ def test_threads_show_in_no_table(monkeypatch: pytest.MonkeyPatch, how: str) -> 
 
 
 def test_a_thread_that_fails_ends_the_fold_after_the_others_have_ended() -> None:
-    ended = list[str]()
+    ended, begun = list[str](), threading.Barrier(3)
 
     class Fails(bucket_tasks.BucketTask):
         def __init__(self) -> None: ...
 
         def __call__(self) -> bucket_tasks.BucketResult:
+            begun.wait(10)
             raise OSError("the disk is full")
 
     class Writes(Fails):
         def __call__(self) -> bucket_tasks.BucketResult:
+            begun.wait(10)
             time.sleep(0.1)
             ended.append(threading.current_thread().name)
             return bucket_tasks.BucketResult()

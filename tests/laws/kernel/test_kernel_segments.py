@@ -29,7 +29,7 @@ def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 @given(st.lists(st.tuples(NUMBERS, st.booleans(), st.integers(-1, 1), NUMBERS), max_size=30))
 def test_rows_are_ordered_by_their_numbers_from_the_first_on(rows: list[tuple[int, bool, int, int]]) -> None:
     types = (np.int64, np.bool_, np.int8, np.int64)
-    numbers = [np.array([row[at] for row in rows], of) for at, of in enumerate(types)]
+    numbers: list[np.ndarray] = [np.array([row[at] for row in rows], of) for at, of in enumerate(types)]
     assert order(*numbers).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
     assert order(numbers[2], numbers[1]).tolist() == sorted(
         range(len(rows)), key=lambda row: (rows[row][2], rows[row][1])

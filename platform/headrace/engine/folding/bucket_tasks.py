@@ -122,7 +122,7 @@ def run_in_process(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
 def run_in_threads(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
     """The tasks at once, a thread for each: Arrow and NumPy let other threads run while they work on many rows.
 
-    Raises: what the first task raises that fails; the others have ended by then
+    Raises: what a task raises; none of them is at work by then
     """
     with ThreadPoolExecutor(len(tasks)) as pool:
         return [*pool.map(operator.call, tasks)]
