@@ -43,7 +43,7 @@ class Sized:
     log_bytes: int
 
 
-def cores_for(threads: bool, log_bytes: int = 1 << 30, master: str = "local[2]") -> Any:
+def cores_for(threads: bool, log_bytes: int = 16 << 20, master: str = "local[2]") -> Any:
     steps, increment = cast("Any", [OneStep(True), OneStep(threads)]), cast("Increment", Sized(log_bytes))
     return spark_fold.on_cores(increment, steps, lambda: master)
 
@@ -115,11 +115,12 @@ def test_one_increment_of_a_process_at_a_time_is_spread(monkeypatch: pytest.Monk
         assert how.buckets > 1
 
 
-def test_what_runs_code_of_users_is_small_or_has_executors_is_not_spread(
+def test_what_runs_code_of_users_is_small_or_huge_or_has_executors_is_not_spread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    for way in (cores_for(False), cores_for(True, 1_000), cores_for(True, master="spark://host:7077")):
+    sizes = cores_for(True, 1_000), cores_for(True, 1 << 30)
+    for way in (cores_for(False), *sizes, cores_for(True, master="spark://host:7077")):
         with way as how:
             assert how is spark_fold.AS_ONE
     monkeypatch.setattr("os.cpu_count", lambda: 1)

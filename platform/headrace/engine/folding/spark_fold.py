@@ -73,8 +73,9 @@ if TYPE_CHECKING:
 BUCKET_BYTES = 10 << 20
 # Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
 HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
-# Of the log's: some 60,000 narrow records. With fewer, more files of the state cost more than threads gain.
-THREADS_BYTES, CORES_MAX = 1 << 20, 4
+# Of the log's: from some 60,000 narrow records on, for more files of the state cost more than threads gain with fewer; up to
+# twice what an increment of several commits has, for tasks of Spark share the memory that a single large commit takes.
+THREADS_BYTES, THREADS_BYTES_MAX, CORES_MAX = 1 << 20, 32 << 20, 4
 SPREADING = threading.Lock()  # a second large increment meanwhile would take as much memory, and find no core
 AS_ONE = Distribution()
 _CARRIED, _PASSES = "__carried", "__passes"
@@ -230,8 +231,8 @@ def on_cores(
     In: master  as `is_for_driver` takes it
     """
     cores = min(os.cpu_count() or 1, CORES_MAX)
-    large = increment.log_bytes >= THREADS_BYTES and all(step.threads for step in steps)
-    if cores == 1 or not large or not is_local(master()) or not SPREADING.acquire(blocking=False):
+    fits = THREADS_BYTES <= increment.log_bytes <= THREADS_BYTES_MAX and all(step.threads for step in steps)
+    if cores == 1 or not fits or not is_local(master()) or not SPREADING.acquire(blocking=False):
         yield AS_ONE
         return
     try:
