@@ -88,6 +88,8 @@ class StateLayout:
 
 
 def _whole(values: pa.ChunkedArray, of: pa.DataType) -> pa.Array:
+    if values.num_chunks == 1:
+        return values.chunk(0)  # to combine one chunk copies it
     found = values.combine_chunks()
     if isinstance(found, pa.ChunkedArray):
         return pa.concat_arrays(found.chunks) if found.num_chunks else pa.nulls(0, of)
