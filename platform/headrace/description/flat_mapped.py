@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.emitting import Emitting
@@ -41,7 +42,7 @@ class FlatMapped(Emitting):
             check_ordinal(self.ordinal, columns)
         super().__post_init__()
 
-    @property
+    @cached_property
     def stream(self) -> Stream:
         """The stream with the array as a column: what the operator reads."""
         return self.rows._with_step(self.array)

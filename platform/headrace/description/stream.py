@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from headrace.description.grouping import common_key, grouping_columns, require_known_columns, why_regrouped
@@ -27,7 +27,7 @@ class Branch:
     topic: Topic
     steps: tuple[Step, ...]
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """The columns after the last step."""
         before = Shape(self.topic.columns, self.topic.types)
@@ -63,7 +63,7 @@ class Stream(StreamOperators):
         """The topics, in the order in which they were merged."""
         return tuple(branch.topic for branch in self.branches)
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """The columns, and those types on which all branches agree."""
         first, *others = [branch.shape for branch in self.branches]

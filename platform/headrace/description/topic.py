@@ -237,7 +237,7 @@ class Topic(StreamOperators):
     def _what(self) -> str:
         return f"Topic '{self.name}'"
 
-    @property
+    @cached_property
     def _content(self) -> tuple[object, ...]:
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,

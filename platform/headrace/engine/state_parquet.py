@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.lake.files.byte_cache import ByteCache
+from headrace.lake.files.row_groups import open_local, read_row_groups
 from headrace.lake.files.stored_file import StoredFile
-from headrace.lake.storage import is_local, local_path
+from headrace.lake.storage import is_local
 
 # A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
 # a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.
@@ -103,14 +104,14 @@ def pairs(bounds: Sequence[tuple[int, int]]) -> np.ndarray:
 def read_groups(uri: str, size: int, footer: Footer, groups: Sequence[int]) -> tuple[pa.Table, int]:
     """Some groups of rows of a file of so many bytes, one after the other, and how many bytes they take there."""
     with open_parquet(uri, size, footer.parquet) as file:
-        rows = file.read_row_groups(list(groups))
+        rows = read_row_groups(file, groups)
     return rows, sum(_bytes(footer.parquet.row_group(number)) for number in groups)
 
 
 def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.ParquetFile:
     """A file of so many bytes. In: footer  if it is known already."""
     if is_local(uri):
-        return pq.ParquetFile(local_path(uri), metadata=footer)
+        return open_local(uri, footer)
     stored = StoredFile(uri, size)
     if footer is None and size <= WHOLE_BYTES:
         return pq.ParquetFile(pa.BufferReader(stored.read()))

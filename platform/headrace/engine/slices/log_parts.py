@@ -31,6 +31,7 @@ from headrace.engine.slices.log_slices import (
 from headrace.engine.state_parquet import open_parquet
 from headrace.lake import open_table
 from headrace.lake.files.group_bounds import GroupBounds
+from headrace.lake.files.row_groups import read_row_groups
 from headrace.sequence.log_columns import CONTROL
 
 PART_ROWS = 1 << 18  # about; those of a part are in memory at once
@@ -100,7 +101,7 @@ class LogPart(LogSlice):
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
         read = {*map(_path, columns.values()), *((INGESTED_AT, COMMIT_ROWS) if self.wanted is None else ())}
         with open_parquet(f"{self.uri}/{name}", size, self.footer) as file:
-            rows = file.read_row_groups(self.groups, columns=sorted(read))
+            rows = read_row_groups(file, self.groups, sorted(read))
         mine = self._own_rows(rows) if self.wanted is None else self.wanted
         rows = rows if mine.all() else rows.filter(pa.array(mine))
         yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
@@ -108,7 +109,7 @@ class LogPart(LogSlice):
     def among(self, file: pq.ParquetFile, wanted: Wanted, *more: str) -> dict[int, np.ndarray]:
         """Which rows of those groups are wanted that have one that is. In: more  columns that tell it, besides."""
         telling = [INGESTED_AT, COMMIT_ROWS, *wanted.columns, *more]
-        rows = file.read_row_groups(self.groups, columns=telling)
+        rows = read_row_groups(file, self.groups, telling)
         mine = self._own_rows(rows) & wanted.among(rows)
         ends = np.cumsum([file.metadata.row_group(number).num_rows for number in self.groups])
         parts = zip(self.groups, np.split(mine, ends[:-1]), strict=True)

@@ -20,6 +20,7 @@ from headrace.engine.state_parquet import open_parquet
 from headrace.fold.values.columns import int64
 from headrace.lake import open_table
 from headrace.lake.files.group_bounds import GroupBounds
+from headrace.lake.files.row_groups import read_row_groups
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, log_schema
@@ -148,7 +149,7 @@ class LogSlice:
         found: list[int] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
-                rows = file.read_row_groups(self.groups_of(file), columns=[INGESTED_AT])
+                rows = read_row_groups(file, self.groups_of(file), [INGESTED_AT])
             at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
             found += at_us[self._within(rows)].tolist()
         return found
@@ -159,7 +160,7 @@ class LogSlice:
             groups = self.groups_of(file)
             if not groups:
                 return
-            rows = file.read_row_groups(groups, columns=sorted(wanted))
+            rows = read_row_groups(file, groups, sorted(wanted))
         if not (mine := self._own_rows(rows)).all():
             rows = rows.filter(pa.array(mine))
         if rows.num_rows:
@@ -172,7 +173,7 @@ class LogSlice:
             groups = [number for number in self.groups_of(file) if may_decide(bounds, number)]
             if not groups:
                 return _empty(columns)
-            rows = file.read_row_groups(groups, columns=sorted(wanted))
+            rows = read_row_groups(file, groups, sorted(wanted))
         placed = pc.is_in(rows[KIND], pa.array(PLACED)).to_numpy()
         rows = rows.filter(pa.array(self._within(rows) & ~placed))
         return pa.table({name: column_of(rows, origin) for name, origin in columns.items()})

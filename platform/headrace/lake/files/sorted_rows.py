@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.lake.files.group_bounds import GroupBounds
+from headrace.lake.files.row_groups import open_local, read_row_groups
 from headrace.lake.files.stored_file import StoredFile
-from headrace.lake.storage import is_local, local_path
+from headrace.lake.storage import is_local
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def all_rows(uris: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
             names = file.schema_arrow.names
             wanted = None if {*names} <= {*schema.names} else [name for name in names if name in schema.names]
             for number in range(file.num_row_groups):
-                yield fitted(file.read_row_group(number, wanted), schema)
+                yield fitted(read_row_groups(file, [number], wanted), schema)
 
 
 def groups_upto(uri: str, columns: Sequence[str], column: str, highest: int) -> Iterator[pa.Table]:
@@ -45,7 +46,7 @@ def groups_upto(uri: str, columns: Sequence[str], column: str, highest: int) -> 
         for number in range(file.num_row_groups):
             lowest = _lowest(file, number, column)
             if lowest is None or lowest <= highest:
-                yield file.read_row_group(number, [*columns])
+                yield read_row_groups(file, [number], columns)
 
 
 def bounds_of(uri: str, column: str) -> tuple[Any, Any] | None:
@@ -77,7 +78,7 @@ def sorted_rows(uris: Sequence[str], schema: pa.Schema, column: str) -> Iterator
         wanted = schema.field(column).type
         waiting = schema.empty_table()
         for number, group in enumerate(groups):
-            read = group.file.read_row_group(group.number)
+            read = read_row_groups(group.file, [group.number])
             waiting = pa.concat_tables([waiting, fitted(read, schema)])
             if number + 1 < len(groups):
                 bound = groups[number + 1].lowest
@@ -131,5 +132,5 @@ def _scalar(value: Any, wanted: pa.DataType) -> pa.Scalar:
 
 def _open(uri: str) -> pq.ParquetFile:
     if is_local(uri):
-        return pq.ParquetFile(local_path(uri))
+        return open_local(uri)
     return pq.ParquetFile(pa.PythonFile(StoredFile(uri), mode="r"), pre_buffer=True)
