@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 
 from headrace.description.wording import a_value, did_you_mean
 from headrace.errors import DescriptionError
@@ -64,6 +65,7 @@ def exact_ms(text: Duration, what: str) -> int:
     return _whole(exact, text, what)
 
 
+@lru_cache(maxsize=1024)
 def _parsed(text: str, what: str) -> Fraction:
     total, position, stripped = Fraction(0), 0, text.strip()
     while part := _PART.match(stripped, position):

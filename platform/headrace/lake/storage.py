@@ -47,6 +47,7 @@ VARIABLES = (
 REDACTED = r"(?i)secret|password|token|access[._]?key|account[._]?key|sas[._]?key"
 
 
+@lru_cache(maxsize=4096)
 def scheme(uri: str) -> str:
     """The scheme of a URI; empty for a path.
 
@@ -67,6 +68,7 @@ def is_local(uri: str) -> bool:
     return scheme(uri) in LOCAL
 
 
+@lru_cache(maxsize=4096)
 def local_path(uri: str) -> Path:
     """The path of a `file:` URI."""
     return Path(re.sub("^file:(//[^/]*)?", "", uri))

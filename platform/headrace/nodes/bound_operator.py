@@ -26,7 +26,7 @@ from headrace.sequence.parse.types import has_maps
 from headrace.spark.errors.day_of_run import refuse_day_of_run
 from headrace.spark.frames import local_frame
 from headrace.spark.on_demand import application_of
-from headrace.spark.one_task import arrow_schema, spark_schema
+from headrace.spark.one_task import arrow_schema, nullable, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,10 +73,10 @@ class BoundOperator:
         row stands for a number of records, and KEY.
         """
         if not self.operator.revises:
-            return _nullable(output_tables(self.operator)[RESULTS])
+            return nullable(output_tables(self.operator)[RESULTS])
         found = self.operator.kept[RESULTS].schema
         names = [*self.operator.node.columns, *(n for n in (RECORDS, KEY) if n in found.names)]
-        return _nullable(pa.schema([found.field(name) for name in names]))
+        return nullable(pa.schema([found.field(name) for name in names]))
 
     @cached_property
     def results(self) -> StructType:
@@ -86,7 +86,7 @@ class BoundOperator:
     @cached_property
     def change_schema(self) -> pa.Schema:
         """The columns of the changes of its results, if its operator tells them; all may be null."""
-        return _nullable(output_tables(self.operator)[CHANGES])
+        return nullable(output_tables(self.operator)[CHANGES])
 
     @cached_property
     def changes(self) -> StructType:
@@ -96,7 +96,7 @@ class BoundOperator:
     @cached_property
     def state_schema(self) -> pa.Schema:
         """The columns of the state; all may be null."""
-        return _nullable(self.operator.layout.schema)
+        return nullable(self.operator.layout.schema)
 
     @cached_property
     def state(self) -> StructType:
@@ -162,7 +162,3 @@ def _types_of(spark: SparkSession, part: str, needed: Needed) -> Iterable[pa.Fie
     refuse_day_of_run(computed, needed.words)
     made = [field for field in arrow_schema(computed.schema) if field.name not in carried.names]
     return [f.with_name(f.name.removeprefix(f"{computing.part}:")).with_nullable(True) for f in made]
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    return arrow_schema(spark_schema(schema))

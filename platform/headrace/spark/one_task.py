@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,6 +50,12 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
 def spark_schema(schema: pa.Schema) -> T.StructType:
     """The schema as Spark's. Law: `arrow_schema` of it is the schema again; a TIMESTAMP_NTZ stays one."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+@lru_cache(maxsize=1024)
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """The schema as tables have it: null at every level, and times in UTC. Nodes are opened with the same ones again."""
+    return arrow_schema(spark_schema(schema))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.errors.day_of_run import refuse_day_of_run
 from headrace.spark.errors.refusals import refusals_explained, refusals_of
 from headrace.spark.frames import Selection, local_frame
-from headrace.spark.one_task import arrow_schema, spark_schema
+from headrace.spark.one_task import arrow_schema, nullable
 from headrace.spark.row_steps import (
     RAW,
     expression_of,
@@ -240,7 +240,7 @@ def _schema_by_terms(feed: Feed) -> pa.Schema | None:
         steps = ArrowSteps.of(branch.topic, branch.steps, feed.conditions, columns, every=True)
         if steps is None:
             return None
-        found.append(arrow_schema(spark_schema(steps.columns_after)))
+        found.append(nullable(steps.columns_after))
     first, *others = found
     if any({*first} != {*other} for other in others):  # Spark makes one type of two
         return None

@@ -20,7 +20,7 @@ from headrace.engine.steps.arrow_steps import term_of_step
 from headrace.expressions import Rows, Term
 from headrace.fold.changes.deltas import PORT
 from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
-from headrace.spark.one_task import arrow_schema, spark_schema
+from headrace.spark.one_task import nullable
 
 if TYPE_CHECKING:
     from headrace.description.refined import RowStep
@@ -46,7 +46,7 @@ def types_in_arrow(computing: Computing, carried: pa.Schema) -> pa.Schema | None
             named[PASSES] = pa.bool_()
     if named is None:
         return None
-    return arrow_schema(spark_schema(pa.schema([*named.items()])))
+    return nullable(pa.schema([*named.items()]))
 
 
 def is_computed_in_arrow(selections: Mapping[str, Computing], rows: pa.Schema) -> bool:

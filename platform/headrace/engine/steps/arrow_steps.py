@@ -23,7 +23,7 @@ from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_rows import HEADERS as LOG_HEADERS
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.sequence.parse.types import fields_of
-from headrace.spark.one_task import arrow_schema, spark_schema
+from headrace.spark.one_task import nullable
 from headrace.spark.row_steps import RAW
 
 _RAW = pa.schema([(RAW[field.name], field.type) for field in RAW_COLUMNS])
@@ -66,7 +66,7 @@ class ArrowSteps:
         wanted = read | (set() if selects else wanted)
         fields = fields_of((*topic.key_columns, *topic.value_columns))
         read_columns = pa.schema([field for field in fields if field.name.lower() in wanted])
-        columns = arrow_schema(spark_schema(read_columns))  # as the log has them: nullable at every level
+        columns = nullable(read_columns)  # as the log has them
         made = cls(columns, tuple(steps), tuple(conditions))
         return None if _program(made) is None else made
 
