@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from headrace.lake.storage import hadoop_settings
 from headrace.local.object_store import BUCKET, ObjectStore
@@ -57,6 +60,24 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": OPTIONS}
 
 # No test sees a power cut: without this, every fourth second of the fast ones goes by in waiting for the disk.
 pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)
+
+# Tests write hundreds of thousands of small files: in memory, where there is room, each takes a tenth of the time.
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 8 << 30
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether files of tests fit there, and programs among them run."""
+    if not os.access(folder, os.W_OK) or disk_usage(folder).free < ROOM_BYTES:
+        return False
+    return not os.statvfs(folder).f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and _has_room(MEMORY):
+    os.environ |= {"TMPDIR": str(MEMORY), "SPARK_LOCAL_DIRS": str(MEMORY)}
+    tempfile.tempdir = None
+
+# Files of minutes, of which any worker can take any test.
+TEST_BY_TEST = {f"tests/lives/{name}.py" for name in ("test_lives", "test_whole_lives")}
 
 # A test so marked waits for processes of its own: brokers, servers, stream runs.
 WAITING = ("broker", "dagster", "postgres", "browser", "s3")
@@ -105,6 +126,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = chain(*chain(*pairs), *kinds["fast"])
 
 
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A worker takes a file; of files whose tests share nothing it takes one test after the other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return nodeid if file in TEST_BY_TEST else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """So two workers share what takes minutes in one file."""
+    return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def _kind(tests: list[pytest.Item]) -> str:
     if all(test.get_closest_marker("fast") for test in tests):
         return "fast"
@@ -119,14 +154,15 @@ def _any(tests: list[pytest.Item], *markers: str) -> bool:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """With `--durations` also the files that take longest, fixtures included: a file is what a worker takes."""
     shown = terminalreporter.config.option.durations
-    if not shown:
+    if shown is None:
         return
     seconds: dict[str, float] = defaultdict(float)
     for report in chain(*terminalreporter.stats.values()):
         if isinstance(report, pytest.TestReport):
             seconds[report.nodeid.partition("::")[0]] += report.duration
-    terminalreporter.write_sep("=", f"slowest {shown} files of {sum(seconds.values()):.0f} s")
-    for file in sorted(seconds, key=lambda file: -seconds[file])[:shown]:
+    slowest = sorted(seconds, key=lambda file: -seconds[file])[: shown or None]
+    terminalreporter.write_sep("=", f"slowest {len(slowest)} files of {sum(seconds.values()):.0f} s")
+    for file in slowest:
         terminalreporter.write_line(f"{seconds[file]:.1f} s {file}")
 
 
