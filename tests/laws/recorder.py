@@ -27,7 +27,10 @@ class Recorder:
         self.seen.clear()
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
-        found = [row.asDict() for row in rows.collect()]
+        self.take([row.asDict() for row in rows.collect()], delivery)
+
+    def take(self, found: list[Value], delivery: Delivery) -> None:
+        """Keep the rows of a delivery."""
         by_place = {(row["__sequence"], bytes(row["__place"])): row for row in found}
         assert len(by_place) == len(found), "two rows at one place"
         for place, row in sorted(by_place.items()):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.engine.folding import spark_fold
 from headrace.quality import check_node
 from tests.scenarios.chained import (
     COUNTS,
@@ -65,7 +64,7 @@ def tables(driver: TestDriver) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.mark.spark
 def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any_crash(
-    drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    drive: Drive, tmp_path: Path
 ) -> None:
     driver = drive(*NODES)
 
@@ -97,11 +96,8 @@ def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any
         assert [result.sentence for result in judged if not result.passed] == []
 
     driver.reset()
-    monkeypatch.setattr(spark_fold, "is_for_driver", lambda told, buckets, master: False)
-    monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
     live(driver, lambda step: driver.cut([]))  # all nodes fold the whole log at the end
     assert tables(driver) == found
-    monkeypatch.undo()
 
     driver.erase("readings", "b")  # and what was made of it, and what was made of that
     assert all(row[0] != "b" for name, rows in tables(driver).items() if name != "sites" for row in rows)

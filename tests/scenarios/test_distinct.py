@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.scenarios.timeline import MINUTE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
     from headrace.sinks import Delivery
     from tests.conftest import Drive
@@ -40,8 +40,11 @@ class Sent:
         self.rows: dict[tuple[int, bytes], str | None] = {}
         self.chains: list[str] = []
 
-    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
-        for row in rows.collect():
+    def deliver(self, rows: Any, delivery: Delivery) -> None:
+        raise AssertionError("few rows start no Spark")
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        for row in rows.to_pylist():
             self.rows[row["__sequence"], bytes(row["__place"])] = row["id"]
             self.chains.append(row["__chain"])
 

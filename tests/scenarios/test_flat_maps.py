@@ -14,6 +14,7 @@ from tests.scenarios.timeline import MINUTE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from headrace.sinks import Delivery
@@ -48,8 +49,11 @@ class Sent:
     def __init__(self) -> None:
         self.rows: dict[tuple[int, bytes], str] = {}
 
-    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
-        for row in rows.collect():
+    def deliver(self, rows: Any, delivery: Delivery) -> None:
+        raise AssertionError("few rows start no Spark")
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        for row in rows.to_pylist():
             self.rows[row["__sequence"], bytes(row["__place"])] = row["word"]
 
 

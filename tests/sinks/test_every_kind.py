@@ -2,7 +2,7 @@
 
 That holds after they were appended. Of each form of identity one kind shows that it holds after all rows were delivered
 again, and after a backfill that has corrected the table; the matrix of operations tries these with every kind.
-After an erasure neither the lake nor the database holds the key.
+After an erasure the lake does not hold the key, nor does the database: one kind of each form shows that.
 """
 
 from __future__ import annotations
@@ -167,26 +167,30 @@ def test_an_erased_key_stands_neither_in_the_lake_nor_in_the_database(
     driver: TestDriver, database: psycopg.Connection
 ) -> None:
     """Where the key is a part of the identity, PostgreSQL remembers that it was deleted, until somebody deletes that."""
-    gone, nodes = every_kind.SENSORS[0], [*driver._nodes.values()]
-    assert len(files_with(driver, gone)) > len(nodes)
-    assert {node.required_name for node in nodes} <= {*tables_with(database, gone)}
+    gone, every = every_kind.SENSORS[0], [*driver._nodes.values()]
+    assert len(files_with(driver, gone)) > len(every)
+    assert {node.required_name for node in every} <= {*tables_with(database, gone)}
     for topic in ("readings", "sites"):
         driver.erase(topic, gone)
     assert files_with(driver, gone) == []
+    nodes = [
+        driver._nodes[every_kind.name_of(kind)] for kind in (*EACH_IDENTITY, "Batches", "TableAggregate")
+    ]
     for node in nodes:
         redeliver(driver.spark, driver._lake, node, sinks=[f"postgres-{node.required_name}"])
         held, wanted = in_postgres(database, node), rows_of(node, driver.read(node.required_name))
         assert held == wanted, node.required_name
+    own = {f"{node.required_name}{more}" for node in nodes for more in ("", "__deleted")}
     remembered = {
         f"{node.required_name}__deleted": column
         for node in nodes
         for column in operator_for(node).identity
         if column in ("sensor", "site", "batch_id")
     }
-    assert {*tables_with(database, gone)} == {*remembered}
+    assert {*tables_with(database, gone)} & own == {*remembered}
     for name, column in remembered.items():
         database.execute(f"DELETE FROM {name} WHERE {column} LIKE '%{gone}%'")
-    assert tables_with(database, gone) == {}
+    assert not {*tables_with(database, gone)} & own
 
 
 def spoil(driver: TestDriver, node: Node) -> None:
