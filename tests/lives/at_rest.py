@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace import oracle
 from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
-from headrace.engine.slices.log_slices import LogSlice
+from headrace.engine.slices.log_slices import LogSlice, Origin, whole_log
 from headrace.fold.fates import NOT_RECORDS, USED
 from headrace.lake import forget
 from headrace.lifecycle.evidence.local_evidence import LocalEvidence
@@ -63,12 +63,19 @@ def logs(life: LivesDriver) -> list[str]:
     """Each record that a producer sent stands in its log once, and no other."""
     found = []
     for name, broker in life._brokers.items():
-        rows = [(row["partition"], row["offset"]) for row in life.log(name) if row["offset"] is not None]
+        rows = [place for place in _places(life.lake.log(name)) if place[1] is not None]
         sent = [place for place in broker.sent if place not in broker.cut]
         if sorted(rows) != sorted(sent):
             more, missing = Counter(rows) - Counter(sent), Counter(sent) - Counter(rows)
             found.append(f"log of {name}: missing {[*missing][:5]}, more {[*more][:5]}")
     return found
+
+
+def _places(uri: str) -> list[tuple[int, int]]:
+    """Partition and offset of each row of a log; ticks and control rows have no offset."""
+    of = {"partition": pa.int32(), "offset": pa.int64()}
+    rows = whole_log(uri).read({name: Origin((name,), type) for name, type in of.items()})
+    return [*zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)]
 
 
 def behind(life: LivesDriver, node: Node) -> list[str]:
