@@ -26,7 +26,8 @@ def test_topics_that_exist_are_taken_and_a_deleted_one_ends_the_traffic_by_name(
     admin = AdminClient({"bootstrap.servers": bootstrap})
     made = partitions_of(admin)
     assert (made["narrow"], made["views"]) == (1, 3)
-    producer = Producer({"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 500})
+    soon = {"topic.metadata.refresh.interval.ms": 500, "topic.metadata.propagation.max.ms": 1_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **soon})
     send(producer, topics, "views", "ann", {"page": "/"}, 1_000)
     producer.flush(10)
     admin.delete_topics(["views"])["views"].result()

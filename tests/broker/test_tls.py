@@ -117,7 +117,10 @@ def test_what_goes_to_a_task_shows_no_password(
     assert not any(PASSWORD in text for text in shown)
 
 
-def test_what_tls_refuses_is_said_in_the_error(broker: TlsBroker, settings: KafkaSettings) -> None:
+def test_what_tls_refuses_is_said_in_the_error(
+    broker: TlsBroker, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", 3)
     stranger = settings.model_copy(update={"ssl_ca_location": None})
     with pytest.raises(BrokerUnreachableError, match="certificate verify failed"):
         KafkaTopic("readings", stranger).partitions()

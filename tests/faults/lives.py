@@ -150,9 +150,9 @@ class Life:
         self.portions += 1
         return portion(self.seed, self.portions - 1, readings, self.partitions)
 
-    def next(self) -> Process:
-        """A warm process; another is started in its place."""
-        while len(self._warm) < 2:
+    def next(self, ahead: int = 1) -> Process:
+        """A warm process. In: ahead  of others that are started, so that they are warm next time"""
+        while len(self._warm) < 1 + ahead:
             self._warm.append(Process(self.place, self._number))
             self._number += 1
         process = self._warm.pop(0)
@@ -188,7 +188,7 @@ class Life:
 
     def drained(self, order: Order = DRAIN) -> Verdict:
         """Run a last process until nothing is left, and have it judge what there is."""
-        process = self.next()
+        process = self.next(ahead=0)
         process.go(order)
         assert process.reaches("judged"), process.said()[-6000:]
         return Verdict(**json.loads(process.said().rpartition("judged ")[2].splitlines()[0]))

@@ -48,7 +48,7 @@ class RegistryServer:
         self.url = f"{scheme}://127.0.0.1:{self._http.server_address[1]}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -213,7 +213,7 @@ def test_slack_gets_a_message_with_the_token_of_the_environment(monkeypatch: pyt
             """Print nothing."""
 
     server = ThreadingHTTPServer((HOST, 0), Slack)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     client = partial(WebClient, base_url=f"http://{HOST}:{server.server_address[1]}/api/")
     monkeypatch.setattr("dagster_slack.resources.WebClient", client)
     with pytest.raises(TransientError, match="HEADRACE_SLACK_TOKEN"):

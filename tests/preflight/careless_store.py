@@ -63,7 +63,7 @@ def careless_store() -> Iterator[str]:
     """Its address."""
     handler = type("OwnCareless", (Careless,), {"kept": {}})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

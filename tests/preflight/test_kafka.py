@@ -17,12 +17,24 @@ from tests.broker.harness import set_topic
 from tests.preflight.conftest import PASSWORD, USER, SaslBroker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from headrace.description import Node
     from headrace.preflight import Finding
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """How many seconds a client waits for an answer: none comes where nobody is, and a broker beside it is quick."""
+
+    def wait(seconds: int) -> None:
+        monkeypatch.setattr("headrace.preflight.kafka.SECONDS", seconds)
+        monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", seconds)
+
+    return wait
 
 
 def node(topic: str, sink: str | None = None) -> Node:
@@ -91,11 +103,15 @@ def test_a_compacted_topic_that_would_lose_rows_is_named(broker: SaslBroker) -> 
     assert "Set cleanup.policy=delete" in lossy
 
 
-def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: SaslBroker) -> None:
+def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
+    broker: SaslBroker, soon: Callable[[int], None]
+) -> None:
+    soon(4)
     (refused,) = [*check_kafka([node("readings")], settings(broker, "wr0ng"))]
     assert "refuses the credentials" in str(refused)
     assert "HEADRACE_KAFKA_USERNAME" in (refused.fix or "")
     assert "wr0ng" not in str(refused)
+    soon(1)
     away = KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}")
     (silent,) = [*check_kafka([node("readings")], away)]
     assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.result
@@ -103,8 +119,9 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: Sasl
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_broker_that_is_away_refuses_nobody(protocol: Any) -> None:
+def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[int], None]) -> None:
     """The client writes the protocol before the address, so the words `sasl` and `ssl` say nothing."""
+    soon(1)
     away = KafkaSettings(
         bootstrap_servers=f"{HOST}:{free_port()}",
         security_protocol=protocol,
@@ -119,13 +136,17 @@ def test_a_broker_that_is_away_refuses_nobody(protocol: Any) -> None:
         KafkaTopic("readings", away).partitions()
 
 
-def test_a_stream_with_wrong_credentials_is_told_so(broker: SaslBroker) -> None:
+def test_a_stream_with_wrong_credentials_is_told_so(broker: SaslBroker, soon: Callable[[int], None]) -> None:
+    soon(4)
     with pytest.raises(BrokerUnreachableError, match="refuses the credentials") as refused:
         KafkaTopic("readings", settings(broker, "wr0ng")).partitions()
     assert "HEADRACE_KAFKA_PASSWORD" in str(refused.value).replace("…_", "HEADRACE_KAFKA_")
 
 
-def test_settings_with_which_no_client_begins_are_findings_too(tmp_path: Path) -> None:
+def test_settings_with_which_no_client_begins_are_findings_too(
+    tmp_path: Path, soon: Callable[[int], None]
+) -> None:
+    soon(1)
     broken = tmp_path / "ca.pem"
     broken.write_text("-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
     for given, told in (
@@ -155,7 +176,10 @@ def test_an_option_of_a_topic_that_its_client_does_not_know_is_named(broker: Sas
     assert "fetch.max.wait.ms" in refused
 
 
-def test_a_sink_to_the_own_topic_is_named_once_the_settings_tell_the_broker() -> None:
+def test_a_sink_to_the_own_topic_is_named_once_the_settings_tell_the_broker(
+    soon: Callable[[int], None],
+) -> None:
+    soon(1)
     away = KafkaSettings(bootstrap_servers="127.0.0.1:1")
     loop = hr.KafkaSink("readings", options={"bootstrap.servers": "localhost:1"})
     readings = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE").where("value > 1").to(loop)

@@ -26,7 +26,7 @@ class Arrived:
 
 def arrived(broker: Broker, topic: str, *, guarded: bool = False, chained: bool = True) -> list[Arrived]:
     """All records of a topic by partition and offset; guarded: only those beyond the highest position of their path."""
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"}
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader", "fetch.wait.max.ms": 10}
     consumer = Consumer(settings | {"enable.auto.commit": False, "isolation.level": "read_committed"})
     found, highest = [], dict[tuple[Any, ...], tuple[int, ...]]()
     for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):

@@ -150,7 +150,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alone(
 
 
 def test_a_missing_topic_and_an_absent_broker_are_waited_for(
-    spark: SparkSession, kafka: Broker, tmp_path: Path
+    spark: SparkSession, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"later-{uuid.uuid4().hex[:8]}"
     rows, to = numbers(spark, 10), delivery(tmp_path)
@@ -161,6 +161,7 @@ def test_a_missing_topic_and_an_absent_broker_are_waited_for(
     sink_to(kafka, topic).deliver(rows, to)
     assert records_in(kafka.bootstrap_servers, topic) == 10
     absent = hr.KafkaSink(topic, options={"bootstrap.servers": "127.0.0.1:1", "sasl.password": "s3cret"})
+    monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", 1)
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:1 does not answer") as away:
         absent.deliver(rows, to)
     assert "s3cret" not in f"{away.value!r} {away.value}"
