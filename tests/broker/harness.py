@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,17 +18,17 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from pyspark.sql import functions as F
 
 from headrace.lake.paths import Lake
 from headrace.lake.storage import spark_uri
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
-from headrace.observe.views import Views
+from headrace.observe.local_views import LocalViews
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.pipeline import Record, counts_of
+from tests.rows import columns, file_rows, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,30 +199,38 @@ class Running:
 
     def decided(self) -> list[tuple[object, ...]]:
         """The log's records, by what must not depend on the run."""
-        return rows_of(self.log().where("offset IS NOT NULL").select(*DECIDED))
+        return sorted(self._records(*DECIDED), key=repr)
 
     def offsets(self) -> dict[int, list[int]]:
         """For each partition the offsets in the log, in order, duplicates included."""
-        rows = (
-            self.log()
-            .where("offset IS NOT NULL")
-            .groupBy("partition")
-            .agg(F.sort_array(F.collect_list("offset")))
-        )
-        return {row[0]: row[1] for row in rows.collect()}
+        offsets: dict[int, list[int]] = {}
+        for partition, offset in self._records("partition", "offset"):
+            offsets.setdefault(partition, []).append(offset)
+        return {partition: sorted(those) for partition, those in offsets.items()}
 
     def results(self) -> list[tuple[object, ...]]:
         """The final windows, in order."""
-        return rows_of(Views(self.spark, self.lake).read(self.node))
+        return in_order(self._views.read(self.node), *self.node.columns)
 
     def recomputed(self) -> list[tuple[object, ...]]:
         """The same, from the whole log in one go."""
-        return rows_of(Views(self.spark, self.lake).recompute(self.node))
+        return in_order(self._views.recompute(self.node), *self.node.columns)
 
     def fates(self) -> dict[str, int]:
         """The ledger over all partitions, fates with records only."""
-        ledger = Views(self.spark, self.lake).ledger(self.node).where("records > 0")
-        return {row[0]: row[1] for row in ledger.groupBy("fate").sum("records").collect()}
+        counts = Counter[str]()
+        for row in self._views.ledger(self.node).to_pylist():
+            counts[row["fate"]] += row["records"]
+        return {fate: records for fate, records in counts.items() if records}
+
+    @property
+    def _views(self) -> LocalViews:
+        return LocalViews(self.spark, self.lake)
+
+    def _records(self, *names: str) -> list[tuple[Any, ...]]:
+        """Some columns of the log's records, as its files have them."""
+        rows = file_rows(self.lake.log(self.topic))
+        return columns((row for row in rows if row["offset"] is not None), *names)
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.backfill import verify
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.harness import produce
 from tests.broker.pipeline import minutes
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,4 +57,4 @@ def test_alerts_on_final_counts_follow_them_over_a_restart(
         tuple(row) for row in views.read(counts).where("n < 4").select(*alerts.columns).collect()
     )
     assert told == sorted(tuple(row) for row in views.read(same).collect())
-    assert all(day.equal for node in (counts, alerts) for day in verify(spark, lake, node))
+    require_backfilled(spark, lake, counts, alerts)

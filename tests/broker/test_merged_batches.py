@@ -10,11 +10,11 @@ import pytest
 
 import headrace as hr
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import verify
 from headrace.local.servers.broker import Broker
-from headrace.observe.views import Views
+from headrace.observe.local_views import LocalViews
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import Record, minutes, reading
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def test_a_silent_topic_holds_back_neither_a_deadline_nor_a_drain(
     run = Running(spark, lake, kafka.bootstrap_servers, node)
 
     def closed() -> Counter[tuple[str, str, int]]:
-        rows = Views(spark, lake).read(node).collect()
+        rows = LocalViews(spark, lake).read(node).to_pylist()
         return Counter((row["sensor_id"], row["closed_by"], row["records"]) for row in rows)
 
     try:
@@ -47,7 +47,5 @@ def test_a_silent_topic_holds_back_neither_a_deadline_nor_a_drain(
         run.runtime.drain(timeout_seconds=60, close_batches=True)
     assert Counter(sensor for sensor, *_ in closed().elements())["s1"] == 1
     assert sum(records for *_, records in closed().elements()) == 8, "nothing is left open"
-    assert {
-        row[0] for row in Views(spark, lake).ledger(node).where("records > 0").select("fate").collect()
-    } == {"used"}
-    assert all(verdict.equal for verdict in verify(spark, lake, node))
+    assert run.fates().keys() == {"used"}
+    require_backfilled(spark, lake, node)

@@ -12,7 +12,6 @@ import pytest
 import headrace as hr
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
-from headrace.lifecycle.backfill import verify
 from headrace.nodes.descriptions.evolution import REFUSED
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.observe.sql import LakeSql
@@ -22,6 +21,7 @@ from headrace.streams import reader_meeting
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.harness import PATIENCE_S, produce
 from tests.broker.pipeline import counts_of, minutes
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def test_a_node_is_read_by_its_name_from_another_pipeline(
     with LakeSql(lake, [few, per_sensor]) as sql:
         (told,) = sql.query("SELECT sum(windows) AS windows FROM windows_per_sensor").to_pylist()
     assert told["windows"] == given.count()
-    assert all(day.equal for node in (written, few, per_sensor) for day in verify(spark, lake, node))
+    require_backfilled(spark, lake, written, few, per_sensor)
 
 
 def test_pipelines_of_one_topic_share_its_log_and_another_run_goes_on_with_it(
@@ -157,4 +157,4 @@ def test_pipelines_of_one_topic_share_its_log_and_another_run_goes_on_with_it(
     assert [row["n"] for row in views.read(second).collect()] == [20]
     with pipeline(spark, lake, kafka, [first]) as one:
         one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
-    assert all(day.equal for node in (first, second) for day in verify(spark, lake, node))
+    require_backfilled(spark, lake, first, second)

@@ -9,7 +9,6 @@ import pytest
 
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.log_repair.repair import Repair
 from headrace.local.servers.broker import Broker
 from headrace.quality import check_log
@@ -17,6 +16,7 @@ from headrace.spark.kafka import KafkaSettings
 from tests.broker.harness import delete_records, produce, running
 from tests.broker.pipeline import Record, minutes, reading
 from tests.lake.lost_commits import overwrite, remove_strays, versions
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
         produce(kafka, topic, [*minutes(0, 30, 35), *minutes(1, 30, 35)])
         run.catch_up()
     assert run.results() == run.recomputed() != results
-    assert all(verdict.equal for verdict in Backfill(spark, lake, run.node).run(swap=False))
+    require_backfilled(spark, lake, run.node)
 
     overwrite(log, versions(log, name)[-2])
     remove_strays(log)

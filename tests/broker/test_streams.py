@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import Backfill
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import add_partitions
 from headrace.log.decisions.control import control_rows
@@ -22,6 +21,7 @@ from headrace.sequence.log_columns import IDLE
 from headrace.writing.table_upkeep import TableUpkeep
 from tests.broker.harness import delete_records, group_offsets, produce, running, set_topic, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,7 +229,7 @@ def test_ticks_close_the_windows_of_silent_partitions(
     assert run.fates() == {"used": 21}
     assert len(run.results()) == 5 + 5 + 1
     assert run.results() == run.recomputed()
-    assert all(verdict.equal for verdict in Backfill(spark, lake, run.node).run())
+    require_backfilled(spark, lake, run.node)
 
 
 def test_every_kind_of_bad_input_has_its_line_in_the_ledger(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import Backfill
 from headrace.local.servers.broker import Broker
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
+from tests.rows import require_backfilled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,4 +37,4 @@ def test_stopped_and_started_again_they_lose_and_double_nothing(
     assert there.decided() == here.decided()
     assert there.results() == here.results() == there.recomputed() != []
     assert there.fates() == here.fates()
-    assert all(verdict.equal for verdict in Backfill(spark, there.lake, there.node).run())
+    require_backfilled(spark, there.lake, there.node)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
+
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
-from headrace.observe.views import Views
+from headrace.observe.local_views import LocalViews
 from headrace.testing.piped import PipedTopic
 from headrace.writing.node_runner import NodeRunner
 
@@ -54,8 +57,9 @@ class Living:
 
     def tables(self, nodes: Sequence[Node]) -> dict[str, list[Any]]:
         """The rows of each node, as people read them."""
-        views = Views(self.spark, self.lake)
-        return {n.required_name: sorted(map(repr, views.read(n).collect())) for n in nodes}
+        views = LocalViews(self.spark, self.lake)
+        read = {n.required_name: views.read(n).select([*n.columns]).to_pylist() for n in nodes}
+        return {name: sorted(map(_shown, rows)) for name, rows in read.items()}
 
     def tables_anew(self, nodes: Sequence[Node]) -> dict[str, list[Any]]:
         """The rows that these descriptions give over the whole log, in a lake that holds nothing else."""
@@ -67,3 +71,9 @@ class Living:
         alone = [replace(node, sinks=()) for node in nodes]
         other.fold(alone)
         return other.tables(alone)
+
+
+def _shown(row: dict[str, Any]) -> str:
+    """A row as text, with times in UTC."""
+    times = {name: of.replace(tzinfo=None) for name, of in row.items() if isinstance(of, dt.datetime)}
+    return repr(Row(**row | times))

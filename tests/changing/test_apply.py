@@ -26,12 +26,14 @@ from headrace.streams.pausing import pause, wishes
 from headrace.writing.leases.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
+from tests.rows import columns
 from tests.runtime.line import taken_by_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
@@ -69,7 +71,11 @@ class Seen:
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Remember them."""
-        self.rows += [tuple(row) for row in rows.select(*delivery.columns).collect()]
+        self.deliver_table(rows.toArrow(), delivery)
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """Remember them."""
+        self.rows += columns(rows.to_pylist(), *delivery.columns)
 
 
 def dying(*steps: str) -> Callable[[str], None]:

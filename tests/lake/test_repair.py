@@ -13,7 +13,6 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.commits.fence import FencedError
-from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.log_repair.lost_commits import LostCommits
 from headrace.lifecycle.log_repair.repair import Repair
 from headrace.lifecycle.log_repair.repair_mark import require_repaired
@@ -25,6 +24,7 @@ from headrace.log.decisions.control import control_rows
 from headrace.log.site import Site
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
 from headrace.quality import check_log
 from headrace.sequence.log_columns import COMPLETE
@@ -32,6 +32,7 @@ from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.lake_rows import read
 from headrace.writing.leases.handover import WaitsError
 from tests.lake.lost_commits import overwrite, remove_strays, versions
+from tests.rows import file_rows, in_order, require_backfilled
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ def line(spark: SparkSession, lake: Lake) -> Line:
     return line
 
 
-def log_rows(spark: SparkSession, lake: Lake) -> list[str]:
-    return sorted(map(str, read(spark, lake.log("readings")).collect()))
+def log_rows(lake: Lake) -> list[str]:
+    """All rows of the log, commit rows too."""
+    return sorted(map(repr, file_rows(lake.log("readings"))))
 
 
-def tables(spark: SparkSession, lake: Lake) -> list[list[str]]:
-    views = Views(spark, lake)
-    frames = [*map(views.read, NODES), *map(views.ledger, NODES)]
-    return [sorted(map(str, frame.collect())) for frame in frames]
+def tables(spark: SparkSession, lake: Lake) -> list[list[tuple[object, ...]]]:
+    views = LocalViews(spark, lake)
+    return [*map(in_order, [*map(views.read, NODES), *map(views.ledger, NODES)])]
 
 
 def repaired(spark: SparkSession, lake: Lake, nodes: Sequence[hr.description.Node] = NODES) -> list[str]:
@@ -93,7 +94,7 @@ def repaired(spark: SparkSession, lake: Lake, nodes: Sequence[hr.description.Nod
 def test_commits_whose_files_are_left_come_back_as_they_were(
     spark: SparkSession, lake: Lake, line: Line, tmp_path: Path, lost: list[int]
 ) -> None:
-    log, before, nodes = lake.log("readings"), log_rows(spark, lake), tables(spark, lake)
+    log, before, nodes = lake.log("readings"), log_rows(lake), tables(spark, lake)
     theirs = versions(log, LOG)
     for number in lost:
         overwrite(log, theirs[number])
@@ -101,7 +102,7 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
     assert not chain.passed
     assert "run `headrace repair readings`" in chain.sentence
     done = repaired(spark, lake)
-    assert log_rows(spark, lake) == before
+    assert log_rows(lake) == before
     assert len([text for text in done if "from files that no version named" in text]) == len(lost) - (
         len(lost) > 1
     )
@@ -117,7 +118,7 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
     again.pipe("2024-05-01 12:30:00")
     again.commit()
     again.fold()
-    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run())
+    require_backfilled(spark, lake, COUNTS)
 
 
 @pytest.mark.parametrize("broken_off", ["_put_back", "_mended"])
@@ -125,7 +126,7 @@ def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
     spark: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str
 ) -> None:
     """Before, a commit that was back told nobody any more that the nodes had read past it."""
-    log, before, nodes = lake.log("readings"), log_rows(spark, lake), tables(spark, lake)
+    log, before, nodes = lake.log("readings"), log_rows(lake), tables(spark, lake)
     theirs = versions(log, LOG)
     for number in (1, 3):
         overwrite(log, theirs[number])
@@ -148,7 +149,7 @@ def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
         Retention(spark, lake, NODES, READINGS).run(line.clock.now_ms())
     done = repaired(spark, lake)
     assert "totals: its tables were computed again from the log." in done
-    assert (log_rows(spark, lake), tables(spark, lake)) == (before, nodes)
+    assert (log_rows(lake), tables(spark, lake)) == (before, nodes)
     require_repaired(lake, "totals")
     assert repaired(spark, lake) == []
 
@@ -174,7 +175,7 @@ def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(
     spark: SparkSession, lake: Lake, line: Line
 ) -> None:
     """An attempt at the lost commit lies there, too, with other rows and an earlier commit time."""
-    log, before = lake.log("readings"), log_rows(spark, lake)
+    log, before = lake.log("readings"), log_rows(lake)
     theirs = versions(log, LOG)
     (row,) = [
         CommitRow.from_json(row["control"])
@@ -185,7 +186,7 @@ def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(
     write_commit_row(log, line.sequencer._schema, "readings", attempt)
     overwrite(log, theirs[2])
     repaired(spark, lake)
-    assert log_rows(spark, lake) == before
+    assert log_rows(lake) == before
 
 
 def test_nothing_is_changed_when_kafka_lacks_one_of_the_gaps(
@@ -222,7 +223,7 @@ def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
     ]
     back = Line(spark, lake, COUNTS)
     require_log_reaches(lake, "counts", READINGS, back.runner.progress)
-    assert all(verdict.equal for node in NODES for verdict in Backfill(spark, lake, node).run(swap=False))
+    require_backfilled(spark, lake, *NODES)
     rows = read(spark, log).where("offset IS NOT NULL").count()
     assert sum(row["n"] for row in Views(spark, lake).read(TOTALS).collect()) == rows == 8
     back.pipe("2024-05-01 12:04:00", "s0", 2.0)
@@ -287,7 +288,7 @@ def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(spark: SparkS
     dead = Views(spark, lake).dead_letters(READINGS, [node]).collect()
     assert sorted(row["offset"] for row in dead) == [1, 3]
     assert read_progress(lake, node).totals() == {"kept": 2, "dead_letter": 2}
-    assert all(verdict.equal for verdict in Backfill(spark, lake, node).run())
+    require_backfilled(spark, lake, node)
 
 
 @pytest.mark.parametrize("stray", [True, False], ids=["from a file", "from Kafka"])

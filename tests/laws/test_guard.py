@@ -25,17 +25,15 @@ from headrace.lake import open_table
 from headrace.log.clock import ManualClock
 from headrace.log.decisions import guard as guard_module
 from headrace.log.sequencer import Sequencer
-from headrace.spark.on_demand import SparkOnDemand
 from headrace.testing.piped import PipedTopic
 from tests.laws.republishing import Message, by_offset, republish, root_topic
 from tests.laws.tables import in_ms
+from tests.no_spark import no_session
 from tests.oracle.guard_oracle import Delivery, Entry, ExactOracle, monotone
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.fast, pytest.mark.slow]
 
@@ -60,11 +58,6 @@ class Sent:
     dead: bool = False
     identity: tuple[Any, ...] | None = None
     ts: int = 0
-
-
-def no_session() -> SparkSession:
-    """Stands where a session stands, and is none."""
-    return SparkOnDemand.session(lambda: pytest.fail("a sequencer of few records starts Spark"))
 
 
 class GuardedLog:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 import headrace as hr
-from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
-from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
 from tests.laws import tables
+from tests.no_spark import no_session
+from tests.rows import log_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
 
 TOPIC = hr.Topic("readings", key="key STRING", value="value DOUBLE", idle_timeout="10 seconds")
 START_MS = 1_700_000_000_000
@@ -44,8 +42,8 @@ class Clock:
 class Bench:
     """A sequencer on a log of its own."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder, self.clock = spark, folder, Clock()
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock = folder, Clock()
         self.sequencer = self.opened()
         self.topic = PipedTopic(TOPIC, {})
 
@@ -56,16 +54,14 @@ class Bench:
     def opened_with(self, **settings: Any) -> Sequencer:
         """The same, with more of a node's or a stream's wishes."""
         path = f"file:{self.folder}"
-        return Sequencer(self.spark, TOPIC, path, self.clock, longest_wait_ms=WAIT_MS, **settings)
+        return Sequencer(no_session(), TOPIC, path, self.clock, longest_wait_ms=WAIT_MS, **settings)
 
-    def batch(self, *records: tuple[int, int | None]) -> DataFrame:
+    def batch(self, *records: tuple[int, int | None]) -> list[pa.RecordBatch]:
         """A micro-batch of (partition, event time in s); None: it cannot be decoded."""
         for partition, second in records:
             value = b"?" if second is None else b"{}"
             self.topic.add("k", value, START_MS + (second or 0) * 1000, partition, {})
-        raw = self.topic.take(self.spark)
-        assert raw is not None
-        return raw
+        return self.topic.take_here()
 
     def append(self, *records: tuple[int, int | None]) -> None:
         self.sequencer.append(self.batch(*records), in_order=True)
@@ -76,13 +72,10 @@ class Bench:
 
     def rows(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The log in its order, times in s after the start."""
-        log = without_commit_rows(read(self.spark, f"file:{self.folder}"))
-        log = log.orderBy("ingested_at", "partition", "offset")
-        chosen = log if kind is None else log.where(F.col("kind") == kind)
-        found = [tables.in_ms(row) for row in tables.rows(chosen.drop("headers"))]
+        found = [tables.in_ms(row) for row in log_rows(f"file:{self.folder}")]
         for row in found:
             row["stream_s"] = None if row["stream_time"] is None else (row["stream_time"] - START_MS) / 1000
-        return found
+        return sorted((row for row in found if kind in (None, row["kind"])), key=_place)
 
     def stream(self) -> dict[int, list[float]]:
         """For each partition the stream times in the order of its rows."""
@@ -91,3 +84,8 @@ class Bench:
             if row["kind"] != "control":
                 times.setdefault(row["partition"], []).append(row["stream_s"])
         return times
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int, int]:
+    """The place of a row in the log; one without an offset comes before those of its commit and partition."""
+    return row["ingested_at"], row["partition"], -1 if row["offset"] is None else row["offset"]

@@ -15,13 +15,13 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log.clock import ManualClock
-from headrace.log.commit_row import without_commit_rows
 from headrace.log.decisions import guard as guard_module
 from headrace.log.sequencer import Sequencer
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.intervals import NOWHERE, Intervals, merged
-from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
+from tests.no_spark import no_session
+from tests.rows import log_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ MONOTONE, EXACT = hr.ReplayGuard(), hr.ReplayGuard(mode="exact")
 class Log:
     """A log of the topic `screws` in one partition, opened with one guard or another."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder / "screws"
+    def __init__(self, folder: Path, spark: SparkSession | None = None) -> None:
+        self.folder, self.spark = folder / "screws", spark or no_session()
         self.clock, self.path = ManualClock(1_714_564_800_000), f"file:{self.folder}"
         self.piped = PipedTopic(hr.Topic("screws", value="n INT"), {})
 
@@ -52,11 +52,9 @@ class Log:
             topic, _, partition = place.partition("/")
             chain = json.dumps([[topic, int(partition), int(offset)], ["parts", 0, 0]])
             self.piped.add(None, b'{"n": 1}', 1_714_564_800_000, 0, {"source-chain": chain})
-        raw = self.piped.take(self.spark)
-        assert raw is not None
-        sequencer.append(raw, in_order=True)
-        log = self.spark.read.format("delta").load(self.path).where(f"offset >= {first}").orderBy("offset")
-        return [row["replay"] for row in log.collect()]
+        sequencer.append(self.piped.take_here(), in_order=True)
+        rows = (row for row in log_rows(self.path) if row["offset"] is not None and row["offset"] >= first)
+        return [row["replay"] for row in sorted(rows, key=lambda row: row["offset"])]
 
     def record(self) -> dict[str, object]:
         commit = lakes.last_commit(lakes.open_table(self.path), "log/screws")
@@ -68,11 +66,11 @@ class Log:
 
 
 @pytest.fixture
-def log(spark: SparkSession, tmp_path: Path) -> Log:
-    return Log(spark, tmp_path)
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
 
 
-@pytest.mark.spark
+@pytest.mark.fast
 @pytest.mark.parametrize("guard", [MONOTONE, EXACT], ids=lambda guard: guard.mode)
 def test_a_reset_is_a_control_row_and_holds_from_there_on_also_after_a_restart(
     log: Log, guard: hr.ReplayGuard
@@ -80,7 +78,7 @@ def test_a_reset_is_a_control_row_and_holds_from_there_on_also_after_a_restart(
     sequencer = log.open(guard)
     log.verdicts(sequencer, "orders/0@5", "orders/1@5", "calls/0@5")
     assert sequencer.reset_guard("orders", 0) == [0]
-    row = without_commit_rows(read(log.spark, log.path)).where("kind = 'control'").collect()[0]
+    row = next(row for row in log_rows(log.path) if row["kind"] == "control")
     assert json.loads(row["control"]) == {
         "action": "reset_guard",
         "root_topic": "orders",
@@ -100,7 +98,7 @@ def test_a_reset_is_a_control_row_and_holds_from_there_on_also_after_a_restart(
         log.open(None).reset_guard("orders")
 
 
-@pytest.mark.spark
+@pytest.mark.fast
 def test_a_large_state_is_one_file_that_the_record_names(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard_module, "INLINE_CHARACTERS_MAX", 100)
     sequencer = log.open(MONOTONE)
@@ -121,7 +119,10 @@ def test_a_large_state_is_one_file_that_the_record_names(log: Log, monkeypatch: 
 
 
 @pytest.mark.spark
-def test_a_guard_of_another_mode_learns_from_the_log_what_the_first_has_seen(log: Log) -> None:
+def test_a_guard_of_another_mode_learns_from_the_log_what_the_first_has_seen(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = Log(tmp_path, spark)
     log.verdicts(log.open(None), "orders/0@1")
     sequencer = log.open(MONOTONE)
     assert log.verdicts(sequencer, "orders/0@5", "orders/0@1", "calls/0@5") == [False, True, False]
@@ -131,7 +132,7 @@ def test_a_guard_of_another_mode_learns_from_the_log_what_the_first_has_seen(log
     assert log.verdicts(log.open(MONOTONE), "orders/0@5", "orders/0@6", "calls/0@5") == [True, False, True]
 
 
-@pytest.mark.spark
+@pytest.mark.fast
 def test_dead_letters_do_not_advance_the_guard(log: Log) -> None:
     sequencer = log.open(MONOTONE)
     chain = json.dumps([["orders", 0, 5], ["parts", 0, 0]])

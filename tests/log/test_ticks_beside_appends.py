@@ -9,7 +9,7 @@ import pytest
 
 from tests.log.bench import Bench
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 
 def test_a_record_that_came_during_a_long_append_keeps_its_partition_from_ticking(bench: Bench) -> None:

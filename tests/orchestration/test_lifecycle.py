@@ -29,6 +29,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
+from headrace.observe.local_views import LocalViews
 from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, reading
 from tests.orchestration.world import STREAM, World, new_world
@@ -219,10 +220,9 @@ def test_a_killed_run_leaves_no_jvm_and_the_next_goes_on_exactly(site: Site, spa
     assert site.status(run) is dg.DagsterRunStatus.FAILURE
     send(site, 25, 29)
     site.until(site.streaming(10, after))
-    site.until(
-        lambda: all(v.rows_stored == 28 for v in verify(spark, site.world.lake, counts_of(site.world.topic)))
-    )
-    (verdict,) = verify(spark, site.world.lake, counts_of(site.world.topic))
+    node, lake = counts_of(site.world.topic), site.world.lake
+    site.until(lambda: LocalViews(spark, lake).read(node).num_rows == 28)
+    (verdict,) = verify(spark, lake, node)
     assert (verdict.equal, verdict.rows_recomputed) == (True, 28)
 
 

@@ -17,12 +17,12 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
-from headrace.observe.views import Views
+from headrace.observe.local_views import LocalViews
 from headrace.writing.leases.lease import LeaseLostError, LeaseTakenError
 from headrace.writing.node_runner import NodeRunner
-from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
 from tests.lake import other_hands
+from tests.rows import in_order
 from tests.runtime.line import Line, taken_by_another
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def line(spark: SparkSession, written: Path, tmp_path: Path) -> Line:
 
 
 def results(line: Line) -> list[tuple[object, ...]]:
-    return rows_of(Views(line.spark, line.lake).read(line.node))
+    return in_order(LocalViews(line.spark, line.lake).read(line.node), *line.node.columns)
 
 
 def recomputed(line: Line) -> list[tuple[object, ...]]:
-    return rows_of(Views(line.spark, line.lake).recompute(line.node))
+    return in_order(LocalViews(line.spark, line.lake).recompute(line.node), *line.node.columns)
 
 
 def backfill(line: Line, *days: dt.date) -> list[DayVerdict]:

@@ -14,11 +14,12 @@ import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.node_tables import base_of
+from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
-from headrace.spark.lake_rows import read as read_rows
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.state_upkeep import StateUpkeep
 from tests.lake.other_hands import alter, delete
+from tests.rows import columns, file_rows, in_order
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -44,19 +45,17 @@ def fed(line: Line, *values: float) -> None:
 
 def table(line: Line) -> list[tuple[object, ...]]:
     """The base alone, as a foreign reader finds it."""
-    return sorted(map(tuple, read_rows(line.spark, line.table).select("sensor_id", "n", "total").collect()))
+    return sorted(columns(file_rows(line.table), "sensor_id", "n", "total"))
 
 
 def changes(line: Line) -> list[int]:
     """The micro-batches whose current results the state still holds."""
-    state = read_rows(line.spark, line.lake.state(line.node.required_name))
-    rows = state.where("__table = 'results'").select("__batch").distinct().collect()
-    return sorted(row["__batch"] for row in rows)
+    state = file_rows(line.lake.state(line.node.required_name))
+    return sorted({row["__batch"] for row in state if row["__table"] == "results"})
 
 
 def read(line: Line) -> list[tuple[object, ...]]:
-    frame = Views(line.spark, line.lake).read(TOTALS).select("sensor_id", "n", "total")
-    return sorted(map(tuple, frame.collect()))
+    return in_order(LocalViews(line.spark, line.lake).read(TOTALS), "sensor_id", "n", "total")
 
 
 def test_a_fold_moves_changes_into_the_table_and_alters_nothing_that_is_read(

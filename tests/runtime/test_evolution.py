@@ -11,7 +11,6 @@ import pytest
 import headrace as hr
 from headrace.description import WindowedAggregate
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.rebuilds.rebuild import Rebuild, rebuild_due
 from headrace.lifecycle.retention import Retention
@@ -20,8 +19,10 @@ from headrace.nodes.bases import ReplacedRowsError
 from headrace.nodes.descriptions.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
 from headrace.writing.leases.lease import LeaseTakenError, take_lease
+from tests.rows import in_order, require_backfilled
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -127,14 +128,14 @@ def evolved(spark: SparkSession, lake: Lake, node: Node, dies_after: str | None 
 
 def same_as_built_anew(line: Line, number: int) -> None:
     """Its table holds what a new node of the same description has, and what a backfill recomputes."""
-    views, node = Views(line.spark, line.lake), line.node
+    views, node = LocalViews(line.spark, line.lake), line.node
     anew = Line(line.spark, line.lake, node.named(f"anew_{number}"))
     anew.fold()
     line.runner.maintain()
-    rows = sorted(map(tuple, views.read(node).collect()), key=repr)
+    rows = in_order(views.read(node), *node.columns)
     assert rows
-    assert rows == sorted(map(tuple, views.read(anew.node).collect()), key=repr)
-    assert all(verdict.equal for verdict in verify(line.spark, line.lake, node))
+    assert rows == in_order(views.read(anew.node), *node.columns)
+    require_backfilled(line.spark, line.lake, node)
 
 
 @pytest.mark.parametrize("kind", SUPPRESSIBLE)

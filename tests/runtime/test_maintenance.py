@@ -17,10 +17,10 @@ from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake.care.vacuum import UNUSED
 from headrace.lake.paths import Lake
-from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
+from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
@@ -29,6 +29,7 @@ from headrace.spark.lake_rows import read
 from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing.leases.lease import take_lease
 from headrace.writing.scheduling import Turns
+from tests.rows import in_order, require_backfilled
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -72,9 +73,8 @@ class Kept:
         return {f"{done.of} {done.what}": done for done in work.run(**asked)}
 
     def seen(self) -> list[object]:
-        views = Views(self.line.spark, self.line.lake)
-        frames = [*map(views.read, (COUNTS, TOTALS)), views.ledger(COUNTS)]
-        return [sorted(map(tuple, frame.collect())) for frame in frames]
+        views = LocalViews(self.line.spark, self.line.lake)
+        return [*map(in_order, [*map(views.read, (COUNTS, TOTALS)), views.ledger(COUNTS)])]
 
     def paths(self) -> list[str]:
         lake = self.line.lake
@@ -173,7 +173,7 @@ def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_ma
     assert again.line.sequencer.state == state
     again.feed(7)
     assert again.line.runner.progress.batch == batch + 1
-    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run(swap=False))
+    require_backfilled(spark, lake, COUNTS)
 
 
 def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
@@ -198,8 +198,7 @@ def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
     assert again.line.sequencer.state == kept.line.sequencer.state
     again.feed(9)
     assert again.seen() != before
-    for node in (COUNTS, TOTALS):
-        assert all(verdict.equal for verdict in Backfill(spark, lake, node).run(swap=False))
+    require_backfilled(spark, lake, COUNTS, TOTALS)
 
 
 def data_files(path: str) -> set[str]:

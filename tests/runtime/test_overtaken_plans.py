@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.rebuilds.meeting_point import standing
-from headrace.spark.lake_rows import read
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.pipeline import counts_of
+from tests.no_spark import no_session
+from tests.rows import file_rows
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
 
     from headrace.description.sink import Delivery
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 
 class Sink:
@@ -33,17 +33,19 @@ class Sink:
 
     name = "sink"
 
-    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
-        """Look at the rows."""
-        rows.count()
+    def deliver(self, rows: Any, delivery: Delivery) -> None:
+        raise AssertionError("few rows start no Spark")
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """Look at no row."""
 
 
 COUNTS = counts_of("readings")
 
 
 @pytest.fixture
-def line(spark: SparkSession, tmp_path: Path) -> Line:
-    return Line(spark, Lake(f"file:{tmp_path}"), COUNTS.to(Sink()))
+def line(tmp_path: Path) -> Line:
+    return Line(no_session(), Lake(f"file:{tmp_path}"), COUNTS.to(Sink()))
 
 
 def dies(line: Line) -> None:
@@ -57,10 +59,9 @@ def dies(line: Line) -> None:
         NodeRunner(line.spark, line.node, line.lake, on_step=die).advance()
 
 
-def windows(line: Line) -> list[Any]:
+def windows(line: Line) -> list[str]:
     """When the windows of the results begin."""
-    rows = read(line.spark, line.table).select(F.col("window_start").cast("string")).collect()
-    return sorted(row[0] for row in rows)
+    return sorted(f"{row['window_start']:%Y-%m-%d %H:%M:%S}" for row in file_rows(line.table))
 
 
 def test_results_that_are_there_are_not_given_again_after_an_overtaken_writer_has_planned(line: Line) -> None:
@@ -110,10 +111,8 @@ def test_results_that_are_there_tell_how_far_they_go(line: Line, left: str) -> N
     assert windows(line) == ["2024-05-01 12:00:00", "2024-05-01 13:00:00"]
 
 
-def test_a_node_without_sinks_keeps_no_plan_and_repeats_what_its_results_say(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    line = Line(spark, Lake(f"file:{tmp_path}"), COUNTS)
+def test_a_node_without_sinks_keeps_no_plan_and_repeats_what_its_results_say(tmp_path: Path) -> None:
+    line = Line(no_session(), Lake(f"file:{tmp_path}"), COUNTS)
     for hour in (12, 13):
         line.pipe(f"2024-05-01 {hour}:00:00")
         line.commit()

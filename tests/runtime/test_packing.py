@@ -12,20 +12,18 @@ from delta.tables import DeltaTable
 import headrace as hr
 from headrace import lake as lakes
 from headrace.engine.state_groups import GROUPS
-from headrace.lifecycle.backfill import Backfill
 from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
-from headrace.spark.lake_rows import read
 from headrace.writing import state_upkeep
+from tests.no_spark import no_session
+from tests.rows import file_rows, require_backfilled, windows_shown
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Node, WindowedAggregate
     from headrace.lake.paths import Lake
-
-pytestmark = pytest.mark.spark
 
 READINGS = hr.Topic(
     "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
@@ -68,19 +66,24 @@ def feed(line: Line, minutes: range) -> None:
         line.fold()
 
 
-def state(line: Line) -> DataFrame:
-    return read(line.spark, line.lake.state(line.node.required_name))
+def state(line: Line) -> list[dict[str, Any]]:
+    return file_rows(line.lake.state(line.node.required_name))
 
 
-def seen(line: Line, node: WindowedAggregate) -> tuple[list[tuple[Any, ...]], ...]:
-    """What the views show: closed windows, open ones, the ledger."""
+def seen(line: Line, node: WindowedAggregate) -> list[list[tuple[Any, ...]]]:
+    return windows_shown(line.spark, line.lake, node)
+
+
+def seen_by_spark(line: Line, node: WindowedAggregate) -> list[list[tuple[Any, ...]]]:
+    """The same, closed windows, open ones and the ledger, in frames of Spark."""
     views = Views(line.spark, line.lake)
     frames = (views.read(node), views.open_windows(node), views.ledger(node))
-    return tuple(sorted(map(tuple, frame.collect())) for frame in frames)
+    return [sorted(map(tuple, frame.collect())) for frame in frames]
 
 
-def test_a_micro_batch_tells_how_much_of_the_state_it_read(spark: SparkSession, lake: Lake) -> None:
-    line = Line(spark, lake, BY_SENSOR.aggregate(n=hr.count()).named("counts"))
+@pytest.mark.fast
+def test_a_micro_batch_tells_how_much_of_the_state_it_read(lake: Lake) -> None:
+    line = Line(no_session(), lake, BY_SENSOR.aggregate(n=hr.count()).named("counts"))
 
     def fold(*sensors: str) -> None:
         for sensor in sensors:
@@ -99,27 +102,29 @@ def test_a_micro_batch_tells_how_much_of_the_state_it_read(spark: SparkSession, 
     assert 0 < (line.runner.reads.last_bytes or 0) < line.runner.state_bytes() / 2
 
 
-def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) -> None:
-    line = Line(spark, lake, FINAL)
+@pytest.mark.fast
+def test_merged_rows_show_and_lead_to_the_same(lake: Lake) -> None:
+    line = Line(no_session(), lake, FINAL)
     feed(line, range(4))
     before = seen(line, FINAL)
-    assert state(line).count() == 8
+    assert len(state(line)) == 8
     line.runner.pack(whole=True)
-    assert sorted(row["__batch"] for row in state(line).collect()) == [4, 4]
+    assert sorted(row["__batch"] for row in state(line)) == [4, 4]
     assert seen(line, FINAL) == before
     feed(line, range(4, 12))  # closes windows of merged rows and of others
-    assert Views(spark, lake).read(FINAL).count() == 4
+    assert LocalViews(line.spark, lake).read(FINAL).num_rows == 4
     line.runner.maintain()
     feed(line, range(12, 17))
-    assert Views(spark, lake).read(FINAL).count() == 6
-    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+    assert LocalViews(line.spark, lake).read(FINAL).num_rows == 6
+    require_backfilled(line.spark, lake, FINAL)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("node", KEEPING, ids=lambda node: str(node.required_name))
 def test_what_is_not_read_again_is_left_out_and_nothing_older_is_read_in_its_place(
-    spark: SparkSession, lake: Lake, node: Node
+    lake: Lake, node: Node
 ) -> None:
-    line = Line(spark, lake, node)
+    line = Line(no_session(), lake, node)
     for number in range(8):  # one file, which outweighs those after it
         line.pipe("2024-05-01 12:00:00", f"s{number}")
     line.commit()
@@ -130,18 +135,19 @@ def test_what_is_not_read_again_is_left_out_and_nothing_older_is_read_in_its_pla
         line.fold()
         if minute in (2, 4, 7):
             line.runner.pack(whole=minute == 7)
-    before = state(line).count()
+    before = len(state(line))
     line.runner.maintain()
-    assert state(line).count() < before
+    assert len(state(line)) < before
     for minute in range(11, 20):
         line.pipe(f"2024-05-01 12:{minute:02}:00", f"s{minute % 2}")
     line.commit()
     line.fold()
-    assert all(verdict.equal for verdict in Backfill(spark, lake, node).run())
+    require_backfilled(line.spark, lake, node)
 
 
-def test_micro_batches_go_on_while_rows_are_merged(spark: SparkSession, lake: Lake) -> None:
-    line = Line(spark, lake, FINAL)
+@pytest.mark.fast
+def test_micro_batches_go_on_while_rows_are_merged(lake: Lake) -> None:
+    line = Line(no_session(), lake, FINAL)
     feed(line, range(2))
     feeding = threading.Thread(target=feed, args=(line, range(2, 8)))
     feeding.start()
@@ -153,9 +159,10 @@ def test_micro_batches_go_on_while_rows_are_merged(spark: SparkSession, lake: La
     feeding.join()
     assert packed > 1
     assert line.runner.progress.batch == 8
-    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+    require_backfilled(line.spark, lake, FINAL)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("begun", [False, True], ids=["before it begins", "before it commits"])
 def test_files_that_another_packs_meanwhile_are_left_to_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, begun: bool
@@ -173,34 +180,36 @@ def test_files_that_another_packs_meanwhile_are_left_to_it(
 
     monkeypatch.setattr(owner, name, another)
     line.runner.pack(whole=True)
-    assert state(line).count() == (6 if begun else 2)
+    assert len(state(line)) == (6 if begun else 2)
     assert seen(line, FINAL) == before
     line.runner.pack(whole=True)
-    assert state(line).count() == 2
+    assert len(state(line)) == 2
     feed(line, range(3, 8))
-    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+    require_backfilled(line.spark, lake, FINAL)
 
 
+@pytest.mark.spark
 def test_who_began_to_read_before_sees_what_stood_there_then(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, path = Line(spark, lake, FINAL), lake.state("final")
     feed(line, range(3))
-    then, version = seen(line, FINAL), lakes.open_table(path).version
+    then, version = seen_by_spark(line, FINAL), lakes.open_table(path).version
     feed(line, range(3, 5))
     line.runner.pack(whole=True)
     table = lakes.open_table(path)
     monkeypatch.setattr(
         type(table), "version", property(lambda of: version if of is table else of.snapshot().version)
     )
-    assert seen(line, FINAL) == then
+    assert seen_by_spark(line, FINAL) == then
 
 
-def test_windows_that_are_shown_as_they_grow_keep_each_step(spark: SparkSession, lake: Lake) -> None:
+@pytest.mark.fast
+def test_windows_that_are_shown_as_they_grow_keep_each_step(lake: Lake) -> None:
     growing = WINDOWS.named("growing")
-    line = Line(spark, lake, growing)
+    line = Line(no_session(), lake, growing)
     feed(line, range(3))
-    updates = sorted(LocalViews(spark, lake).updates(growing).to_pylist(), key=str)
+    updates = sorted(LocalViews(line.spark, lake).updates(growing).to_pylist(), key=str)
     line.runner.pack(whole=True)
-    assert state(line).count() == 6
-    assert sorted(LocalViews(spark, lake).updates(growing).to_pylist(), key=str) == updates
+    assert len(state(line)) == 6
+    assert sorted(LocalViews(line.spark, lake).updates(growing).to_pylist(), key=str) == updates

@@ -11,40 +11,41 @@ import pytest
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.lake import LakeTable
-from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
-from headrace.spark.lake_rows import read
 from tests.broker.pipeline import counts_of
+from tests.no_spark import no_session
+from tests.rows import log_rows
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
 
     from headrace.lake.paths import Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
-def line(spark: SparkSession, lake: Lake) -> Line:
-    return Line(spark, lake, counts_of("readings", idle_timeout="1 second"))
+def line(lake: Lake) -> Line:
+    return Line(no_session(), lake, counts_of("readings", idle_timeout="1 second"))
 
 
 def reopened(line: Line) -> Sequencer:
     return Sequencer(line.spark, line.topic, line.lake.log("readings"), line.clock, longest_wait_ms=180_000)
 
 
-def three_records(line: Line) -> DataFrame:
+def three_records(line: Line) -> list[pa.RecordBatch]:
     for second in range(3):
         line.pipe(f"2024-05-01 12:00:0{second}")
-    raw = line._piped.take(line.spark)
-    assert raw is not None
-    return raw
+    return line._piped.take_here()
+
+
+def logged(line: Line) -> list[dict[str, Any]]:
+    return log_rows(line.lake.log("readings"))
 
 
 def offsets(line: Line) -> list[int]:
-    log = line.spark.read.format("delta").load(line.lake.log("readings"))
-    return sorted(row["offset"] for row in log.where("offset IS NOT NULL").collect())
+    return sorted(row["offset"] for row in logged(line) if row["offset"] is not None)
 
 
 def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
@@ -131,8 +132,7 @@ def test_markers_at_the_end_are_passed_over_without_a_row(line: Line) -> None:
 
 def test_the_commit_that_reaches_the_ends_of_the_first_start_says_so_once(line: Line) -> None:
     def completed() -> list[Any]:
-        log = without_commit_rows(read(line.spark, line.lake.log("readings")))
-        said = log.where("kind = 'control'").orderBy("ingested_at").collect()
+        said = [row for row in logged(line) if row["kind"] == "control"]
         return [row["ingested_at"] for row in said if json.loads(row["control"])["action"] == "complete"]
 
     line.sequencer.start_at({0: 0, 1: 0})
@@ -142,8 +142,7 @@ def test_the_commit_that_reaches_the_ends_of_the_first_start_says_so_once(line: 
     sequencer.read_first_to({0: 99})  # what was recorded first stands
     sequencer.append(three_records(line))
     (at,) = completed()
-    log = read(line.spark, line.lake.log("readings"))
-    assert {row["ingested_at"] for row in log.where("offset = 2").collect()} == {at}
+    assert {row["ingested_at"] for row in logged(line) if row["offset"] == 2} == {at}
     again = reopened(line)
     assert again.state.complete
     line.clock.set(line.clock.now_ms() + 1_000)
@@ -168,12 +167,11 @@ def test_markers_count_among_what_was_there_first_and_an_empty_topic_is_complete
 def test_an_accepted_gap_is_a_control_row_and_moves_no_time(line: Line) -> None:
     line.sequencer.append(three_records(line))
     line.sequencer.accept_gap({0: 10, 3: 4})
-    log = without_commit_rows(read(line.spark, line.lake.log("readings")))
-    rows = log.where("kind = 'control'").orderBy("partition").collect()
+    rows = sorted((row for row in logged(line) if row["kind"] == "control"), key=lambda row: row["partition"])
     assert [(row["partition"], row["offset"], json.loads(row["control"])) for row in rows] == [
         (0, None, {"action": "accept_gap", "from_offset": 3, "to_offset": 10}),
         (3, None, {"action": "accept_gap", "from_offset": 0, "to_offset": 4}),
     ]
-    assert rows[0]["stream_time"] == log.agg({"stream_time": "max"}).collect()[0][0]
+    assert rows[0]["stream_time"] == max(row["stream_time"] for row in logged(line) if row["stream_time"])
     assert rows[1]["stream_time"] is None
     assert reopened(line).state.next_offsets == {0: 10, 3: 4}

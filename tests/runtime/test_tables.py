@@ -12,9 +12,9 @@ from headrace.lake.care.merge import upsert
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.node_tables import base_of
-from headrace.observe.views import Views
-from headrace.spark.lake_rows import read as read_rows
+from headrace.observe.local_views import LocalViews
 from headrace.writing.node_runner import NodeRunner
+from tests.rows import columns, file_rows, in_order
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def fed(line: Line, *records: tuple[str, int, float | None]) -> None:
 
 
 def read(line: Line, node: Table) -> list[tuple[object, ...]]:
-    return sorted(map(tuple, Views(line.spark, line.lake).read(node).collect()))
+    return in_order(LocalViews(line.spark, line.lake).read(node), *node.columns)
 
 
 def base(line: Line) -> list[tuple[object, ...]]:
     """The table as a foreign reader finds it."""
-    return sorted(map(tuple, read_rows(line.spark, line.table).select("sensor_id", "value").collect()))
+    return sorted(columns(file_rows(line.table), "sensor_id", "value"))
 
 
 def test_a_delete_is_remembered_beside_the_table_and_an_older_record_does_not_come_back(
