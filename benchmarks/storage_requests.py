@@ -12,22 +12,19 @@ import os
 import tempfile
 import threading
 import time
-import urllib.request
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from confluent_kafka import Producer
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake.paths import Lake
-from headrace.local.object_store import BUCKET, ObjectStore
+from headrace.local.object_store import ObjectStore
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.topics import create_topics
@@ -39,7 +36,6 @@ from headrace.streams.stream_runtime import StreamRuntime
 if TYPE_CHECKING:
     from headrace.description import Node
 
-REQUESTS = "SeaweedFS_s3_request"  # the server's counter, by type and answer; HEAD counts as GET
 KINDS = ("PUT", "LIST", "GET", "DELETE", "POST")
 WARM_UP_SECONDS = 30.0
 
@@ -98,9 +94,9 @@ def _counted(
         sending.start()
     try:
         _poll(runtime, WARM_UP_SECONDS)
-        before, commits = _requests(store), _versions(lake, node)
+        before, commits = store.requests(), _versions(lake, node)
         _poll(runtime, seconds)
-        requests, after = _requests(store) - before, _versions(lake, node)
+        requests, after = store.requests() - before, _versions(lake, node)
         return [
             *(b - a for a, b in zip(commits, after, strict=True)),
             *(requests[kind] for kind in KINDS),
@@ -109,17 +105,6 @@ def _counted(
         over.set()
         if rate:
             sending.join()
-
-
-def _requests(store: ObjectStore) -> Counter[str]:
-    """The requests to the lake's bucket since the server began, by kind."""
-    found: Counter[str] = Counter()
-    with urllib.request.urlopen(store.metrics_url) as answer:
-        for family in text_string_to_metric_families(answer.read().decode()):
-            for sample in family.samples if family.name == REQUESTS else ():
-                if sample.labels["bucket"] == BUCKET:
-                    found[sample.labels["type"]] += int(sample.value)
-    return found
 
 
 def _poll(runtime: StreamRuntime, seconds: float) -> None:

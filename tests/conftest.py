@@ -182,7 +182,8 @@ def spark() -> Iterator[SparkSession]:
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """The process's S3 server; the environment names it."""
     folder = tmp_path_factory.mktemp("s3")
-    with ObjectStore(folder, S3_PORT, S3_CREDENTIALS, iceberg_port=ICEBERG_PORT) as running:
+    ports = {"iceberg_port": ICEBERG_PORT, "metrics_port": free_port()}
+    with ObjectStore(folder, S3_PORT, S3_CREDENTIALS, **ports) as running:
         yield running
 
 

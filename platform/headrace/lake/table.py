@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.clocks import boot_seconds
+from headrace.lake.commits.checkpoint import last_checkpoint, write_checkpoint
 from headrace.lake.commits.commit_file import (
     Change,
     CommitFile,
@@ -31,8 +32,8 @@ from headrace.lake.commits.commit_file import (
 )
 from headrace.lake.commits.features import is_plain, require_readable
 from headrace.lake.commits.fence import MENDS
-from headrace.lake.commits.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
-from headrace.lake.storage import delta_uri, storage_options
+from headrace.lake.commits.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
+from headrace.lake.storage import delta_uri, is_local, storage_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.lake.commits.writer import TableWriter
 
 T = TypeVar("T")
-UPKEEP_SECONDS = 60.0  # after its last commit a process knows well enough what upkeep is due
+UPKEEP_SECONDS = 60.0  # after its last commit, or look, a process knows well enough what upkeep is due
 AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
 # Between looks whether the versions stand that a commit follows; and after which a look says nothing of the next one.
 STANDS_SECONDS, SEEN_SECONDS = 10.0, 120.0
@@ -89,9 +90,13 @@ class LakeTable:
         """The newest version and its files."""
         return self._snapshot.now()
 
-    def recent_snapshot(self, seconds: float = OWN_SECONDS) -> Snapshot:
+    def recent_snapshot(self) -> Snapshot:
         """The same without a request, if this process has just committed (see `IncrementalSnapshot.recent`)."""
-        return self._snapshot.recent(seconds)
+        return self._snapshot.recent()
+
+    def snapshot_for_upkeep(self) -> Snapshot:
+        """A version by which to tell what upkeep is due: for a minute after a commit or a look, no request is made."""
+        return self._snapshot.recent(UPKEEP_SECONDS, or_looked=True)
 
     def snapshot_through(self, column: str, value: Bound) -> Snapshot:
         """A version that has every row up to a value of a column that grows from commit to commit, as a log's commit time.
@@ -281,9 +286,11 @@ class LakeTable:
 
         Out: the version of the checkpoint
         """
-        fresh = self._open()
-        fresh.create_checkpoint()
-        version = int(fresh.version())
+        version = None if is_local(self.uri) else write_checkpoint(self.uri)
+        if version is None:
+            fresh = self._open()
+            fresh.create_checkpoint()
+            version = int(fresh.version())
         with self._lock:  # a handle that is needed is opened anew, from the checkpoint
             self._handle, self._checkpointed = None, version
         return version
@@ -295,7 +302,7 @@ class LakeTable:
             return False
         if self._checkpointed < 0:
             self._checkpointed = max(last_checkpoint(self.uri), 0)
-        now = self.recent_snapshot(UPKEEP_SECONDS)
+        now = self.snapshot_for_upkeep()
         few = CHECKPOINT_EVERY + len(now.files) // FILES_A_COMMIT
         return now.version - self._checkpointed >= few
 
@@ -341,9 +348,3 @@ def _let_threads_end() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith(AHEAD):
             thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def last_checkpoint(uri: str) -> int:
-    """The version of a table's newest checkpoint; -1: it has none."""
-    found = small_files.read_json(f"{uri}/_delta_log/_last_checkpoint")
-    return -1 if found is None else int(found["version"])

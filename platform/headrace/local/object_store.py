@@ -24,6 +24,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -35,6 +36,7 @@ from headrace.local.servers.server import LocalServer
 
 PROGRAM, VARIABLE = "weed", "HEADRACE_WEED"
 BUCKET = "lake"
+REQUESTS = "SeaweedFS_s3_request"  # its counter, by bucket, kind and answer
 # The parts of the server in one process. Each listens on a port of its own and on one for gRPC; that of `admin` lies so
 # much higher.
 PARTS = ("master", "volume", "filer", "s3")
@@ -110,6 +112,18 @@ class ObjectStore(LocalServer):
         if self._metrics_port is None:
             raise ObjectStoreFailed("The server shows no figures.", hint="Name a metrics_port.")
         return f"http://{HOST}:{self._metrics_port}/metrics"
+
+    def requests(self) -> Counter[str]:
+        """The requests to its bucket since it began, by kind (`PUT`, `LIST`, …); HEAD counts as GET."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        found: Counter[str] = Counter()
+        with urllib.request.urlopen(self.metrics_url) as answer:
+            for family in text_string_to_metric_families(answer.read().decode()):
+                for sample in family.samples if family.name == REQUESTS else ():
+                    if sample.labels["bucket"] == BUCKET:
+                        found[sample.labels["type"]] += int(sample.value)
+        return found
 
     @property
     def catalog(self) -> str:

@@ -16,7 +16,6 @@ import structlog
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
 from headrace.lake.care.upkeep import UPKEEP, Upkeep, choose, choose_any, compact, small
-from headrace.lake.table import UPKEEP_SECONDS
 from headrace.writing.background import BackgroundTask
 
 if TYPE_CHECKING:
@@ -73,9 +72,9 @@ class TableUpkeep:
                 return
             table = lakes.open_table(path)
             try:
-                if table.exists:
+                if table.known_version >= 0:  # else this process has not committed to it
                     self._keep_one(table)
-                    if len(table.recent_snapshot(UPKEEP_SECONDS).files) > FILES_MAX:
+                    if len(table.snapshot_for_upkeep().files) > FILES_MAX:
                         _pack(table, is_log=path in logs, is_appended=path in appended)
             except FencedError:
                 self._upkeeps.pop(path, None)  # maintenance of another process came between

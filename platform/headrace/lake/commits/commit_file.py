@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from headrace.lake import small_files
 from headrace.lake.commits.fence import FENCE, MENDING
+from headrace.lake.files import object_files
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, PostCommitHookProperties
@@ -158,10 +159,20 @@ def put_commit(commit: CommitFile) -> bool:
 
 def read_commit(table: str, version: int) -> CommitFile | None:
     """A commit; None: there is none yet, or the table's history was cleaned as far as that."""
-    text = small_files.read_text(commit_uri(table, version))
-    if text is None:
+    return _parsed(table, version, small_files.read_bytes(commit_uri(table, version)))
+
+
+def own_commit(table: str, version: int) -> CommitFile | None:
+    """The last commit that this process has made at a version of such a table, without a request; None: not remembered."""
+    _, content = object_files.OWN_OBJECTS.get(commit_uri(table, version)) or ("", None)
+    return _parsed(table, version, content)
+
+
+def _parsed(table: str, version: int, content: bytes | None) -> CommitFile | None:
+    if content is None:
         return None
-    return CommitFile(table, version, [json.loads(line) for line in text.split("\n") if line])
+    lines = content.decode().split("\n")
+    return CommitFile(table, version, [json.loads(line) for line in lines if line])
 
 
 def properties(record: Mapping[str, Any]) -> CommitProperties:

@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.clocks import boot_seconds
-from headrace.lake.commits.commit_file import CommitFile, commit_uri, read_commit
+from headrace.lake.commits.commit_file import CommitFile, commit_uri, own_commit, read_commit
 from headrace.lake.files.data_file import time_text
 
 REMEMBERED = 8  # versions before the newest whose files and commits are still known
+OWN_MAX = 1_024  # versions known to be of this process; the bytes of their commits may be forgotten earlier
 ACTIONS_MAX = 1_000  # of a commit that is remembered; a large compaction has many, each a kilobyte in memory
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 OWN_SECONDS = 2.0  # for which the newest version is known after a commit of this process
@@ -105,14 +106,16 @@ class IncrementalSnapshot:
         """
         self._uri, self._load, self._times = uri, load, times
         self._snapshot: Snapshot | None = None
-        self._look_at, self._own_at = 0.0, -math.inf
+        self._look_at, self._own_at, self._looked_at = 0.0, -math.inf, -math.inf
         self._recent: dict[int, Snapshot] = {}
         self._commits: dict[int, CommitFile] = {}
+        self._own: dict[int, None] = {}  # versions that this process has committed, in order
         self._lock = threading.RLock()
 
     def now(self) -> Snapshot:
         """The newest version."""
         with self._lock:
+            looked_at = boot_seconds()
             if self._snapshot is not None and time.monotonic() >= self._look_at:
                 self._look_at = time.monotonic() + LOOK_SECONDS
                 if not small_files.exists(commit_uri(self._uri, self._snapshot.version)):
@@ -120,17 +123,19 @@ class IncrementalSnapshot:
             now = self._reload() if self._snapshot is None else self._snapshot
             while (found := read_commit(self._uri, now.version + 1)) is not None:
                 now = self._followed(now, found)
-            self._snapshot = now
+            self._snapshot, self._looked_at = now, looked_at
             return now
 
-    def recent(self, seconds: float = OWN_SECONDS) -> Snapshot:
+    def recent(self, seconds: float = OWN_SECONDS, *, or_looked: bool = False) -> Snapshot:
         """The newest version as of the last commit of this process, if that was so many seconds ago; else the newest.
 
         While a process commits to a table, others seldom do. The fence judges at the next commit what came in between.
+
+        In: or_looked  also as of the last look
         """
         known = self._snapshot
-        is_own = boot_seconds() - self._own_at < seconds
-        return known if known is not None and is_own else self.now()
+        known_at = max(self._own_at, self._looked_at if or_looked else -math.inf)
+        return known if known is not None and boot_seconds() - known_at < seconds else self.now()
 
     def lost_track(self) -> None:
         """Look at the next question: this process may have committed what the snapshot does not show."""
@@ -142,6 +147,9 @@ class IncrementalSnapshot:
             known = self._snapshot
             if known is not None and known.version == commit.version - 1:
                 self._snapshot, self._own_at = self._followed(known, commit), at
+                self._own[commit.version] = None
+                if len(self._own) > OWN_MAX:
+                    del self._own[next(iter(self._own))]
             elif known is None or known.version < commit.version:  # others have committed before it
                 self.lost_track()
 
@@ -162,7 +170,7 @@ class IncrementalSnapshot:
     def _reload(self) -> Snapshot:
         version, files = self._load()
         found = Snapshot(version, dict(listed(files)))
-        self._recent, self._commits = {version: found}, {}
+        self._recent, self._commits, self._own = {version: found}, {}, {}
         self._look_at = time.monotonic() + LOOK_SECONDS
         return found
 
@@ -179,8 +187,9 @@ class IncrementalSnapshot:
         return self.now()
 
     def commit_at(self, version: int) -> CommitFile | None:
-        """One of the newest commits; None: it is not remembered."""
-        return self._commits.get(version)
+        """One of the newest commits, or of those that this process has made since; None: it is not remembered."""
+        found = self._commits.get(version)
+        return own_commit(self._uri, version) if found is None and version in self._own else found
 
     @property
     def is_vouched_for(self) -> bool:

@@ -16,6 +16,7 @@ from uuid import uuid4
 from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.lake.clocks import boot_seconds
+from headrace.lake.commits.checkpoint import last_checkpoint
 from headrace.lake.commits.commit_file import Change, commit_uri
 from headrace.lake.commits.epochs import known_epochs, newest_fenced
 from headrace.lake.commits.fence import (
@@ -35,7 +36,7 @@ from headrace.lake.commits.fence import (
     refusal,
 )
 from headrace.lake.commits.history import carried
-from headrace.lake.table import LakeTable, VersionTakenError, last_checkpoint
+from headrace.lake.table import LakeTable, VersionTakenError
 
 if TYPE_CHECKING:
     from headrace.lake.commits.commit_file import CommitFile

@@ -14,12 +14,14 @@ V = TypeVar("V")
 class ByteCache(Generic[K, V]):
     """Remembers the values that were used last.
 
-    Law: the values that it holds never have more than `bytes_max` bytes together. A larger value is not held at all.
+    Law: the values that it holds never have more than `bytes_max` bytes together. A value with more, or with more than
+    `value_bytes_max`, is not held at all.
     """
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, value_bytes_max: int | None = None) -> None:
         """Nothing is held yet."""
         self.bytes_max = bytes_max
+        self._value_bytes_max = bytes_max if value_bytes_max is None else value_bytes_max
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -43,7 +45,7 @@ class ByteCache(Generic[K, V]):
         """Hold a value of so many bytes, in place of one that the key had; those used longest ago make room."""
         with self._lock:
             self._bytes -= self._values.pop(key, (None, 0))[1]
-            if size > self.bytes_max:
+            if size > min(self.bytes_max, self._value_bytes_max):
                 return
             self._values[key] = value, size
             self._bytes += size

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.lake.files.byte_cache import ByteCache
 from headrace.lake.storage import store_of
 
 if TYPE_CHECKING:
@@ -17,6 +19,24 @@ if TYPE_CHECKING:
 
 LISTED = 500
 TOKEN = "headrace-token"  # in an object's metadata: which attempt created it
+# The small objects that this process has created, by URI: the ETag (empty if the answer was lost), and the content.
+OWN_OBJECTS: ByteCache[str, tuple[str, bytes]] = ByteCache(32 << 20, 256 << 10)
+
+
+@dataclass(frozen=True)
+class ListedObject:
+    """An object as a listing shows it.
+
+    e_tag  the store's name for its content
+    """
+
+    uri: str
+    e_tag: str
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.uri.rpartition("/")[2]
 
 
 def exists(uri: str) -> bool:
@@ -69,15 +89,18 @@ def create(uri: str, content: bytes) -> bool:
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
 
-    token = uuid4().hex
+    token, e_tag = uuid4().hex, ""
     with reaching(uri), _bucket_of(uri):
         try:
-            obstore.put(*store_of(uri), content, mode="create", attributes={TOKEN: token})
+            put = obstore.put(*store_of(uri), content, mode="create", attributes={TOKEN: token})
+            e_tag = put["e_tag"] or ""
         except AlreadyExistsError:
-            return _token(uri) == token
+            if _token(uri) != token:
+                return False
         except BaseError:
             if _token(uri) != token:
                 raise
+    OWN_OBJECTS.put(uri, (e_tag, content), len(content))
     return True
 
 
@@ -122,6 +145,50 @@ def names_below(uri: str) -> list[str]:
     above = len(store_of(uri)[1]) + 1
     with reaching(uri):
         return [each["path"][above:] for some in _below(uri) for each in some]
+
+
+def listed_after(uri: str, name: str) -> list[ListedObject]:
+    """The objects directly below a prefix whose names come after another; without those that have no ETag."""
+    import obstore
+
+    store, path = store_of(uri)
+    with reaching(uri):
+        listed = obstore.list(store, path, offset=f"{path}/{name}", chunk_size=LISTED)
+        return [
+            ListedObject(f"{uri}/{found}", each["e_tag"])
+            for some in listed
+            for each in some
+            if each["e_tag"] and "/" not in (found := each["path"][len(path) + 1 :])
+        ]
+
+
+def read_listed(listed: ListedObject) -> bytes:
+    """The content of an object that a listing showed; of one that this process created, without a request if remembered.
+
+    Raises: FileNotFoundError if it is gone, or is another one by now
+    """
+    import obstore
+    from obstore.exceptions import PreconditionError
+
+    e_tag, content = OWN_OBJECTS.get(listed.uri) or ("", b"")
+    if e_tag == listed.e_tag:
+        return content
+    with reaching(listed.uri):
+        try:
+            return bytes(obstore.get(*store_of(listed.uri), options={"if_match": listed.e_tag}).bytes())
+        except PreconditionError:
+            raise FileNotFoundError(listed.uri) from None
+
+
+def stands(listed: ListedObject) -> bool:
+    """True if an object still is the one that a listing showed."""
+    import obstore
+
+    with reaching(listed.uri):
+        try:
+            return obstore.head(*store_of(listed.uri))["e_tag"] == listed.e_tag
+        except FileNotFoundError:
+            return False
 
 
 def usage(uri: str) -> tuple[int, int]:

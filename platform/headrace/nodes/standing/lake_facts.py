@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LakeFacts:
-    """The facts of one lake, each as of the moment when it is asked for."""
+    """The facts of one lake, each as of the moment when it is asked for; in a stream as of its own commit just before."""
 
     def __init__(self, lake: Lake) -> None:
         """Nothing is read yet."""
@@ -35,7 +35,7 @@ class LakeFacts:
     def log(self, topic: str) -> LogState | None:
         """Where the log of a topic of Kafka stands; None: there is no log, or a node writes it."""
         table = open_table(self.lake.log(topic))
-        commit = last_commit(table, f"log/{topic}") if table.exists else None
+        commit = last_commit(table, f"log/{topic}", recent=True) if table.exists else None
         return (
             None
             if commit is None or "after" not in commit.record
@@ -51,7 +51,7 @@ class LakeFacts:
     def progress(self, node: str) -> Progress | None:
         """How far a node has come; None: it has committed nothing."""
         table = open_table(self.lake.state(node))
-        commit = last_commit(table, f"node/{node}") if table.exists else None
+        commit = last_commit(table, f"node/{node}", recent=True) if table.exists else None
         return None if commit is None else Progress.from_json(commit.record["progress"])
 
     def state(self, node: str) -> dict[str, Any]:

@@ -157,9 +157,11 @@ def _incomplete(topic: Topic, facts: LakeFacts) -> Wait:
 def _behind(node: Node, progress: Progress | None, facts: LakeFacts) -> Iterator[Wait]:
     """The log that is settled least, if the node cannot read others beyond it."""
     of_kafka = [topic for topic in {t.name: t for t in node.topics}.values() if written_by(topic) is None]
+    if len(of_kafka) < 2:
+        return
     settled = {topic.name: facts.settled_ms(topic.name) for topic in of_kafka}
     known = {name: ms for name, ms in settled.items() if ms is not None}
-    if len(of_kafka) < 2 or not known:
+    if not known:
         return
     upto_ms = {} if progress is None else progress.upto_ms
     name = min(settled, key=lambda each: settled[each] or 0)

@@ -277,7 +277,10 @@ class NodeStream(SwappableLoop):
         """How far, in commit time, the node is behind the logs that it reads."""
         assert self.runner is not None
         upto_ms = self.runner.progress.upto_ms
-        frontiers = {t.name: frontier_ms(self._lake, t, recent=True) for t in self.node.topics}
+        own = {log.name: log.committed_ms() for log in self.logs if log.writes}
+        frontiers = {
+            t.name: own.get(t.name) or frontier_ms(self._lake, t, recent=True) for t in self.node.topics
+        }
         return max(0, *(ms - upto_ms.get(name, 0) for name, ms in frontiers.items()))
 
     def lag_records(self) -> int | None:
