@@ -78,6 +78,21 @@ def test_of_three_processes_one_creates_each_file(root: str) -> None:
 
 
 @pytest.mark.s3
+@pytest.mark.parametrize("is_local", [True, False])
+def test_files_are_deleted_together_whether_they_are_there_or_not(
+    request: pytest.FixtureRequest, tmp_path: Path, is_local: bool
+) -> None:
+    root = f"file:{tmp_path}" if is_local else request.getfixturevalue("s3_root")
+    wanted = [f"{root}/a b/{number}+ü.json" for number in range(3)]
+    for uri in wanted[1:]:
+        small_files.write_json(uri, {})
+    small_files.write_json(f"{wanted[2]}.kept", {})
+    small_files.delete_files(wanted)
+    small_files.delete_files([])
+    assert small_files.names(f"{root}/a b") == ["2+ü.json.kept"]
+
+
+@pytest.mark.s3
 def test_a_lost_answer_is_not_a_lost_claim(s3_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put, claim = obstore.put, f"{s3_root}/1.claim.json"
 

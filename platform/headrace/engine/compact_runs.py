@@ -103,8 +103,7 @@ def compact_runs(
             added += [written] if written is not None else []
         writer.replace(gone, added, record(), changes_data=False)
     except (ConflictError, FencedError) as error:
-        for file in added:
-            small_files.delete(f"{table.uri}/{file.path}")
+        small_files.delete_files(f"{table.uri}/{file.path}" for file in added)
         if isinstance(error, FencedError):
             raise
         return False

@@ -10,6 +10,7 @@ not answer. Both name the file.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from headrace.lake.files import local_files, object_files
@@ -87,6 +88,16 @@ def delete(uri: str) -> None:
         local_files.delete(local_path(uri))
     else:
         object_files.delete(uri)
+
+
+def delete_files(uris: Iterable[str]) -> None:
+    """Remove files of one folder or lake; none of them is a folder, so nothing has to be listed. Missing ones are passed."""
+    uris = [*uris]
+    if uris and is_local(uris[0]):
+        for uri in uris:
+            local_path(uri).unlink(missing_ok=True)
+    elif uris:
+        object_files.delete_each(uris)
 
 
 def names(uri: str) -> list[str]:

@@ -124,8 +124,7 @@ class MirroredTable:
         )  # after the listing: what it names now was there, or is young
         named = {each.manifest_list for each in table.metadata.snapshots} | _manifests(table).keys()
         gone = {*old} - {path.rpartition("/")[2] for path in named}
-        for name in gone:
-            small_files.delete(f"{folder}/{name}")
+        small_files.delete_files(f"{folder}/{name}" for name in gone)
         return len(gone)
 
     def mirrored(self) -> tuple[Any, int] | None:

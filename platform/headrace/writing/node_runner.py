@@ -301,10 +301,9 @@ class NodeRunner:
         return {"writer": self._writer, "batch": progress.batch, **began}
 
     def _discard(self, folded: FoldedIncrement) -> None:
-        for file in [*folded.results, *folded.changes]:
-            small_files.delete(f"{self._outputs}/{file.path}")
-        for file in folded.state:
-            small_files.delete(f"{self._state.uri}/{file.path}")
+        outputs = [*folded.results, *folded.changes]
+        small_files.delete_files(f"{self._outputs}/{file.path}" for file in outputs)
+        small_files.delete_files(f"{self._state.uri}/{file.path}" for file in folded.state)
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1

@@ -81,9 +81,7 @@ def _clean_through(table: LakeTable, version: int) -> None:
     commit = table.commit_at(first) if first else None
     if commit is None or commit.timestamp_ms > time.time() * 1000 - YOUNG_MS:
         return
-    for name in names:
-        if int(name[:20]) < first:
-            small_files.delete(f"{folder}/{name}")
+    small_files.delete_files(f"{folder}/{name}" for name in names if int(name[:20]) < first)
 
 
 def choose(snapshot: Snapshot, column: str, through: Bound) -> dict[str, DataFile]:
@@ -172,8 +170,7 @@ def compact(
     try:
         return writer.replace(files, added, record, changes_data=False)
     except (ConflictError, FencedError) as error:
-        for file in added:
-            small_files.delete(f"{table.uri}/{file.path}")
+        small_files.delete_files(f"{table.uri}/{file.path}" for file in added)
         if isinstance(error, ConflictError):
             return None
         raise

@@ -46,11 +46,10 @@ def vacuum(
         still, uri = found & unused, f"{table.uri}/{UNUSED}/{at_ms}.json"
         if at_ms <= now_ms - retention_hours * HOUR_MS:
             gone += sorted(still)
-            for name in still:
-                small_files.delete(f"{table.uri}/{name}")
+            small_files.delete_files(f"{table.uri}/{name}" for name in still)
             still = set()
         if not still:
-            small_files.delete(uri)
+            small_files.delete_files([uri])
         elif at_ms == now_ms or still != found:
             small_files.write_json(uri, sorted(still))
     return gone

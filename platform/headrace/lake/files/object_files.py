@@ -130,6 +130,20 @@ def delete(uri: str) -> None:
             obstore.delete(store, [each["path"] for each in found])
 
 
+def delete_each(uris: Sequence[str]) -> None:
+    """Remove objects of one store, many with each request; those that are gone are passed over."""
+    import obstore
+
+    store, paths = store_of(uris[0])[0], [store_of(uri)[1] for uri in uris]
+    with reaching(uris[0]):
+        try:
+            obstore.delete(store, paths)
+        except FileNotFoundError:  # not of S3, which takes no notice
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    obstore.delete(store, path)
+
+
 def names(uri: str) -> list[str]:
     """The names directly below a prefix."""
     import obstore

@@ -49,7 +49,7 @@ class GuardStore:
         """A commit with this entry went through: the file named before is no longer needed."""
         name = entry.get("guard_file")
         if self._named is not None and name != self._named:
-            small_files.delete(f"{self._folder}/{self._named}")
+            small_files.delete_files([f"{self._folder}/{self._named}"])
         self._named = name
 
     def read(self, record: Mapping[str, Any]) -> Mapping[str, Any] | None:

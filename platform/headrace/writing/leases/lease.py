@@ -206,8 +206,7 @@ def take_lease(
             )
         lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms, renewed_every_ms)
     try:
-        small_files.delete(_claim(folder, epoch - 1))
-        small_files.delete(_renewal(folder, epoch - 1))
+        small_files.delete_files([_claim(folder, epoch - 1), _renewal(folder, epoch - 1)])
     except BaseException:
         lease.release()
         raise
