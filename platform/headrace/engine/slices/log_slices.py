@@ -118,6 +118,11 @@ class LogSlice:
         read = each(lambda file: [*self._read(*file, columns)], self.files.items(), self.uri)
         return pa.concat_tables([_empty(columns), *itertools.chain.from_iterable(read)]).combine_chunks()
 
+    def records(self) -> int:
+        """How many of the rows are records or dead letters."""
+        kinds = self.read({KIND: Origin((KIND,), pa.string())})[KIND]
+        return int(pc.sum(pc.is_in(kinds, pa.array(PLACED)), min_count=0).as_py())
+
     def rows(self, schema: pa.Schema) -> pa.Table:
         """The rows in columns of the log. In: schema  with INGESTED_AT and COMMIT_ROWS; what a file lacks is null."""
         uris = [f"{self.uri}/{name}" for name in self.files]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.engine.slices.log_slices import LogSlice
+from headrace.engine.slices.log_slices import KIND, PLACED, LogSlice
 from headrace.nodes.node_tables import frontier_ms
-from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
     from headrace.lake.paths import Lake
+
+FEW_BYTES = (
+    16 << 20
+)  # of the files of a log in which this process counts by itself; in more of them Spark does
 
 
 def log_version(lake: Lake, topic: Topic) -> int:
@@ -29,15 +32,18 @@ def waiting_records(
     spark: SparkSession, lake: Lake, topics: Iterable[Topic], upto_ms: Mapping[str, int]
 ) -> int:
     """How many records logs hold that a node has not read. In: upto_ms  how far it has read each."""
-    counts = (
-        LogSlice.of(lake.log(topic.name), upto_ms.get(topic.name, 0), frontier)
-        .frame(spark, topic)
-        .where(F.col("kind").isin(RECORD, DEAD_LETTER))
-        .count()
+    return sum(
+        _records(spark, topic, LogSlice.of(lake.log(topic.name), upto_ms.get(topic.name, 0), frontier))
         for topic in topics
-        if (frontier := frontier_ms(lake, topic))
+        if (frontier := frontier_ms(lake, topic, recent=True))
     )
-    return sum(counts)
+
+
+def _records(spark: SparkSession, topic: Topic, waiting: LogSlice) -> int:
+    """Few files are mostly those that this process has just written: it needs neither Spark nor requests for them."""
+    if waiting.bytes <= FEW_BYTES:
+        return waiting.records()
+    return waiting.frame(spark, topic).where(F.col(KIND).isin(*PLACED)).count()
 
 
 class LogWatch:
