@@ -19,7 +19,7 @@ from headrace.lake.storage import is_local
 FOLDER = "notices"
 WITHIN = re.compile(rf"(.*)/{FOLDER}/((?:paused|requests|readers)(?:/.*)?)")  # the lake's root, and the path
 # For these a listing counts as recent. Each one of an object store is paid for.
-LOCAL_SECONDS, STORE_SECONDS = 1.0, 5.0
+LOCAL_SECONDS, STORE_SECONDS = 1.0, 6.0
 Names = Callable[[str], list[str]]  # the names directly below a folder, sorted
 
 
