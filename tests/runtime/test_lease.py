@@ -223,7 +223,7 @@ def test_a_lease_is_not_left_behind_when_the_disk_is_full_while_it_is_taken(
 ) -> None:
     take(spark, folder).release()
     with monkeypatch.context() as full:
-        full.setattr(small_files, "delete", no_space)
+        full.setattr(small_files, "delete_files", no_space)
         with pytest.raises(OSError, match="No space left"):
             take(spark, folder)
     assert take(spark, folder).epoch == 3
