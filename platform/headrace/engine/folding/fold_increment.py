@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.engine.folding.bucket_tasks import BucketResult, BucketTask, RunTasks, run_in_process
-from headrace.engine.folding.exchange import bucket_hashes, exchanged
+from headrace.engine.folding.exchange import bucket_hashes, exchanged, with_shared
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_reads import NO_COST, ReadCost
@@ -73,12 +73,14 @@ class FoldResult:
 class Between:
     """The rows that one step passes on to the next.
 
-    rows    each row goes to one bucket
-    shared  each row goes to every bucket; None: there are no such rows
+    rows      each row goes to one bucket
+    shared    each row goes to every bucket; None: there are no such rows
+    has_rows  False if the step gave no rows: then `rows` is empty, and has the columns of the rows that the step got
     """
 
     rows: pa.Table
     shared: pa.Table | None = None
+    has_rows: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,16 +117,32 @@ class Run:
         return together(results, batch)
 
     def through(
-        self, steps: Sequence[Step], between: Between, times: Times, state: StateSource, batch: int
+        self,
+        steps: Sequence[Step],
+        between: Between,
+        times: Times,
+        state: StateSource,
+        batch: int,
+        bucket: tuple[int, int] | None = None,
     ) -> tuple[list[BucketResult], Between]:
-        """The results of all buckets of some steps, without their rows; and what goes on to the step behind them."""
+        """The results of some steps, without their rows; and what goes on to the step behind them.
+
+        In: bucket  the rows are of this one, with their keys, and none of the steps takes rows of another: its number, and
+                    how many there are; None: the rows of all buckets
+        """
         everything: list[BucketResult] = []
         for step in steps:
             rows = self._computed(step, between.rows)
-            found = self.how.run(self._tasks(step, Between(rows, between.shared), times, state, batch))
+            if bucket is None:
+                tasks = self._tasks(step, Between(rows, between.shared), times, state, batch)
+            else:
+                tasks = [self.task(step, with_shared(rows, between.shared), bucket, times, state, batch)]
+            found = self.how.run(tasks)
             sharing = [one.shared for one in found if one.shared is not None]
             shared = pa.concat_tables(sharing) if sharing else None
-            between = Between(_joined([one.rows for one in found], rows.slice(0, 0)), shared)
+            giving = [one.rows for one in found if one.rows is not None]
+            rows = pa.concat_tables(giving) if giving else rows.slice(0, 0)
+            between = Between(rows, shared, has_rows=bool(giving))
             everything += [without_rows(one) for one in found]
         return everything, between
 
@@ -163,11 +181,6 @@ class Run:
 def selections_of(step: Step) -> Mapping[str, Computing]:
     """The selections that SQL has to compute before a step."""
     return step.selections if isinstance(step, StationStep) else {}
-
-
-def _joined(tables: Sequence[pa.Table | None], nothing: pa.Table) -> pa.Table:
-    there = [table for table in tables if table is not None]
-    return pa.concat_tables(there) if there else nothing
 
 
 def without_rows(one: BucketResult) -> BucketResult:

@@ -15,8 +15,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.engine.clocks import raised, times_of
 from headrace.engine.folding.bucket_tasks import BucketResult
-from headrace.engine.folding.exchange import exchanged, of_bucket, with_shared
-from headrace.engine.folding.fold_increment import Between, Run, without_rows
+from headrace.engine.folding.exchange import exchanged, of_bucket
+from headrace.engine.folding.fold_increment import Between, Run
 from headrace.engine.slices.feed_rows import PackedFeeds
 from headrace.engine.slices.log_slices import LogSlice
 from headrace.engine.state_files import StateSource
@@ -143,18 +143,10 @@ class StageTask:
 
     def fold(self, before: Report, rows: pa.Table, bucket: int = 0) -> tuple[Report, pa.Table]:
         """The report, and rows for the next stage. In: rows  of the bucket, with their keys if there are several buckets."""
-        told, times = self.increment, before.times
-        if self.buckets == 1:
-            came = Between(rows, before.shared)
-            found, left = self.run.through(self.steps, came, times, told.source, told.batch)
-            return Report([*before.results, *found], times, left.shared), left.rows
-        results, came, place = [*before.results], Between(rows, before.shared), (bucket, self.buckets)
-        for step in self.steps:
-            mine = with_shared(came.rows, came.shared)
-            one = self.run.task(step, mine, place, times, told.source, told.batch)()
-            came = Between(mine.slice(0, 0) if one.rows is None else one.rows, one.shared)
-            results.append(without_rows(one))
-        return Report(results, times, came.shared, has_rows=one.rows is not None), came.rows
+        came, times, increment = Between(rows, before.shared), before.times, self.increment
+        place = None if self.buckets == 1 else (bucket, self.buckets)
+        results, left = self.run.through(self.steps, came, times, increment.source, increment.batch, place)
+        return Report([*before.results, *results], times, left.shared, has_rows=left.has_rows), left.rows
 
     def sent(self, report: Report, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """The report, and rows for the next stage, as they travel."""
