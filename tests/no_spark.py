@@ -1,4 +1,4 @@
-"""What stands where a session of Spark stands in tests that need none."""
+"""A stand-in for a session of Spark, for tests that need none."""
 
 from __future__ import annotations
 

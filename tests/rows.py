@@ -62,7 +62,7 @@ def require_backfilled(spark: SparkSession, lake: Lake, *nodes: Node) -> None:
 
 
 def windows_shown(spark: SparkSession, lake: Lake, node: Node) -> list[list[tuple[Any, ...]]]:
-    """What readers are shown of a node's windows: closed ones, open ones, the ledger."""
+    """The windows of a node as readers see them: closed ones, open ones, the ledger."""
     views = LocalViews(spark, lake)
     stored = views.stored(node)
     still_open = state_views.open_windows(stored.of, StateTables(stored.state), stored.progress.clock)

@@ -73,8 +73,8 @@ if TYPE_CHECKING:
 BUCKET_BYTES = 10 << 20
 # Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
 HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
-# Of the log's: from some 60,000 narrow records on, for more files of the state cost more than threads gain with fewer; up to
-# twice what an increment of several commits has, for tasks of Spark share the memory that a single large commit takes.
+# Of the log's Parquet. Below the first, some 60,000 narrow records, more files of the state cost more than threads gain. The
+# second is twice what an increment of several commits has: a larger commit needs the memory of several tasks of Spark.
 THREADS_BYTES, THREADS_BYTES_MAX, CORES_MAX = 1 << 20, 32 << 20, 4
 SPREADING = threading.Lock()  # a second large increment meanwhile would take as much memory, and find no core
 AS_ONE = Distribution()

@@ -63,7 +63,7 @@ class Sides:
         self.all_left, self.all_right = with_known(known_left, left), with_known(known_right, right)
         of_both = pa.chunked_array([*self.all_left[KEY].chunks, *self.all_right[KEY].chunks], pa.binary())
         keys = group(of_both).codes
-        # Of all left rows: by the key that they refer to, and by their own.
+        # The numbers of all left rows by the key that they refer to, and by their own key.
         self.left_codes = keys[: self.all_left.num_rows], group(self.all_left[LEFT_KEY]).codes
         new = [commits(rows, per_commit=join.per_commit) for rows in (left, right)]
         self.moments = Moments(distinct(np.concatenate(new)))
