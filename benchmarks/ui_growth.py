@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sqlite3
 import sys
 import tempfile
@@ -38,6 +37,7 @@ from rich.table import Table
 from benchmarks.readings import counts
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.topics import create_topics
 from headrace.orchestration.events.progress import Cadence, Throttle
 from headrace.orchestration.keys import key_of
@@ -197,9 +197,7 @@ def _dagster(
             "GX_ANALYTICS_ENABLED": "false",
             "PYTHONPATH": f"{ROOT / 'platform'}:{ROOT}",
         }
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(port)]
         location = ["-f", str(LOCATION), "-d", str(ROOT)]
         dagster = lifeline.spawn([*command, *location], log=root / "dagster.log", env=os.environ, cwd=ROOT)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from pyspark.sql import SparkSession
 from headrace.lifecycle.backfill import verify
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.topics import create_topics
 from headrace.observe.local_views import LocalViews
 from tests.broker.harness import produce
@@ -131,9 +131,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[Si
     topic = f"life-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap_servers, {topic: 2})
     root = tmp_path_factory.mktemp("site")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     settings = (ROOT / "deploy" / "local" / "dagster.yaml").read_text()
     settings = settings.replace("poll_interval_seconds: 10", "poll_interval_seconds: 2")
     with (
@@ -141,7 +138,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[Si
         new_world(root, kafka.bootstrap_servers, topic, settings) as world,
     ):
         patch.setenv("HEADRACE_TEST_TOPIC", topic)
-        site = Site(world, kafka, port, root / "dagster.log")
+        site = Site(world, kafka, free_port(), root / "dagster.log")
         try:
             site.start()
             yield site

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from headrace.local.development.dev_errors import last_words, run_part
 from headrace.local.development.dev_stream import finals_named
 from headrace.local.development.dev_traffic import _records, record_key, send
 from headrace.local.samples import sample_records
-from headrace.local.servers.dagster_ui import create_databases
+from headrace.local.servers.dagster_ui import create_databases, wait_for_ui
 from headrace.local.servers.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
 from headrace.sequence.written import record_bytes
@@ -207,3 +209,22 @@ def test_the_stream_reports_the_final_days_and_hours_that_the_project_names(
         "declined_per_minute": "hour"
     }  # before: the asset had no partition, ever
     assert finals_named("a_module_without_definitions") == {}
+
+
+class NoUI(socketserver.StreamRequestHandler):
+    """A server that is no UI, as a gateway to a JVM."""
+
+    def handle(self) -> None:
+        self.rfile.readline()
+        self.wfile.write(b"!unknown command\n")
+
+
+def test_another_server_at_the_port_is_not_taken_for_the_ui(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("address already in use\n")
+    with socketserver.TCPServer(("127.0.0.1", 0), NoUI) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        dagster = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
+        with pytest.raises(TerminalError, match="Dagster did not start") as refused:
+            wait_for_ui(dagster, other.server_address[1], tmp_path / "log")
+        other.shutdown()
+    assert "address already in use" in str(refused.value.detail)

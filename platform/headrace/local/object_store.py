@@ -31,7 +31,7 @@ from typing import Self
 
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
-from headrace.local.servers.broker_config import HOST, free_port, port_is_free
+from headrace.local.servers.broker_config import HOST, OWN_PORTS, free_port, port_is_free
 from headrace.local.servers.server import LocalServer
 
 PROGRAM, VARIABLE = "weed", "HEADRACE_WEED"
@@ -236,7 +236,7 @@ def _free_ports() -> dict[str, int]:
     found = {flag: port for port, flag in ports.items()}
     while ADMIN not in found:
         port = free_port()
-        if port not in ports and port + HIGHER < 65_536 and port_is_free(port + HIGHER):
+        if port not in ports and port + HIGHER in OWN_PORTS and port_is_free(port + HIGHER):
             found[ADMIN] = port
     return found
 

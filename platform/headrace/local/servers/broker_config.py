@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import socket
 import uuid
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
+OWN_PORTS = range(10_000, 32_000)  # Linux (from 32,768), macOS and Windows (from 49,152) give others away
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 JVM_FLAGS = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOG_FLAGS = (
@@ -87,11 +89,14 @@ def new_cluster_id() -> str:
 
 
 def free_port() -> int:
-    """Find a port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port of the loopback interface that nobody listens on.
+
+    It is none that a system gives to whoever asks for any port: until a server binds it, a client or a gateway to the JVM
+    could be given it.
+    """
+    while not port_is_free(port := secrets.choice(OWN_PORTS)):
+        pass
+    return port
 
 
 def port_is_free(port: int) -> bool:

@@ -7,6 +7,7 @@ import socket
 import time
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
@@ -46,7 +47,10 @@ def wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
     while time.monotonic() < deadline:
         if dagster.poll() is not None:
             raise TerminalError("Dagster did not start.", detail=tail_of(log), hint=f"Read {log}.")
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2):
+        with (
+            suppress(OSError, HTTPException),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2),
+        ):
             return
         time.sleep(0.5)
     raise TerminalError(
@@ -60,7 +64,7 @@ def reload_code(port: int) -> None:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/graphql", asked, {"Content-Type": "application/json"}
     )
-    with suppress(OSError), urllib.request.urlopen(request, timeout=60) as answer:
+    with suppress(OSError, HTTPException), urllib.request.urlopen(request, timeout=60) as answer:
         answer.read()
 
 
