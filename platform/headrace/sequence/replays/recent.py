@@ -39,15 +39,16 @@ class Taken:
             return refused
         known, number, digest = _rows_of(before)
         places = known.joined(Intervals(self.unit, self.at, self.at))
-        table = np.column_stack([places.unit, places.first])
-        _, key = np.unique(table, axis=0, return_inverse=True)
+        is_taken = np.concatenate([np.ones(len(known), bool), self.marks])
+        asked, count = len(known) + refused, self._taken_before()
+        # Few rows are at the position of a refused record: they are made distinct, and no other.
+        columns = [*places.unit.T, places.first]
+        rows = np.flatnonzero(np.logical_and.reduce([np.isin(each, each[asked]) for each in columns]))
+        _, key = np.unique(np.column_stack([each[rows] for each in columns]), axis=0, return_inverse=True)
         key = key.reshape(-1)
-        taken = np.flatnonzero(self.marks)
-        count = self._taken_before()
-        owner = np.full(len(table), NOWHERE, np.int64)
-        owner[key[: len(known)]] = np.arange(len(known))
-        owner[key[len(known) + taken]] = len(known) + taken
-        owner = owner[key[len(known) + refused]]
+        owner = np.full(len(rows), NOWHERE, np.int64)
+        owner[key[is_taken[rows]]] = rows[is_taken[rows]]
+        owner = owner[key[np.searchsorted(rows, asked)]]
         refused, owner = refused[owner >= 0], owner[owner >= 0]
         numbers = np.concatenate([number, count])
         near = count[refused] - numbers[owner] <= RECENT_MAX
