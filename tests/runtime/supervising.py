@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
 
+from headrace.streams.loops import supervised_loop
 from headrace.streams.loops.supervised_loop import SupervisedLoop
+from tests import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-LONG = 10.0  # nothing here takes so long
+    import pytest
 
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that is bound to come; by the real clock, for a test may set another."""
-    for _ in range(round(LONG / 0.002)):
-        if condition():
-            return
-        time.sleep(0.002)
-    raise AssertionError("it did not come")
+LONG = 60.0  # nothing here takes so long
+until = partial(waiting.until, every_s=0.002, patience_s=LONG)
 
 
 def raise_(error: BaseException) -> Any:
@@ -86,3 +84,40 @@ def fail_at_work(stream: Loop, error: BaseException) -> None:
     stream.does = lambda: raise_(error)
     stream.check_now()
     until(lambda: not stream.running)
+
+
+class Timeline:
+    """In place of a loop's clock and condition: time passes only while the loop waits, or while a test says so.
+
+    now  seconds since the loop began
+    """
+
+    def __init__(self, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self._loop = 0.0, loop
+        self._wakes, self._end = deque[float](), 0.0
+        monkeypatch.setattr(supervised_loop, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(loop, "_changed", self)
+
+    def live(self, seconds: float, wakes: Iterable[float] = ()) -> None:
+        """Let the loop live so long. In: wakes  when it is told that there is something new"""
+        self._end, self._wakes = seconds, deque(wakes)
+        self._loop.keep_running()
+        until(lambda: not self._loop.running)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def notify_all(self) -> None: ...
+
+    def wait(self, seconds: float) -> None:
+        """As the loop waits: until it is woken, or for so long."""
+        at = self.now + seconds
+        if self._wakes and self._wakes[0] <= at:
+            self.now = max(self.now, self._wakes.popleft())
+            self._loop.check_now()
+        elif at > self._end:
+            self._loop._closing.set()
+        else:
+            self.now = at

@@ -12,8 +12,7 @@ import pytest
 
 from headrace.writing import scheduling
 from headrace.writing.scheduling import Coming, CommitSchedule, Turns
-
-LONG = 30.0  # nothing here takes so long
+from tests.runtime.supervising import LONG, until
 
 
 def never() -> bool:
@@ -31,12 +30,9 @@ def thread(work: Callable[[], None]) -> Iterator[threading.Thread]:
     assert not worker.is_alive()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that is bound to come."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
+def at_rest() -> bool:
+    """A log that rests asks whether it should give up."""
+    raise AssertionError("it rests")
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -128,20 +124,23 @@ def test_a_log_rests_until_a_node_asks_which_then_waits_for_its_micro_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scheduling, "BEGIN_SECONDS", LONG)
+    monkeypatch.setattr(scheduling, "REST_SECONDS", LONG)
     monkeypatch.setattr(scheduling, "RECENT_SECONDS", 0.0)
-    schedule, done = CommitSchedule(), []
+    schedule, done, may_end = CommitSchedule(), [], threading.Event()
 
     def log() -> None:
-        for number in (1, 2):
-            with schedule.at_work():
-                done.append(number)
-            if number == 1:
-                schedule.rest(never, hurried=False)
+        with schedule.at_work():
+            done.append(1)
+        schedule.rest(never, hurried=False)
+        with schedule.at_work():
+            assert may_end.wait(LONG)
+            done.append(2)
 
     with thread(log):
         until(lambda: schedule._resting)
         assert schedule.ask(0.0, spare_core=False) == Coming(2, begun=True)
         assert schedule.ask(0.0, spare_core=False) == Coming(2, begun=False), "another node asks meanwhile"
+        may_end.set()
         schedule.wait_for(2)
         assert done == [1, 2]
 
@@ -207,9 +206,7 @@ def test_a_log_that_is_asked_before_it_rests_works_at_the_same_time_as_its_node_
     with schedule.at_work():
         pass
     assert schedule.ask(0.0, spare_core=True) is None
-    began = time.monotonic()
-    schedule.rest(never, hurried=False)
-    assert time.monotonic() - began < scheduling.REST_SECONDS / 2
+    schedule.rest(at_rest, hurried=False)
     with schedule.at_work():
         pass
     with thread(lambda: schedule.rest(never, hurried=False)):
@@ -222,9 +219,7 @@ def test_a_log_whose_nodes_have_nothing_to_do_does_not_rest() -> None:
     with schedule.at_work():
         pass
     schedule.go_on()
-    began = time.monotonic()
-    schedule.rest(never, hurried=False)
-    assert time.monotonic() - began < scheduling.REST_SECONDS / 2
+    schedule.rest(at_rest, hurried=False)
     with schedule.at_work():
         pass
     with thread(lambda: schedule.rest(never, hurried=False)):

@@ -10,12 +10,11 @@ import pytest
 
 from headrace.errors import TransientError
 from headrace.streams.loops.supervised_loop import PACE
-from tests.runtime.supervising import LONG, Loop, raise_, until
+from tests.runtime.supervising import LONG, Loop, Timeline, raise_, until
 
 pytestmark = pytest.mark.fast
 
 HOUR_MS = 3_600_000
-PAIRS = [(first, last) for last in range(8) for first in range(last)]
 
 
 @pytest.fixture
@@ -24,6 +23,11 @@ def loop() -> Iterator[Loop]:
     yield made
     made.does = lambda: 1
     made.drain()
+
+
+@pytest.fixture
+def timeline(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Timeline:
+    return Timeline(loop, monkeypatch)
 
 
 def opened(loop: Loop, trigger_ms: int) -> Loop:
@@ -63,51 +67,52 @@ def test_one_call_comes_early_so_that_it_follows_what_woke_it_and_the_next_waits
     assert loop.worked == 2
 
 
-def test_it_keeps_step_with_what_wakes_it_once_an_interval(loop: Loop) -> None:
+def test_it_keeps_step_with_what_wakes_it_once_an_interval(loop: Loop, timeline: Timeline) -> None:
     """A node that has used its early call up waits for the interval at first; soon it folds each commit as it comes."""
-    interval, late = 0.2, []
-    woken_at = [0.0]
-
-    def work() -> int:
-        late.append(time.monotonic() - woken_at[0])
-        return 1
-
-    opened(loop, round(interval * 1000))
-    loop._due_at = time.monotonic() + 2 * interval
-    loop.does = work
-    for number in range(10):
-        woken_at[0] = time.monotonic()
-        loop.check_now()
-        until(lambda number=number: len(late) > number)  # type: ignore[misc]
-        time.sleep(max(0.0, woken_at[0] + interval - time.monotonic()))
-    assert sorted(late[5:])[2] < interval / 2
-
-
-def test_it_looks_once_an_interval_and_works_when_a_look_finds_work(loop: Loop) -> None:
-    opened(loop, 10)
-    until(lambda: loop.looks >= 5)
-    assert loop.worked == 1, "nothing was found"
-    found = iter([True])
-    loop.looks_find = lambda: next(found, False)
-    until(lambda: loop.worked == 2)
-    looks, began = loop.looks, time.monotonic()
-    until(lambda: loop.looks >= looks + 10)
-    assert time.monotonic() - began >= 0.08, "it does not look more often"
-    assert loop.worked == 2
-
-
-def test_calls_begin_on_average_an_interval_apart_however_often_it_is_woken(loop: Loop) -> None:
     began: list[float] = []
 
     def work() -> int:
-        began.append(time.monotonic())
+        began.append(timeline.now)
+        return 1
+
+    loop.does, loop.trigger_ms = work, 200
+    commits = [0.2 * number for number in range(1, 11)]
+    timeline.live(2.1, [0.01, 0.02, *commits])
+    late = [at - commit for at, commit in zip(began[-10:], commits, strict=True)]
+    assert late[0] > 0.05, "at first it waits"
+    assert late[5:] == pytest.approx([0.0] * 5)
+
+
+def test_it_looks_once_an_interval_and_works_when_a_look_finds_work(loop: Loop, timeline: Timeline) -> None:
+    looked: list[float] = []
+
+    def finds() -> bool:
+        looked.append(timeline.now)
+        return len(looked) == 5
+
+    loop.looks_find, loop.trigger_ms = finds, 10
+    timeline.live(0.155)
+    assert looked == pytest.approx([0.01 * number for number in range(1, 16)])
+    assert loop.worked == 2, "at the beginning, and for what was found"
+
+
+@pytest.mark.parametrize("work_seconds", [(0.0,), (0.004, 0.2, 0.0)])
+def test_calls_begin_on_average_an_interval_apart_however_often_it_is_woken(
+    loop: Loop, timeline: Timeline, work_seconds: tuple[float, ...]
+) -> None:
+    began: list[float] = []
+
+    def work() -> int:
+        began.append(timeline.now)
         loop.check_now()
+        timeline.now += work_seconds[len(began) % len(work_seconds)]
         return 1
 
     loop.does, loop.trigger_ms = work, 30
-    loop.keep_running()
-    until(lambda: len(began) >= 8)
-    assert all(began[last] - began[first] >= ((last - first) * PACE - 1) * 0.03 for first, last in PAIRS)
+    timeline.live(1.5)
+    least = [(last - first, at - begun) for last, at in enumerate(began) for first, begun in enumerate(began[:last])]
+    assert all(seconds >= (calls * PACE - 1) * 0.03 - 1e-9 for calls, seconds in least)
+    assert len(began) > 15
     assert loop.looks == 0
 
 

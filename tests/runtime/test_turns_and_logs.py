@@ -16,7 +16,8 @@ from headrace.log.site import Site
 from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing import scheduling
 from headrace.writing.scheduling import Coming, CommitSchedule, Turns
-from tests.runtime.test_scheduling import LONG, never, thread, until
+from tests.runtime.supervising import LONG, until
+from tests.runtime.test_scheduling import never, thread
 
 pytestmark = pytest.mark.fast
 
@@ -80,7 +81,7 @@ def test_a_node_whose_log_is_at_work_leaves_its_turn_to_others() -> None:
         until(lambda: log.schedule._at_work)
         with thread(folds(node_of(turns, log), runner)):
             assert log.asked.wait(LONG)
-            deadline = time.monotonic() + LONG / 10
+            deadline = time.monotonic() + LONG / 2
             with turns.taken(lambda: time.monotonic() > deadline) as mine:
                 done.set()
                 assert mine
