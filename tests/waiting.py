@@ -13,18 +13,19 @@ PATIENCE_S = 300.0  # what takes longer does not come
 
 
 def until(
-    reached: Callable[[], T],
-    told: Callable[[], object] = lambda: "it did not come",
+    look: Callable[[], T],
+    reached: Callable[[T], object] = bool,
     *,
+    told: Callable[[], object] = lambda: "it did not come",
     every_s: float = 0.05,
     patience_s: float = PATIENCE_S,
 ) -> T:
-    """Look until something is true, and return it.
+    """Look until what is seen is as it should be, and return it.
 
-    In: told  what is known, for the failure when it does not come
+    In: told  what else is known, for the failure when it does not come
     """
     deadline = monotonic() + patience_s
-    while not (found := reached()):
-        assert monotonic() < deadline, told()
+    while not reached(seen := look()):
+        assert monotonic() < deadline, (told(), seen)
         sleep(every_s)
-    return found
+    return seen

@@ -14,6 +14,7 @@ import headrace as hr
 from headrace.engine.folding import bucket_tasks, spark_fold
 from headrace.engine.folding.fold_stages import Increment
 from headrace.testing import TestDriver
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.fast
 
@@ -80,27 +81,28 @@ def test_threads_show_in_no_table(monkeypatch: pytest.MonkeyPatch, how: str) -> 
 
 
 def test_a_thread_that_fails_ends_the_fold_after_the_others_have_ended() -> None:
-    ended, begun = list[str](), threading.Barrier(3)
+    ended, ran, begun = list[str](), list[threading.Thread](), threading.Barrier(3, timeout=PATIENCE_S)
 
     class Fails(bucket_tasks.BucketTask):
         def __init__(self) -> None: ...
 
         def __call__(self) -> bucket_tasks.BucketResult:
-            begun.wait(10)
+            ran.append(threading.current_thread())
+            begun.wait()
             raise OSError("the disk is full")
 
     class Writes(Fails):
         def __call__(self) -> bucket_tasks.BucketResult:
-            begun.wait(10)
+            ran.append(threading.current_thread())
+            begun.wait()
             time.sleep(0.1)
             ended.append(threading.current_thread().name)
             return bucket_tasks.BucketResult()
 
-    before = threading.active_count()
     with pytest.raises(OSError, match="the disk is full"):
         bucket_tasks.run_in_threads([Fails(), Writes(), Writes()])
     assert len({*ended}) == 2
-    assert threading.active_count() == before
+    assert not any(each.is_alive() for each in ran if each is not threading.current_thread())
 
 
 def test_one_increment_of_a_process_at_a_time_is_spread(monkeypatch: pytest.MonkeyPatch) -> None:

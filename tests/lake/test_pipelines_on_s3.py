@@ -82,7 +82,7 @@ def test_the_tables_are_those_of_a_local_disk(
     there, here = (Lake(root) for root in (f"{s3_root}/{node.required_name}", f"file:{tmp_path}"))
     rows = live(spark, there, node)
     assert rows == live(spark, here, node) != []
-    done = list(Maintenance(spark, there, [node], patience_seconds=3).run())
+    done = list(Maintenance(spark, there, [node], patience_seconds=0).run())
     assert not any(each.skipped for each in done)
     table = Views(spark, there).read(node)
     assert sorted(map(tuple, table.collect()), key=str) == rows

@@ -17,8 +17,20 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from headrace.streams.loops.supervised import Supervised
+
 LONG = 60.0  # nothing here takes so long
 until = partial(waiting.until, every_s=0.002, patience_s=LONG)
+
+
+def kept_running(stream: Supervised, done: Callable[[], object]) -> None:
+    """Poll as a run does, until something is true."""
+
+    def look() -> bool:
+        stream.keep_running()
+        return bool(done())
+
+    waiting.until(look, told=lambda: stream.error)
 
 
 def raise_(error: BaseException) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from headrace.streams import reader_meeting
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.runtime.line import Line
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,11 +54,7 @@ def started(spark: SparkSession, lake: Lake, node: Node) -> StreamRuntime:
 
 
 def poll(runtime: StreamRuntime, done: Callable[[StreamStatus], bool]) -> StreamStatus:
-    deadline = time.monotonic() + 120
-    while not done(status := runtime.poll()[0]):
-        assert time.monotonic() < deadline, status
-        time.sleep(0.05)
-    return status
+    return until(lambda: runtime.poll()[0], done)
 
 
 def caught_up(runtime: StreamRuntime) -> None:

@@ -19,7 +19,8 @@ from headrace.streams.jvm_process import JvmEndedError, JvmProcess
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.leases.lease import lease_taken_ms
 from tests.runtime.line import Line
-from tests.runtime.supervising import LONG, Loop, held_up, raise_, until
+from tests.runtime.supervising import LONG, Loop, held_up, raise_
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,10 +112,7 @@ def test_a_runtime_whose_jvm_has_ended_shows_no_old_figures_and_claims_no_drain(
     line.commit()
     kafka = KafkaSettings(bootstrap_servers="localhost:1")
     runtime = StreamRuntime(spark, lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals_stream"])
-    deadline = time.monotonic() + 120
-    while 0 in ((status := runtime.poll()[0]).rows_total, status.batches):
-        assert time.monotonic() < deadline, status
-        time.sleep(0.05)
+    status = until(lambda: runtime.poll()[0], lambda now: now.rows_total and now.batches)
     assert (status.state, status.batches) == ("running", 1)
     assert status.rows_per_second > 0
 

@@ -109,7 +109,7 @@ def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_o
     thread.start()
     entry = limits.set_limits(spark, lake, CALM, {"max_records": 8})
     done.set()
-    thread.join(10)
+    thread.join()
     held.release()
     assert entry.limits == {"max_records": 8}
     assert [each.limits for each in limits_in(whole_log(lake.log("visits")).controls())] == [

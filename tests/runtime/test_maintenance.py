@@ -31,6 +31,8 @@ from headrace.writing.leases.lease import take_lease
 from headrace.writing.scheduling import Turns
 from tests.rows import in_order, require_backfilled
 from tests.runtime.line import Line
+from tests.runtime.supervising import kept_running
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,9 +69,11 @@ class Kept:
             self.line.fold()
             self.totals.fold()
 
-    def maintain(self, *nodes: Node, **asked: bool) -> dict[str, Upkept]:
+    def maintain(
+        self, *nodes: Node, patience_seconds: float = PATIENCE_S, **asked: bool
+    ) -> dict[str, Upkept]:
         spark, lake = self.line.spark, self.line.lake
-        work = Maintenance(spark, lake, nodes or (COUNTS, TOTALS), patience_seconds=3)
+        work = Maintenance(spark, lake, nodes or (COUNTS, TOTALS), patience_seconds=patience_seconds)
         return {f"{done.of} {done.what}": done for done in work.run(**asked)}
 
     def seen(self) -> list[object]:
@@ -236,17 +240,11 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
         kept.maintain(new, compact=False)
     assert data_files(lake.log("readings")) == set(files)
     stream = NodeStream(Site(spark, lake, SystemClock()), new, Shared(Turns(1), Turns(1)), trigger_ms=100)
-    deadline = time.monotonic() + 180
     try:
-        while stream.records < 4:
-            assert time.monotonic() < deadline, stream.error
-            stream.keep_running()
-            time.sleep(0.1)
+        kept_running(stream, lambda: stream.records == 4)
         assert not any(done.skipped for done in kept.maintain(new).values()), "beside it"
         kept.feed(7)
-        while stream.records < 5:
-            assert time.monotonic() < deadline, stream.error
-            time.sleep(0.1)
+        until(lambda: stream.records == 5, told=lambda: stream.error)
         assert (stream.failures, stream.state) == (0, "running")
     finally:
         stream.drain()
@@ -258,7 +256,7 @@ def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(spark: SparkSessi
     versions = [lakes.open_table(path).version for path in kept.paths()]
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     try:
-        done = kept.maintain(vacuum=False)
+        done = kept.maintain(vacuum=False, patience_seconds=1)
         assert "is already being written" in (done["counts results"].skipped or "")
         assert [done[name].skipped for name in ("log/readings log", "totals state")] == [None, None]
         moved = [lakes.open_table(path).version for path in kept.paths()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +21,8 @@ from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.leases.lease import LeaseLostError
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
-from tests.runtime.supervising import until as until_true
+from tests.runtime.supervising import kept_running
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,21 +59,12 @@ def feed(line: Line) -> None:
     line.commit()
 
 
-def until(stream: NodeStream, done: Callable[[], bool]) -> None:
-    """Poll as a run does."""
-    deadline = time.monotonic() + 120
-    while not done():
-        assert time.monotonic() < deadline, stream.error
-        stream.keep_running()
-        time.sleep(0.05)
-
-
 def test_commits_of_another_process_are_noticed_and_nothing_is_folded_in_between(
     line: Line, stream: NodeStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed(line)
-    until(stream, lambda: stream.records == 1)
-    until(stream, lambda: not stream.due())
+    kept_running(stream, lambda: stream.records == 1)
+    kept_running(stream, lambda: not stream.due())
     works: list[int] = []
     work = stream.work
 
@@ -84,14 +76,14 @@ def test_commits_of_another_process_are_noticed_and_nothing_is_folded_in_between
     time.sleep(0.5)
     assert works == [], "it looks at versions only"
     feed(line)
-    until(stream, lambda: stream.records == 2)
-    assert sum(works) == 1
+    kept_running(stream, lambda: bool(works))
+    assert (sum(works), stream.records) == (1, 2)
     assert (stream.state, stream.failures) == ("running", 0)
 
 
 def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: NodeStream) -> None:
     feed(line)
-    until(stream, lambda: stream.records == 1)
+    kept_running(stream, lambda: stream.records == 1)
     left_over = stream.runner
     assert left_over is not None
     stream.drain()
@@ -102,7 +94,7 @@ def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: Node
         feed(line)
         with pytest.raises(LeaseLostError, match="was given back"):
             left_over.advance()
-        until(again, lambda: again.records == 1)
+        kept_running(again, lambda: again.records == 1)
         assert again.runner is not None
         assert again.runner.progress.batch == 2
     finally:
@@ -122,7 +114,7 @@ class Slow:
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         self._inside += 1
         self.seen.append((rows.count(), self._inside))
-        assert self.may_end.wait(60)
+        assert self.may_end.wait(PATIENCE_S)
         self._inside -= 1
 
 
@@ -136,23 +128,23 @@ def test_a_node_whose_micro_batch_is_still_under_way_is_not_opened_beside_it(
     upkeep_begun, upkeep_may_end = threading.Event(), threading.Event()
     try:
         feed(line)
-        until(stream, lambda: bool(sink.seen))
+        kept_running(stream, lambda: bool(sink.seen))
         first = stream._lease
         failing = TransientError("The source is away.")
         stream._end_with(failing)
         stream._upkeep.begin(lambda: held(upkeep_begun, upkeep_may_end))
-        assert upkeep_begun.wait(60)
+        assert upkeep_begun.wait(PATIENCE_S)
         for _ in range(3):
             stream._retry_at = 0.0
             stream.keep_running()
         assert stream._lease is first, "the lease of the micro-batch under way is kept"
         sink.may_end.set()
-        until_true(lambda: not stream.running)
+        until(lambda: not stream.running)
         stream.keep_running()
         assert stream._lease is first, "upkeep is still under way"
         upkeep_may_end.set()
         feed(line)
-        until(stream, lambda: stream.records == 2)
+        kept_running(stream, lambda: stream.records == 2)
         assert sink.seen == [(1, 1), (1, 1)], "each micro-batch is delivered once, by one thread"
         assert stream.runner is not None
         assert stream.runner.progress.batch == 2
@@ -168,7 +160,7 @@ def test_a_node_whose_micro_batch_is_still_under_way_is_not_opened_beside_it(
 
 def held(begun: threading.Event, may_end: threading.Event) -> None:
     begun.set()
-    assert may_end.wait(60)
+    assert may_end.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["of this process", "of another process"])
@@ -182,14 +174,14 @@ def test_what_a_throttled_node_may_not_fold_yet_is_folded_when_its_interval_begi
         monkeypatch.setattr(stream, "_watched", lambda: ())  # no look at versions: only its log wakes it
     try:
         feed(line)
-        until(stream, lambda: stream.records == 1)
+        kept_running(stream, lambda: stream.records == 1)
         feed(line)
         if own:
             stream.check_now()
         time.sleep(0.5)
         assert stream.records == 1
         line.clock.set(line.clock.now_ms() + 60_000)
-        until(stream, lambda: stream.records == 2)
+        kept_running(stream, lambda: stream.records == 2)
         assert (stream.state, stream.failures) == ("running", 0)
     finally:
         stream.drain()
@@ -212,7 +204,7 @@ def test_storage_that_is_away_while_logs_are_looked_for_is_told_by_the_status_an
     runtime = StreamRuntime(
         line.spark, line.lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals_stream"]
     )
-    until_true(lambda: "503" in (runtime.poll()[0].error or ""))
+    until(lambda: "503" in (runtime.poll()[0].error or ""))
     away = False
-    until_true(lambda: runtime.poll()[0].rows_total == 1)
+    until(lambda: runtime.poll()[0].rows_total == 1)
     runtime.drain()

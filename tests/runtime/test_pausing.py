@@ -23,6 +23,7 @@ from headrace.streams.pausing import pause, resume, wishes
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.runtime.line import Line
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,10 +79,7 @@ def test_one_node_rests_over_a_restart_and_then_catches_up(
         line.commit()
 
     def poll(runtime: StreamRuntime, done: Callable[[StreamStatus, StreamStatus], bool]) -> None:
-        deadline = time.monotonic() + 120
-        while not done(*(statuses := runtime.poll())):
-            assert time.monotonic() < deadline, statuses
-            time.sleep(0.05)
+        until(runtime.poll, lambda statuses: done(*statuses))
 
     feed()
     runtime = start()

@@ -12,6 +12,7 @@ from headrace.observe.figures import numbers
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.observe.stall import StallWatch
 from headrace.streams.status.stream_status import StreamStatus
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.fast
 
@@ -139,7 +140,7 @@ def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes(
         waits = {"suppression_buffer_count_current": 3, "suppression_emit_total": 9}
         endpoint.see([replace(NODE, buffer=waits, state_bytes_read=4_096), LOG])
         url = f"http://127.0.0.1:{endpoint.port}/metrics"
-        text = urllib.request.urlopen(url, timeout=5).read().decode()
+        text = urllib.request.urlopen(url, timeout=PATIENCE_S).read().decode()
         lines = text.splitlines()
         assert 'headrace_lag_records{asset="stream/counts_stream"} 7.0' in lines
         assert 'headrace_rows_total{asset="log/readings"} 100.0' in lines
@@ -151,7 +152,7 @@ def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes(
         assert 'headrace_state_bytes_read{asset="stream/counts_stream"} 4096.0' in lines
         assert 'headrace_stream_time_seconds{asset="stream/counts_stream"} 60.0' in lines
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(url, timeout=5)
+        urllib.request.urlopen(url, timeout=PATIENCE_S)
 
 
 def test_without_a_port_there_is_no_endpoint_and_one_that_is_taken_ends_no_run(

@@ -252,7 +252,7 @@ def test_a_drain_and_a_micro_batch_that_begins_meanwhile_do_not_wait_for_each_ot
         draining = threading.Thread(target=stream.drain, daemon=True)
         draining.start()
         time.sleep(0.1)
-    draining.join(5)
+    draining.join(LONG)
     assert not draining.is_alive()
     assert stream.state == "stopped"
 

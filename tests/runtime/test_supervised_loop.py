@@ -110,7 +110,11 @@ def test_calls_begin_on_average_an_interval_apart_however_often_it_is_woken(
 
     loop.does, loop.trigger_ms = work, 30
     timeline.live(1.5)
-    least = [(last - first, at - begun) for last, at in enumerate(began) for first, begun in enumerate(began[:last])]
+    least = [
+        (last - first, at - begun)
+        for last, at in enumerate(began)
+        for first, begun in enumerate(began[:last])
+    ]
     assert all(seconds >= (calls * PACE - 1) * 0.03 - 1e-9 for calls, seconds in least)
     assert len(began) > 15
     assert loop.looks == 0

@@ -19,6 +19,7 @@ from headrace.writing import table_upkeep
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 from tests.runtime.line import Line
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,12 +99,12 @@ def test_micro_batches_go_on_while_one_is_written(
 
     def held_up(of: LakeTable) -> int:
         writing.set()
-        assert go_on.wait(120)
+        assert go_on.wait(PATIENCE_S)
         return write(of)
 
     monkeypatch.setattr(LakeTable, "checkpoint", held_up)
     kept.keep()
-    assert writing.wait(120)
+    assert writing.wait(PATIENCE_S)
     feed(line, range(3, 5))
     kept.keep()
     assert checkpointed(spark, log) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,8 @@ from headrace.spark.lake_rows import read
 from headrace.streams.loops.node_stream import NodeStream, Shared
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
+from tests.runtime.supervising import kept_running
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,11 +51,7 @@ class Streamed:
         self.fed += 1
 
     def until(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 120
-        while not done():
-            assert time.monotonic() < deadline, self.stream.error
-            self.stream.keep_running()
-            time.sleep(0.05)
+        kept_running(self.stream, done)
 
     def folded(self) -> int:
         return base_of(self.lake, TOTALS).batch
@@ -82,7 +79,7 @@ def test_micro_batches_go_on_while_results_are_folded(
 
     def held_up(*arguments: Any, **named: Any) -> int:
         folding.set()
-        assert go_on.wait(120)
+        assert go_on.wait(PATIENCE_S)
         return upsert(*arguments, **named)
 
     monkeypatch.setattr("headrace.nodes.bases.upsert", held_up)
@@ -90,7 +87,7 @@ def test_micro_batches_go_on_while_results_are_folded(
         for _ in range(3):
             streamed.feed()
             streamed.until(lambda: streamed.stream.records == streamed.fed)
-        assert folding.is_set()
+        streamed.until(folding.is_set)
         assert streamed.folded() == 0
     finally:
         go_on.set()

@@ -14,6 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.sinks.each import EachSink, Refusal
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.fast
 
@@ -117,12 +118,15 @@ def test_calls_a_second_and_at_a_time_are_bounded(world: World) -> None:
     began = time.monotonic()
     world.send(rows_of(*range(11)))
     assert time.monotonic() - began > 10 / 50
-    running, most, lock = [0], [0], threading.Lock()
+    running, most, lock, three = [0], [0], threading.Lock(), threading.Event()
 
     def slow(row: hr.DeliveredRow) -> None:
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
+            if running[0] == 3:
+                three.set()
+        assert three.wait(PATIENCE_S)
         time.sleep(0.05)
         with lock:
             running[0] -= 1

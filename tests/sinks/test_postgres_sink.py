@@ -271,8 +271,8 @@ def test_a_server_that_hangs_is_waited_for(spark: SparkSession, postgres: Postgr
     assert postgres.pid is not None
     os.kill(postgres.pid, signal.SIGSTOP)  # takes no new connections
     waker = threading.Timer(3, os.kill, (postgres.pid, signal.SIGCONT))
-    waker.start()
     begun = time.monotonic()
+    waker.start()
     sink.deliver(made(spark, "id STRING", [("b",)], 2), to)
     assert time.monotonic() - begun > 2
     waker.join()
