@@ -28,8 +28,9 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.testing import TestDriver
-from tests.broker.harness import PATIENCE_S, produce
+from tests.broker.harness import produce
 from tests.broker.pipeline import Record
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

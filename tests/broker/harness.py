@@ -5,12 +5,13 @@ Import the fixtures into a folder's `conftest.py`; whichever folder comes first 
 
 from __future__ import annotations
 
+import secrets
 import threading
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,20 +23,20 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from headrace.lake.paths import Lake
 from headrace.lake.storage import spark_uri
 from headrace.local.servers.broker import Broker
-from headrace.local.servers.topics import create_topics
+from headrace.local.servers.topics import create_topics, partitions_of
 from headrace.observe.local_views import LocalViews
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.pipeline import Record, counts_of
 from tests.rows import columns, file_rows, in_order
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
 
-PATIENCE_S = 120.0
 # Everything in a log row that must not depend on the run; `ingested_at` alone may differ.
 DECIDED = (
     "kind",
@@ -80,27 +81,36 @@ def new_topic(kafka: Broker) -> Callable[[int], str]:
 
 
 def produce(broker: Broker, topic: str, records: Iterable[Record]) -> None:
-    """Send records, and return when the broker has all of them."""
-    settings = {"linger.ms": 5, "acks": "all", "message.max.bytes": 2_000_000}
+    """Send records, and return when the broker has all of them.
+
+    A partition gets its records at once, as far as they fit into one request: they leave when all have been handed over.
+    """
+    settings = {"linger.ms": 60_000, "acks": "all", "message.max.bytes": 2_000_000}
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
     for record in records:
         producer.produce(
             topic, record.value, record.key, partition=record.partition, timestamp=record.timestamp_ms
         )
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def transactional(broker: Broker, topic: str, *transactions: tuple[list[Record], bool]) -> None:
     """Send transactions one after the other, each of which commits or aborts."""
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"writes-{topic}"}
-    producer = Producer(settings)
-    producer.init_transactions(30)
+    producer = transactional_producer(broker, f"writes-{topic}")
     for records, commits in transactions:
         producer.begin_transaction()
         for r in records:
             producer.produce(topic, r.value, r.key, partition=r.partition, timestamp=r.timestamp_ms)
-        producer.flush(30)
-        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+        producer.flush(PATIENCE_S)
+        (producer.commit_transaction if commits else producer.abort_transaction)(PATIENCE_S)
+
+
+def transactional_producer(broker: Broker, name: str) -> Producer:
+    """A producer whose transactions the broker does not end, however long a busy machine leaves them open."""
+    lasting = {"transactional.id": name, "transaction.timeout.ms": 900_000}
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **lasting})
+    producer.init_transactions(PATIENCE_S)
+    return producer
 
 
 def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> None:
@@ -108,37 +118,48 @@ def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> Non
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     positions = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     for future in admin.delete_records(positions).values():
-        future.result(30)
+        future.result(PATIENCE_S)
 
 
 def group_offsets(broker: Broker, group: str, topic: str) -> dict[int, int]:
     """The offsets that a consumer group has of a topic's partitions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    found = asked[group].result(30).topic_partitions
+    found = asked[group].result(PATIENCE_S).topic_partitions
     return {place.partition: place.offset for place in found if place.topic == topic}
 
 
 def set_topic(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
-    """Change settings of a topic."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    for name, value in settings.items():
-        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        resource.add_incremental_config(entry)
+    """Change settings of a topic, and return when the broker goes by them.
+
+    Its controller answers first, then the broker shows them, and then it applies them, one change after the other. So once
+    it shows a later change, it has applied these.
+    """
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+    for change in (settings, {"file.delete.delay.ms": f"{60_000 + secrets.randbelow(60_000)}"}):
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        for name, value in change.items():
+            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            resource.add_incremental_config(entry)
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(PATIENCE_S)
+        until(
+            partial(settings_of, admin, topic), lambda shown, change=change: change.items() <= shown.items()
+        )
+
+
+def settings_of(admin: AdminClient, topic: str) -> dict[str, str]:
+    """What the broker shows of a topic's settings."""
+    (asked,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in asked.result(PATIENCE_S).items()}
 
 
 def delete_topic(broker: Broker, topic: str) -> None:
     """Delete a topic, and return when the broker no longer knows it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_topics([topic]).values():
-        future.result(30)
-    deadline = time.monotonic() + PATIENCE_S
-    while topic in admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        future.result(PATIENCE_S)
+    until(lambda: topic not in partitions_of(admin))
 
 
 class Running:
@@ -178,12 +199,8 @@ class Running:
         return {status.asset: status for status in self.runtime.poll()}
 
     def poll_until(self, reached: Callable[[dict[str, StreamStatus]], bool]) -> dict[str, StreamStatus]:
-        """Poll until the statuses say so; fails with the last of them after two minutes."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not reached(statuses := self.poll()):
-            assert time.monotonic() < deadline, statuses
-            time.sleep(0.2)
-        return statuses
+        """Poll until the statuses say so; fails with the last of them."""
+        return until(self.poll, reached, every_s=0.2)
 
     def log_status(self) -> StreamStatus:
         """How the log fares, without polling its node's health."""
@@ -250,7 +267,7 @@ def running(
     try:
         yield run
     finally:
-        run.runtime.drain(timeout_seconds=30)
+        run.runtime.drain(timeout_seconds=PATIENCE_S)
 
 
 def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:

@@ -13,6 +13,7 @@ from headrace.errors import TerminalError
 from headrace.local.development.dev_traffic import make_topics, send
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics, partitions_of
+from tests.waiting import PATIENCE_S
 
 VIEWS = hr.Topic("views", key="user STRING", value="page STRING")
 PAGES = VIEWS.where("page IS NOT NULL").to(hr.KafkaSink("narrow")).named("pages")
@@ -29,7 +30,7 @@ def test_topics_that_exist_are_taken_and_a_deleted_one_ends_the_traffic_by_name(
     soon = {"topic.metadata.refresh.interval.ms": 500, "topic.metadata.propagation.max.ms": 1_000}
     producer = Producer({"bootstrap.servers": bootstrap, **soon})
     send(producer, topics, "views", "ann", {"page": "/"}, 1_000)
-    producer.flush(10)
+    assert producer.flush(PATIENCE_S) == 0
     admin.delete_topics(["views"])["views"].result()
     with pytest.raises(TerminalError, match="Topic 'views' is no longer at the broker"):
         _send_for_ever(producer, topics)  # before: KafkaException, with a stack trace

@@ -14,6 +14,7 @@ from headrace.lifecycle.live_limits import set_limits
 from headrace.local.servers.broker import Broker
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import counts_of, reading
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,6 @@ def test_a_full_node_waits_for_a_higher_bound_and_goes_on_when_it_is_set(
         produce(kafka, topic, [reading(0, 9)])
         run.catch_up()
     finally:
-        run.runtime.drain(timeout_seconds=30)
+        run.runtime.drain(timeout_seconds=PATIENCE_S)
     assert [row[0] for row in run.results()] == list("abcde")
     assert run.results() == run.recomputed()

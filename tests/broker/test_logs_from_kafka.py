@@ -25,6 +25,7 @@ from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import KafkaSettings
 from tests.broker.harness import DECIDED, Running, delete_records, produce
 from tests.broker.pipeline import NOON_MS, Record
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +83,7 @@ def test_another_key_and_event_time_are_read_from_kafka(
         sent = [record(p, n, key=n % 7 > 0) for p in (0, 1) for n in range(start, start + 30)]
         produce(kafka, name, [*sent, record(1, start, at_ms=10**16)])  # Spark cannot read this one
         run.catch_up()
-    run.runtime.drain(timeout_seconds=30)
+    run.runtime.drain(timeout_seconds=PATIENCE_S)
     old, commits = run.decided(), dict[int, dict[int, int]]()
     places = (
         run.log().where("offset IS NOT NULL").selectExpr("unix_millis(ingested_at)", "partition", "offset")
@@ -115,7 +116,7 @@ def test_another_key_and_event_time_are_read_from_kafka(
     produce(kafka, name, [record(p, n) for p in (0, 1) for n in range(60, 90)])
     run = Running(spark, lake, kafka.bootstrap_servers, after)
     run.catch_up()
-    run.runtime.drain(timeout_seconds=30)
+    run.runtime.drain(timeout_seconds=PATIENCE_S)
     assert run.results() == run.recomputed() != []
     assert sum(run.fates().values()) == 182
 

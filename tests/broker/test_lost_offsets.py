@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from headrace.streams.topic_reader import TopicReader
 from headrace.writing.leases.lease import LeaseTakenError
 from tests.broker.harness import delete_records, delete_topic, produce, running, transactional
 from tests.broker.pipeline import counts_of, minutes
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,14 +99,14 @@ def test_records_lost_while_it_runs_are_named_too(
     def hold(_asset: str, step: str) -> None:
         if step == "before log commit" and armed.is_set():
             reached.set()
-            deleted.wait(60)
+            assert deleted.wait(PATIENCE_S)
 
     produce(kafka, topic, minutes(0, 0, 4))
     with running(spark, lake, kafka, topic, on_step=hold) as run:
         run.catch_up()
         armed.set()
         produce(kafka, topic, minutes(0, 5, 19))
-        assert reached.wait(60)
+        assert reached.wait(PATIENCE_S)
         delete_records(kafka, topic, {0: 12})  # the micro-batch has chosen its offsets, and not read them yet
         armed.clear()
         deleted.set()
@@ -131,10 +131,8 @@ def test_a_topic_that_is_made_anew_while_its_log_runs_adds_nothing(
 
 
 def read_on(reader: TopicReader) -> None:
-    """Look for records for half a minute."""
-    for _ in range(300):
-        assert not reader.due()
-        time.sleep(0.1)
+    """Look for records, which never come."""
+    until(reader.due)
 
 
 def test_records_that_are_gone_before_the_client_reads_them_are_named_too(

@@ -15,6 +15,7 @@ from headrace.observe.local_views import LocalViews
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import Record, minutes, reading
 from tests.rows import require_backfilled
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def test_a_silent_topic_holds_back_neither_a_deadline_nor_a_drain(
         produce(kafka, busy.name, [reading(0, 9, sensor="s2")])
         run.poll_until(lambda s: sum(status.rows_total for status in s.values() if status.kind == "log") == 8)
     finally:
-        run.runtime.drain(timeout_seconds=60, close_batches=True)
+        run.runtime.drain(timeout_seconds=PATIENCE_S, close_batches=True)
     assert Counter(sensor for sensor, *_ in closed().elements())["s1"] == 1
     assert sum(records for *_, records in closed().elements()) == 8, "nothing is left open"
     assert run.fates().keys() == {"used"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,8 +15,9 @@ from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.harness import produce, rows_of
 from tests.broker.pipeline import counts_of, minutes
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def test_a_node_and_its_log_move_to_another_run_and_the_rest_stays_behind(
         try:
             yield runtime
         finally:
-            runtime.drain(30)
+            runtime.drain(PATIENCE_S)
 
     def send(part: int) -> None:
         for partition in (0, 1):
@@ -57,15 +57,14 @@ def test_a_node_and_its_log_move_to_another_run_and_the_rest_stays_behind(
         assert states(moved) == {f"log/{topic}": "waiting", "stream/reading_totals_stream": "waiting"}
         assert all(f"process {os.getpid()} on" in (status.error or "") for status in moved.poll())
         send(1)
-        before.drain(30)
+        before.drain(PATIENCE_S)
         moved.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
         send(2)
         with hosting(counts) as stayed:
-            deadline = time.monotonic() + PATIENCE_S
-            while taken(spark, lake, counts) < 3 * 2 * MINUTES:
-                assert time.monotonic() < deadline, {**states(moved), **states(stayed)}
-                moved.poll()
-                stayed.poll()
+            until(
+                lambda: {**states(moved), **states(stayed)},
+                lambda _: taken(spark, lake, counts) >= 3 * 2 * MINUTES,
+            )
             assert states(stayed) == {f"log/{topic}": "waiting", "stream/reading_counts_stream": "running"}
             moved.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     views = Views(spark, lake)

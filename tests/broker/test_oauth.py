@@ -16,10 +16,11 @@ from headrace.local.servers.topics import create_topics
 from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.harness import produce, rows_of
 from tests.broker.oidc_server import AUDIENCE, ISSUER, OidcServer
 from tests.broker.pipeline import counts_of, minutes
 from tests.broker.second_listener import SecondListener
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +94,7 @@ def test_log_and_sink_go_with_tokens(
     try:
         runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     finally:
-        runtime.drain(timeout_seconds=30)
+        runtime.drain(timeout_seconds=PATIENCE_S)
     log = spark.read.format("delta").load(lake.log(source)).where("offset IS NOT NULL")
     assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
     assert KafkaTopic(target, settings).ends([0])[0] > 0

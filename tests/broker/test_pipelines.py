@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,9 +18,10 @@ from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import reader_meeting
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.broker.harness import PATIENCE_S, produce
+from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, minutes
 from tests.rows import require_backfilled
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,11 +54,7 @@ def poll(
     runtime: StreamRuntime, reached: Callable[[dict[str, StreamStatus]], bool]
 ) -> dict[str, StreamStatus]:
     """Poll until the statuses say so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached(statuses := {status.asset: status for status in runtime.poll()}):
-        assert time.monotonic() < deadline, statuses
-        time.sleep(0.1)
-    return statuses
+    return until(lambda: {status.asset: status for status in runtime.poll()}, reached)
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +87,9 @@ def test_a_node_is_read_by_its_name_from_another_pipeline(
             with pipeline(spark, lake, kafka, [written]) as writer:
                 writer.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
                 poll(reader, lambda now: now["stream/few_stream"].state == "running")
-                statuses = poll(reader, lambda now: now["stream/few_stream"].lag_seconds == 0)
+                poll(reader, lambda now: now["stream/few_stream"].lag_seconds == 0)
+        statuses = poll(reader, lambda now: now["stream/wrong_stream"].state == "failed")
         assert "has other columns than its reader describes" in (statuses["stream/wrong_stream"].error or "")
-        assert statuses["stream/wrong_stream"].state == "failed"
         poll(reader, lambda now: now["stream/windows_per_sensor_stream"].lag_seconds == 0)
     given = views.read(written)
     assert sorted(map(tuple, views.read(few).collect())) == sorted(

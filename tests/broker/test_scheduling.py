@@ -16,6 +16,7 @@ from headrace.streams import stream_runtime as stream
 from headrace.writing import scheduling
 from tests.broker.harness import Running, produce, running
 from tests.broker.pipeline import minutes
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ class Node:
     def __call__(self, asset: str, step: str) -> None:
         if self.held and asset.startswith("stream/") and step == "before outputs":
             self.begun.set()
-            assert self.free.wait(60)
+            assert self.free.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -52,8 +53,10 @@ def busy_node(spark: SparkSession, lake: Lake, kafka: Broker, topic: str) -> Ite
         node.held = True
         produce(kafka, topic, minutes(0, 1, 1))
         run.poll_until(lambda _: node.begun.is_set())
-        yield run, node
-        node.free.set()
+        try:
+            yield run, node
+        finally:
+            node.free.set()
         run.catch_up()
     assert run.offsets() == {0: [*range(8)]}
     assert run.results() == run.recomputed()
@@ -68,8 +71,8 @@ def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_
     monkeypatch: pytest.MonkeyPatch,
     cores: int,
 ) -> None:
-    monkeypatch.setattr(scheduling, "REST_SECONDS", 60.0)
-    monkeypatch.setattr(scheduling, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(scheduling, "REST_SECONDS", PATIENCE_S)
+    monkeypatch.setattr(scheduling, "TURN_SECONDS", PATIENCE_S)
     monkeypatch.setattr(stream, "cores_of", lambda session: cores)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, node):

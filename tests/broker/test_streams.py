@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
 from headrace.lake.paths import Lake
 from headrace.local.servers.broker import Broker
@@ -19,9 +18,18 @@ from headrace.log.decisions.control import control_rows
 from headrace.observe.views import Views
 from headrace.sequence.log_columns import IDLE
 from headrace.writing.table_upkeep import TableUpkeep
-from tests.broker.harness import delete_records, group_offsets, produce, running, set_topic, transactional
+from tests.broker.harness import (
+    delete_records,
+    group_offsets,
+    produce,
+    running,
+    set_topic,
+    transactional,
+    transactional_producer,
+)
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 from tests.rows import require_backfilled
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,16 +120,15 @@ def test_an_open_transaction_is_waited_for(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"slow-{topic}"})
-    producer.init_transactions(30)
+    producer = transactional_producer(kafka, f"slow-{topic}")
     producer.begin_transaction()
     pending = reading(0, 0)
     producer.produce(topic, pending.value, pending.key, partition=0, timestamp=pending.timestamp_ms)
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
         assert run.offsets() == {}
-        producer.commit_transaction(30)
+        producer.commit_transaction(PATIENCE_S)
         run.poll_until(lambda _: run.offsets() == {0: [0]})
 
 
@@ -132,12 +139,11 @@ def test_a_topic_with_an_open_transaction_is_not_idle(
     now_ms = time.time_ns() // 1_000_000 // 2_000 * 2_000
     seconds = [reading(0, 0, from_ms=now_ms - 10_000 + second * 1_000) for second in range(10)]
     produce(kafka, topic, seconds[:9])
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"long-{topic}"})
-    producer.init_transactions(30)
+    producer = transactional_producer(kafka, f"long-{topic}")
     producer.begin_transaction()
     pending = seconds[9]
     producer.produce(topic, pending.value, pending.key, partition=0, timestamp=pending.timestamp_ms)
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     with running(
         spark, lake, kafka, topic, size="2 seconds", grace="1 second", idle_timeout="1 second"
     ) as run:
@@ -145,7 +151,7 @@ def test_a_topic_with_an_open_transaction_is_not_idle(
         time.sleep(8)  # longer than the timeout, and than any window waits
         assert run.log().where("kind = 'tick'").count() == 0
         assert control_rows(run.log(), IDLE) == []
-        producer.commit_transaction(30)
+        producer.commit_transaction(PATIENCE_S)
         run.poll_until(lambda _: run.fates() == {"used": 10})
     assert len(run.results()) == 5
     assert run.results() == run.recomputed()
@@ -293,13 +299,13 @@ def test_a_drain_ends_and_leaves_nothing_running(
     sender = threading.Thread(target=send)
     sender.start()
     try:
-        sending.wait(30)
+        assert sending.wait(PATIENCE_S)
         with running(spark, lake, kafka, topic) as run:
             run.poll_until(lambda s: s["stream/reading_counts_stream"].batches > 0)
             assert set(run.queries()) == {f"log/{topic}", "stream/reading_counts_stream"}
             began = time.monotonic()
-            run.runtime.drain()
-            assert time.monotonic() - began < 30
+            run.runtime.drain(PATIENCE_S)
+            assert time.monotonic() - began < PATIENCE_S, "it ends though records go on to come"
             kept: list[TableUpkeep] = []
             monkeypatch.setattr(TableUpkeep, "keep", lambda upkeep: kept.append(upkeep))
             statuses = run.poll()

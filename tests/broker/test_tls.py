@@ -17,9 +17,10 @@ from headrace.spark.brokers.kafka_ranges import KafkaRanges
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates
-from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.harness import produce, rows_of
 from tests.broker.pipeline import counts_of, minutes
 from tests.broker.second_listener import SecondListener
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,7 @@ def flows_over_tls(
     try:
         runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     finally:
-        runtime.drain(timeout_seconds=30)
+        runtime.drain(timeout_seconds=PATIENCE_S)
     log = spark.read.format("delta").load(lake.log(source)).where("offset IS NOT NULL")
     assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
     assert delivered(broker, target) > 0
@@ -103,7 +104,7 @@ def delivered(broker: TlsBroker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **reading})
     consumer.subscribe([topic])
     try:
-        return len(consumer.consume(1, timeout=30))
+        return len(consumer.consume(1, timeout=PATIENCE_S))
     finally:
         consumer.close()
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from headrace.engine.state_copies import TEMPORARY
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-KILLS, PATIENCE_SECONDS = 4, 120
+KILLS = 4
 
 
 def begun(folder: Path, life: str) -> subprocess.Popen[str]:
@@ -24,7 +24,7 @@ def begun(folder: Path, life: str) -> subprocess.Popen[str]:
 
 def said(folder: Path, life: str) -> str:
     process = begun(folder, life)
-    told, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    told, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     return told.splitlines()[-1]
 
@@ -37,16 +37,22 @@ def written_ns(path: Path) -> int:
         return 0
 
 
+def kill_while_a_copy_is_made(folder: Path, making: Path) -> None:
+    before, process = written_ns(making), begun(folder, "live_on")
+
+    def goes_on() -> bool:
+        assert process.poll() is None
+        return written_ns(making) > before
+
+    until(goes_on, every_s=0.001)
+    process.kill()
+    process.communicate()
+
+
 def test_a_node_that_is_killed_while_copies_are_made_has_the_rows_of_its_log(tmp_path: Path) -> None:
-    making, before = tmp_path / "copies" / TEMPORARY, 0
+    making = tmp_path / "copies" / TEMPORARY
     for _ in range(KILLS):
-        process, deadline = begun(tmp_path, "live_on"), time.monotonic() + PATIENCE_SECONDS
-        while written_ns(making) <= before:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-        process.kill()
-        process.communicate()
-        before = written_ns(making)
+        kill_while_a_copy_is_made(tmp_path, making)
     word, records = said(tmp_path, "live_and_look").split()
     assert word == "right"
     assert int(records) >= 8_000 + 3 * 400

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.object_store import ObjectStore, ObjectStoreFailed
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.s3
 TALK = """
@@ -27,7 +27,7 @@ def talk(store: ObjectStore, **changed: str) -> subprocess.CompletedProcess[str]
     """Create and read a file in a process of its own, because a process keeps the credentials that it began with."""
     env = {**os.environ, **store.environment, **changed}
     command = [sys.executable, "-c", TALK, f"{store.root}/talk"]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def test_its_data_and_credentials_survive_kill_and_restart(tmp_path: Path) -> None:
@@ -84,7 +84,4 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
     )
     pid = int(done.stdout)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())

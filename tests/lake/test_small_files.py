@@ -18,6 +18,7 @@ from obstore.exceptions import GenericError
 from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.local.servers.broker_config import HOST
+from tests.waiting import PATIENCE_S
 
 WRITTEN, CLAIMED = 300, 100
 
@@ -71,7 +72,7 @@ def test_of_three_processes_one_creates_each_file(root: str) -> None:
         assert each.stdin is not None
         each.stdin.write("go\n")
         each.stdin.flush()
-    won = [each.communicate(timeout=60)[0].split() for each in claimants]
+    won = [each.communicate(timeout=PATIENCE_S)[0].split() for each in claimants]
     assert [each.returncode for each in claimants] == [0, 0, 0]
     assert sorted(map(int, chain(*won))) == list(range(CLAIMED))
     assert len(small_files.names(root)) == CLAIMED

@@ -34,6 +34,7 @@ from headrace.lake.commits.commit_file import CommitFile, read_commit
 from headrace.lake.commits.snapshot import DataFile, Snapshot
 from headrace.lake.storage import delta_uri, local_path
 from headrace.lake.table import STANDS_SECONDS
+from tests.waiting import until
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())])
@@ -288,9 +289,7 @@ def test_a_commit_is_read_ahead_for_the_next_one(table: LakeTable) -> None:
     appender = TableWriter(table, APPENDER)
     table.snapshot()
     version = appender.append([written(table, [(1, None, None)])], {})
-    deadline = time.monotonic() + 20
-    while table.known_version < version and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: table.known_version >= version)
     assert table.known_version == version
     assert appender.append([written(table, [(2, None, None)])], {}) == version + 1
     assert table.snapshot() == fresh(table)

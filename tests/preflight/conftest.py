@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from headrace.local.servers.topics import create_topics
 from tests.broker.harness import lake
 from tests.broker.second_listener import SecondListener
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from headrace.lake.paths import Lake
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Lake", "lake"]
 USER, PASSWORD = "reader", "right"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+ANY = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
 
 
 class SaslBroker(SecondListener):
@@ -45,7 +49,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
         given += [("in", AclOperation.READ), ("out", AclOperation.WRITE)]
         made = admin.create_acls([_may(topic, operation) for topic, operation in given])
         for each in made.values():
-            each.result(10)
+            each.result(PATIENCE_S)
+        # The controller has them; the broker goes by them a moment later.
+        until(lambda: len(admin.describe_acls(ANY).result(PATIENCE_S)) == len(given))
         yield running
 
 

@@ -10,9 +10,10 @@ import headrace as hr
 from headrace.local.servers.topics import records_in
 from headrace.preflight.kafka import check_kafka
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.harness import produce, rows_of
 from tests.broker.pipeline import counts_of, minutes
 from tests.preflight.test_kafka import settings
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def test_with_the_rights_that_the_check_asks_for_a_log_is_read_and_its_sink_writ
     try:
         runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
     finally:
-        runtime.drain(timeout_seconds=30)
+        runtime.drain(timeout_seconds=PATIENCE_S)
     log = spark.read.format("delta").load(lake.log("in")).where("offset IS NOT NULL")
     assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
     assert records_in(broker.bootstrap_servers, "out") > 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from headrace.spark.brokers import kafka_headers
+from tests.waiting import PATIENCE_S
 
 Header = tuple[bytes, bytes | None]
 
@@ -17,7 +18,7 @@ Header = tuple[bytes, bytes | None]
 def cluster() -> Iterator[str]:
     """Its addresses. It lives within a producer."""
     producer = Producer({"bootstrap.servers": "in.this.process", "test.mock.num.brokers": 1, "log_level": 0})
-    known = producer.list_topics(timeout=10).brokers.values()
+    known = producer.list_topics(timeout=PATIENCE_S).brokers.values()
     yield ",".join(f"{broker.host}:{broker.port}" for broker in known)
     del producer
 

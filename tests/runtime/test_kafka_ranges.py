@@ -11,6 +11,7 @@ from headrace.settings.kafka import KafkaSettings
 from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.brokers.kafka_ranges import shares
 from tests.runtime.odd_headers import cluster
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.fast
 TOPIC, RECORDS = "ranges", 30_000
@@ -23,7 +24,7 @@ def bootstrap() -> Iterator[str]:
         producer = Producer({"bootstrap.servers": addresses, "queue.buffering.max.messages": RECORDS})
         for number in range(RECORDS):
             producer.produce(TOPIC, b"%d" % number, partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
         yield addresses
 
 

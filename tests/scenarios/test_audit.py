@@ -18,6 +18,7 @@ from headrace.errors import DescriptionError, TerminalError
 from headrace.explain.tables.audit_in_words import lines_of
 from headrace.testing import TestDriver
 from tests.runtime.odd_headers import cluster
+from tests.waiting import PATIENCE_S
 
 MINUTE, BEGIN_MS = 60_000, 1_700_000_040_000
 READINGS = hr.Topic("readings", key="sensor STRING", value="value BIGINT", idle_timeout=None)
@@ -175,7 +176,7 @@ def test_a_topic_is_read_to_its_end(driver: TestDriver, monkeypatch: pytest.Monk
             named = {name: key[name] for name in ("sensor", "window_start")}
             content = None if value is None else json.dumps({n: value[n] for n in ("n", "total")}).encode()
             producer.produce("counts", key=json.dumps(named).encode(), value=content)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
         verdict = driver.audit("windows", "kafka:counts")
         assert verdict.is_equal
         assert verdict.rows == 3

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace.local.servers.broker import Broker
+from tests.waiting import PATIENCE_S
 
 HEADER = "source-chain"
 
@@ -29,9 +30,9 @@ def arrived(broker: Broker, topic: str, *, guarded: bool = False, chained: bool 
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader", "fetch.wait.max.ms": 10}
     consumer = Consumer(settings | {"enable.auto.commit": False, "isolation.level": "read_committed"})
     found, highest = [], dict[tuple[Any, ...], tuple[int, ...]]()
-    for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+    for partition in sorted(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions):
         place = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
         consumer.assign([place])
         offset = -1
         while offset < end - 1:

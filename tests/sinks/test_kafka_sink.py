@@ -23,6 +23,7 @@ from headrace.spark.lake_rows import read
 from headrace.testing import SinkKit
 from tests.broker.harness import set_topic
 from tests.sinks.consumer import Arrived, arrived, held
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +123,7 @@ def test_keys_lie_where_kafkas_own_partitioner_puts_them(
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2"})
     for number in range(50):
         producer.produce(theirs, b"", str(number).encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     where = [
         {m.key: m.partition for m in arrived(kafka, topic, chained=topic == ours)} for topic in (ours, theirs)
     ]

@@ -28,8 +28,9 @@ from headrace.local.postgres import Postgres
 from headrace.local.servers.broker import Broker
 from headrace.observe.views import Views
 from headrace.quality import check_node
-from tests.broker.harness import PATIENCE_S, Running, produce
+from tests.broker.harness import Running, produce
 from tests.broker.pipeline import Record
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +129,7 @@ def test_a_server_killed_in_the_middle_and_started_again_then_holds_every_batch_
         run.poll_until(lambda _: len(held(postgres)[1]) == traffic.sent)
         status = run.poll_until(lambda s: s[stream].lag_seconds == 0 and not s[stream].error)[stream]
     finally:
-        run.runtime.drain(timeout_seconds=30)
+        run.runtime.drain(timeout_seconds=PATIENCE_S)
     figures = {
         "outage_seconds": OUTAGE_SECONDS,
         "usual_micro_batch_seconds": usual_seconds,

@@ -18,6 +18,7 @@ from tests.broker.pipeline import minutes
 from tests.faults.process import victim
 from tests.sinks.consumer import arrived
 from tests.sinks.republishing import FIRST, latest_of, sums_of
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def ran(spark: SparkSession, lake: Lake, kafka: Broker, node: Node) -> Running:
     try:
         run.catch_up()
     finally:
-        run.runtime.drain(timeout_seconds=30)
+        run.runtime.drain(timeout_seconds=PATIENCE_S)
     return run
 
 

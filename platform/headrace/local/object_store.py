@@ -32,7 +32,7 @@ from typing import Self
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker_config import HOST, OWN_PORTS, free_port, port_is_free
-from headrace.local.servers.server import LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer
 
 PROGRAM, VARIABLE = "weed", "HEADRACE_WEED"
 BUCKET = "lake"
@@ -246,7 +246,7 @@ def _status(url: str, stored: bytes | None = None) -> int:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of a proxy
     request = urllib.request.Request(url, stored, method="GET" if stored is None else "PUT")
     try:
-        with direct.open(request, timeout=2) as answer:
+        with direct.open(request, timeout=ANSWER_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

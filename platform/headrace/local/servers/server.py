@@ -14,6 +14,7 @@ from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
 
 LAST_LINES = 15  # of its log, for errors
+ANSWER_S = 10.0  # that a client waits for one answer of a server that is about to be ready
 
 
 class LocalServer(ABC):
@@ -23,7 +24,7 @@ class LocalServer(ABC):
     """
 
     failed: type[TerminalError] = TerminalError
-    ready_s = 60.0  # within which it answers
+    ready_s = 180.0  # within which it answers, on a busy machine too
 
     def __init__(self, data_dir: Path, port: int | None, log_name: str) -> None:
         self.data_dir = data_dir

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -9,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_exponential
 
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 
-TIMEOUT_S = 10.0
+TIMEOUT_S, SHOWN_S = 10.0, 60.0
 BROKERS_DEFAULT = -1
 ANY_MS = (1 << 63) - 1
 
@@ -43,7 +44,7 @@ _patiently = retry(
 def create_topics(bootstrap: str, topics: Mapping[str, int], *, any_timestamp: bool = False) -> None:
     """Make the topics that do not exist yet, each with as many replicas as the brokers have by default.
 
-    Records stay for ever, however old their timestamps are.
+    Records stay for ever, however old their timestamps are. When this returns, a broker shows the topics.
 
     In:     topics         the number of partitions by topic
             any_timestamp  True: a producer's clock may lie years ahead; False: the broker refuses records that lie more
@@ -73,14 +74,28 @@ def create_topics(bootstrap: str, topics: Mapping[str, int], *, any_timestamp: b
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+    _wait_until_shown(admin, topics)
 
 
 @_patiently
 def add_partitions(bootstrap: str, topic: str, total: int) -> None:
-    """Widen a topic to `total` partitions, as an operator does on a running system."""
+    """Widen a topic to `total` partitions, as an operator does on a running system; returns when a broker shows them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, total)]).values():
         future.result()
+    _wait_until_shown(admin, {topic: total})
+
+
+def _wait_until_shown(admin: AdminClient, topics: Mapping[str, int]) -> None:
+    """The controller answers when a change is decided; brokers show it a moment later."""
+    deadline = time.monotonic() + SHOWN_S
+    while not topics.items() <= (shown := partitions_of(admin)).items():
+        if time.monotonic() > deadline:
+            found = {name: shown.get(name) for name in topics}
+            raise TransientError(
+                f"No broker shows the topics {dict(topics)} after {SHOWN_S:g} s, but {found}."
+            )
+        time.sleep(0.05)
 
 
 @_patiently
