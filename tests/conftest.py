@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -57,6 +58,10 @@ OPTIONS = (
 )
 SHORT_LIVED = {"spark.driver.extraJavaOptions": OPTIONS}
 
+
+# A script's background ignores SIGINT, and so would every process of tests, of which some are interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test sees a power cut: without this, every fourth second of the fast ones goes by in waiting for the disk.
 pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)

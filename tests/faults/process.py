@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ from pathlib import Path
 from headrace.lake.paths import Lake
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker import Broker
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 180.0
 
 
 class Victim:
@@ -30,11 +29,13 @@ class Victim:
 
     def wait_for(self, words: str) -> None:
         """Return when it has printed these words; fails when it ends or keeps silent."""
-        deadline = time.monotonic() + PATIENCE_S
-        while words not in self.said():
-            assert self.process.poll() is None, f"it ended: {self.said()}"
-            assert time.monotonic() < deadline, f"no {words!r}: {self.said()}"
-            time.sleep(0.1)
+
+        def has_said() -> bool:
+            ended = self.process.poll() is not None
+            assert words in self.said() or not ended, f"it ended: {self.said()}"
+            return words in self.said()
+
+        until(has_said, told=lambda: f"no {words!r}: {self.said()}")
 
     def wait_killed(self) -> int:
         """Its exit status: minus the signal that ended it."""

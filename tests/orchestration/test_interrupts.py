@@ -11,8 +11,9 @@ from pathlib import Path
 
 from dagster import DagsterInstance, DagsterRunStatus
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 90.0
 RUN = """
 import time
 import dagster as dg
@@ -22,7 +23,7 @@ from headrace.orchestration.resources import session, spark_resource
 def waits(context):
     spark = session(context.resources.spark, context.log)
     print("waits for Spark", flush=True)
-    spark.range(1).foreach(lambda _: time.sleep(60))
+    spark.range(1).foreach(lambda _: time.sleep(600))
 
 @dg.job(resource_defs={"spark": spark_resource()})
 def both():
@@ -42,12 +43,10 @@ def test_a_run_that_waits_for_spark_ends_when_it_is_terminated(tmp_path: Path) -
     try:
         assert "waits for Spark" in run.stdout.readline()
         time.sleep(2)  # the job is on its way
-        began = time.monotonic()
         with DagsterInstance.from_config(str(tmp_path)) as instance:
             instance.report_run_canceling(instance.get_run_records(limit=1)[0].dagster_run)
             run.send_signal(signal.SIGINT)
-            run.wait(PATIENCE_SECONDS)
-            assert time.monotonic() - began < 20
+            run.wait(PATIENCE_S)
             assert run.stdout.read() == "", "the other step began"
             assert instance.get_run_records(limit=1)[0].dagster_run.status is DagsterRunStatus.CANCELED
     finally:

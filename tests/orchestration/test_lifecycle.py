@@ -11,13 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 import pytest
@@ -28,17 +28,20 @@ from headrace.lifecycle.backfill import verify
 from headrace.local.servers import lifeline
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.broker_config import free_port
+from headrace.local.servers.dagster_ui import wait_for_ui
 from headrace.local.servers.topics import create_topics
 from headrace.observe.local_views import LocalViews
 from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, reading
 from tests.orchestration.world import STREAM, World, new_world
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = Path(__file__).with_name("code_location.py")
-PATIENCE_SECONDS, DRAIN_SECONDS = 300.0, 60.0
+T = TypeVar("T")
+DRAIN_SECONDS = 60.0
 STARTED, CANCELED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELED
 TICKS = """query($sensor: SensorSelector!) { sensorOrError(sensorSelector: $sensor) { ... on Sensor {
   sensorState { ticks(limit: 1) { timestamp status skipReason } } } } }"""
@@ -61,7 +64,7 @@ class Site:
         self.dagster = lifeline.spawn(
             [*command, "-f", str(CODE), "-d", str(ROOT)], log=self.log, env=environment, cwd=ROOT
         )
-        self.until(self._answers)
+        wait_for_ui(self.dagster, self.port, self.log)
 
     def stop(self) -> None:
         """End them; the stream's run is not theirs."""
@@ -99,30 +102,18 @@ class Site:
         name = {"repositoryName": "__repository__", "repositoryLocationName": CODE.name}
         began = time.time()
 
-        def newest() -> dict[str, Any] | None:
+        def newest() -> dict[str, Any]:
             found = self.client._execute(TICKS, {"sensor": {**name, "sensorName": "keep_streams_running"}})
             ticks = found["sensorOrError"]["sensorState"]["ticks"]
             done = bool(ticks) and ticks[0]["timestamp"] > began and ticks[0]["status"] != "STARTED"
-            return dict(ticks[0]) if done else None
+            return dict(ticks[0]) if done else {}
 
-        self.until(lambda: newest() is not None)
-        tick = newest()
-        assert tick is not None
-        return tick
+        return self.until(newest)
 
-    def until(self, reached: Callable[[], bool], within: float = PATIENCE_SECONDS) -> None:
-        deadline = time.monotonic() + within
-        while not reached():
-            assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-3000:]
-            time.sleep(0.5)
-
-    def _answers(self) -> bool:
-        with (
-            suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/server_info", timeout=2),
-        ):
-            return True
-        return False
+    def until(self, look: Callable[[], T], within: float = PATIENCE_S) -> T:
+        """Look until something is true, and return it."""
+        said = partial(self.log.read_text, errors="replace")
+        return until(look, told=lambda: said()[-3000:], every_s=0.5, patience_s=within)
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +202,7 @@ def test_a_killed_run_leaves_no_jvm_and_the_next_goes_on_exactly(site: Site, spa
     assert machines
     send(site, 20, 24)
     os.kill(pid, signal.SIGKILL)
-    site.until(lambda: not any(map(lives, machines)), within=30)
+    site.until(lambda: not any(map(lives, machines)))
     site.until(lambda: site.runs(STARTED) not in ([], [run]))
     (after,) = site.runs(STARTED)
     assert site.status(run) is dg.DagsterRunStatus.FAILURE
@@ -228,7 +219,7 @@ def test_terminated_it_drains_within_a_minute_and_stays_stopped_over_a_restart_o
     known, machines = set(site.runs()), java_below(pid_of(site.world.instance, run))
     site.client.terminate_run(run)
     site.until(lambda: site.status(run) is CANCELED, within=DRAIN_SECONDS + 30)
-    site.until(lambda: not any(map(lives, machines)), within=30)
+    site.until(lambda: not any(map(lives, machines)))
     assert "stopped by a person" in str(site.next_tick()["skipReason"])
     site.stop()
     site.start()

@@ -24,6 +24,7 @@ from headrace.orchestration.jobs.backfills import as_table, in_words
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import Reported, StreamConfig
 from headrace.streams.status.stream_status import StreamStatus
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.dagster
 
@@ -160,8 +161,8 @@ def test_a_stop_request_keeps_the_first_reason_and_ends_the_wait() -> None:
     with StopRequest() as stop:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         began = time.monotonic()
-        stop.wait(10)
-        assert time.monotonic() - began < 5
+        stop.wait(PATIENCE_S)
+        assert time.monotonic() - began < PATIENCE_S
         stop.ask("later")
         assert stop.reason == "interrupted (SIGINT)"
     assert signal.getsignal(signal.SIGINT) is before

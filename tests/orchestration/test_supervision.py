@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from dagster import DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunStatus, RunRequest, SkipReason
@@ -27,13 +27,28 @@ class Past:
     """What has happened to the stream run so far."""
 
     instance: DagsterInstance
+    began: float = field(default_factory=time.time)
 
     def run(self, *events: DagsterEventType, status: DagsterRunStatus = DagsterRunStatus.NOT_STARTED) -> str:
         job = defs.resolve_job_def("streams")
         run = self.instance.create_run_for_job(job, status=status, tags={STREAM_TAG: "streams"})
         for event in events:
-            self.instance.report_dagster_event(DagsterEvent(event.value, job.name), run.run_id)
+            self.report(run.run_id, event)
         return run.run_id
+
+    def report(self, run_id: str, event: DagsterEventType) -> None:
+        """Each event comes right after the one before it, however busy the machine is."""
+        self.instance.report_dagster_event(
+            DagsterEvent(event.value, "streams"), run_id, timestamp=self.newest + 0.001
+        )
+
+    @property
+    def newest(self) -> float:
+        """When a run began or ended last."""
+        records = self.instance.get_run_records()
+        return max(
+            (at for each in records for at in (each.start_time, each.end_time) if at), default=self.began
+        )
 
     def status(self, run_id: str) -> DagsterRunStatus:
         run = self.instance.get_run_by_id(run_id)
@@ -41,7 +56,7 @@ class Past:
         return run.status
 
     def look(self, *, after: float = 1.0, switched_on: float = 0.0) -> RunRequest | SkipReason:
-        return supervise(self.instance, pipeline(), switched_on, time.time() + after)
+        return supervise(self.instance, pipeline(), switched_on, self.newest + after)
 
 
 START, SUCCESS = DagsterEventType.RUN_START, DagsterEventType.RUN_SUCCESS
@@ -86,7 +101,7 @@ def test_a_run_that_is_about_to_start_is_left_alone(past: Past, status: DagsterR
 
 def test_a_run_that_gives_signs_of_life_is_left_alone(past: Past) -> None:
     run = past.run(START)
-    write_heartbeat(past.instance, run, time.time() + HOUR - 59)
+    write_heartbeat(past.instance, run, past.newest + HOUR - 59)
     assert "started" in why(past.look(after=HOUR))
 
 
@@ -97,7 +112,7 @@ def test_a_run_that_a_person_stopped_stays_stopped(past: Past) -> None:
 
 def test_switching_the_sensor_off_and_on_starts_what_a_person_had_stopped(past: Past) -> None:
     past.run(START, CANCELED)
-    assert starts(past.look(after=2, switched_on=time.time() + 1))
+    assert starts(past.look(after=2, switched_on=past.newest + 1))
 
 
 def test_a_run_that_was_canceled_because_dagster_went_down_comes_back_with_it(past: Past) -> None:
@@ -108,7 +123,7 @@ def test_a_run_that_was_canceled_because_dagster_went_down_comes_back_with_it(pa
 
 def test_dagster_may_say_how_long_it_takes_to_go_down(past: Past) -> None:
     run = past.run(START, CANCELED)
-    past.instance.add_run_tags(run, {SHUTDOWN_TAG: f"{time.time() + 150:.0f}"})
+    past.instance.add_run_tags(run, {SHUTDOWN_TAG: f"{past.newest + 150:.0f}"})
     assert "going down" in why(past.look(after=145))
     assert starts(past.look(after=155))
     past.instance.add_run_tags(run, {SHUTDOWN_TAG: "0"})
@@ -146,12 +161,12 @@ def test_a_rotation_ends_the_row_of_failures(past: Past) -> None:
 def test_switching_the_sensor_on_forgets_failures(past: Past) -> None:
     for _ in range(5):
         past.run(START, FAILURE)
-    assert starts(past.look(after=2, switched_on=time.time() + 1))
+    assert starts(past.look(after=2, switched_on=past.newest + 1))
 
 
 def test_a_silent_run_is_declared_failed_and_then_followed(past: Past) -> None:
     run = past.run(START)
-    write_heartbeat(past.instance, run, time.time())
+    write_heartbeat(past.instance, run, past.newest)
     assert "silent" in why(past.look(after=61))
     assert past.status(run) is DagsterRunStatus.FAILURE
     assert starts(past.look(after=11))
@@ -166,17 +181,16 @@ def test_a_run_that_never_gave_a_sign_of_life_has_three_minutes_to_begin(past: P
 
 def test_a_second_run_that_failed_beside_one_that_lives_starts_nothing(past: Past) -> None:
     lives = past.run(START)
-    write_heartbeat(past.instance, lives, time.time() + HOUR)
+    write_heartbeat(past.instance, lives, past.newest + HOUR)
     past.run(START, FAILURE)
     assert lives[:8] in why(past.look(after=HOUR))
 
 
 def test_a_second_start_that_a_person_took_back_does_not_stop_the_first_for_good(past: Past) -> None:
     first = past.run(START)
-    write_heartbeat(past.instance, first, time.time() + HOUR)
+    write_heartbeat(past.instance, first, past.newest + HOUR)
     past.run(CANCELED)
-    time.sleep(0.01)
-    past.instance.report_dagster_event(DagsterEvent(FAILURE.value, "streams"), first)
+    past.report(first, FAILURE)
     assert "Failed 1 time(s)" in why(past.look(after=1))
     assert starts(past.look(after=11))
 
@@ -190,7 +204,7 @@ def test_the_run_that_stands_by_is_kept_running_by_itself(past: Past) -> None:
     both = pipeline_of([reading_counts], partitions_start="2026-11-01", standby=True)
     past.run(START, CANCELED)
     for run, starting in (("streams", False), ("streams_standby", True)):
-        decision = supervise(past.instance, both, 0.0, time.time() + 1, run)
+        decision = supervise(past.instance, both, 0.0, past.newest + 1, run)
         assert starts(decision) is starting
     assert isinstance(decision, RunRequest)
     assert decision.tags[STREAM_TAG] == "streams_standby"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ import pytest
 from headrace.lake.paths import Lake
 from tests.broker.pipeline import Record, reading
 from tests.orchestration.location import definitions_of
+from tests.waiting import PATIENCE_S, until
 
 HOST = Path(__file__).with_name("host.py")
 TABLE = dg.AssetKey(["reading_counts"])
 STREAM = dg.AssetKey(["stream", "reading_counts_stream"])
-PATIENCE_SECONDS = 600.0
 HOURS = 40
 
 
@@ -94,15 +93,17 @@ class StreamProcess:
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Wait for something to come true while it runs."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not reached():
-            assert self.process.poll() is None, self.said.read_text()[-3000:]
-            assert time.monotonic() < deadline, self.said.read_text()[-3000:]
-            time.sleep(0.5)
+
+        def look() -> bool:
+            found = reached()
+            assert found or self.process.poll() is None, self.said.read_text()[-3000:]
+            return found
+
+        until(look, told=lambda: self.said.read_text()[-3000:], every_s=0.5, patience_s=2 * PATIENCE_S)
 
     def end(self) -> None:
         """Wait until it ends by itself."""
-        self.process.wait(PATIENCE_SECONDS)
+        self.process.wait(2 * PATIENCE_S)
 
 
 @contextmanager

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.settings_file import read_settings_file
 from headrace.local.servers.topics import records_in
 from headrace.writing.leases.processes import born, runs
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
 HEADRACE = [
@@ -28,7 +29,6 @@ HEADRACE = [
     "-c",
     "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()",
 ]
-PATIENCE_SECONDS = 300.0
 ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 
 
@@ -40,13 +40,16 @@ class Dev:
 
     def wait_for(self, *words: str) -> str:
         """The text that it printed since the last call, as soon as that has one of these texts."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not any(each in (text := self._log.read_text()[self._read :]) for each in words):
-            assert self.process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.2)
+        text = until(
+            self._new_text, lambda text: any(each in text for each in words), told=self._log.read_text
+        )
         self._read += len(text)
         return text
+
+    def _new_text(self) -> str:
+        text = self._log.read_text()
+        assert self.process.poll() is None, text
+        return text[self._read :]
 
 
 @contextmanager
@@ -62,7 +65,7 @@ def dev(project: Path, log: Path, *options: str) -> Iterator[Dev]:
         below = {pid: born(pid) for pid in lifeline.descendants(process.pid)}
         assert below
         process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 0, log.read_text()
+        assert process.wait(PATIENCE_S) == 0, log.read_text()
         assert not [pid for pid, began in below.items() if runs(pid, began)]
     finally:
         lifeline.stop(process)
@@ -75,7 +78,7 @@ def assets(port: int) -> dict[str, bool]:
         json.dumps({"query": ASSETS}).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         nodes = json.load(answer)["data"]["assetNodes"]
     return {"/".join(each["assetKey"]["path"]): bool(each["assetMaterializations"]) for each in nodes}
 
@@ -89,13 +92,16 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         assert "node alerts: new" in shown
         settings = read_settings_file(project / ".headrace" / "dev" / "settings.env")
         assert f"set -a; . {project / '.headrace' / 'dev' / 'settings.env'}; set +a" in shown
-        status = subprocess.run(
-            [*HEADRACE, "status", "--json"], cwd=project, env={**os.environ, **settings}, capture_output=True
-        )
-        log, *_ = map(json.loads, status.stdout.splitlines())
+
+        def status_of_log() -> dict[str, Any]:
+            environment = {**os.environ, **settings}
+            command = [*HEADRACE, "status", "--json"]
+            done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
+            return dict(json.loads(done.stdout.splitlines()[0]))
+
+        log = until(status_of_log, lambda log: log["records"]["delivered"] >= 10)
         assert (log["asset"], log["running"]) == ("log/payments", True)
-        assert log["records"]["delivered"] >= 10
-        assert assets(port)["log/payments"]
+        until(lambda: assets(port), lambda shown: shown["log/payments"])
 
         code = payments.read_text()
         payments.write_text(code.replace('group_by("shop")', 'group_by("shp")'))
@@ -109,7 +115,7 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         assert "step removed: where declined >= 3" in shown
         assert "node totals: new" in shown
         assert "applied in " in shown
-        assert "totals" in assets(port)
+        until(lambda: assets(port), lambda shown: "totals" in shown)
 
         _reads_production(tmp_path, settings["HEADRACE_KAFKA_BOOTSTRAP_SERVERS"])
 
