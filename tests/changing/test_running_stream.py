@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from headrace.streams.loops import supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.leases import handover
 from tests.changing.living import Living
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,10 +84,7 @@ class Running:
             self.status = {status.name: status for status in self.runtime.poll()}
 
     def until(self, done: Callable[[dict[str, StreamStatus]], bool]) -> None:
-        deadline = time.monotonic() + 120
-        while not (self.status and done(self.status)):
-            assert time.monotonic() < deadline, self.status
-            time.sleep(0.05)
+        until(lambda: self.status, lambda status: status and done(status))
 
     def read_all(self, *names: str) -> None:
         """Wait until some nodes have folded all that the log holds now."""

@@ -28,6 +28,7 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner
 from tests.cluster.driver import rows
 from tests.cluster.pipeline import NODES, readings_of, rooms_of
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,9 +116,7 @@ def go_on_and_lose_executors(run: Driver, cluster: SparkCluster, number: int) ->
 def lose_executors(cluster: SparkCluster, number: int) -> None:
     """Kill executors in half a second."""
     time.sleep(0.5)
-    killed = cluster.executors()[:number]
-    assert len(killed) == number
-    for process in killed:
+    for process in until(cluster.executors, lambda found: len(found) >= number)[:number]:
         os.kill(process, signal.SIGKILL)
 
 

@@ -28,6 +28,7 @@ from headrace.local.servers.broker_config import HOST, free_port
 from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import java, spark_jars
 from headrace.writing.leases.processes import born, runs
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-PATIENCE_SECONDS = 240.0
 LOCATION = ("assets", "jobs")
 SECRETS = {"AWS_ACCESS_KEY_ID": "COMPOSE", "AWS_SECRET_ACCESS_KEY": "not-for-use-elsewhere"}
 OWN_IMAGE = "headrace:"
@@ -163,12 +163,13 @@ class OneHost:
     def _wait(self, name: str) -> None:
         """Until the service's own question says that it is well; without one, until it has lived for a moment."""
         asked = self.services[name].get("healthcheck", {}).get("test")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._is_well(asked):
+
+        def is_well() -> bool:
+            found = self._is_well(asked)
             assert self.processes[name].poll() is None, self.said(name)
-            assert time.monotonic() < deadline, f"{name} is not well: {self.said(name)}"
-            time.sleep(0.5)
-        assert self.processes[name].poll() is None, self.said(name)
+            return found
+
+        until(is_well, told=lambda: f"{name} is not well: {self.said(name)}", every_s=0.5)
 
     def _is_well(self, asked: list[str] | None) -> bool:
         if asked is None:

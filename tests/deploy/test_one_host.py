@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -15,11 +14,11 @@ from confluent_kafka import Producer
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings import load_pipeline
 from tests.deploy.one_host import OneHost
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PATIENCE_SECONDS = 300
 pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.s3]
 
 
@@ -64,10 +63,10 @@ def test_the_sensor_starts_the_stream_there_which_writes_what_kafka_holds(tmp_pa
 
 def asked(host: OneHost, command: list[str]) -> dict[str, object]:
     """The row that a command prints, once there is one."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        done = host.ran(command)
-        if done.returncode == 0:
-            return dict(json.loads(done.stdout))
-        assert time.monotonic() < deadline, done.stderr + host.said("code") + host.said("daemon")
-        time.sleep(2)
+    done = until(
+        lambda: host.ran(command),
+        lambda done: done.returncode == 0,
+        told=lambda: host.said("code") + host.said("daemon"),
+        every_s=2,
+    )
+    return dict(json.loads(done.stdout))

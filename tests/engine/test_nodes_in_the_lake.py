@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import lake
@@ -32,7 +32,6 @@ pytestmark = pytest.mark.fast
 FEW = settings(
     max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "6")),
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 SEEDS = st.integers(0, 2**32 - 1)
 HOWS = st.builds(

@@ -1,6 +1,6 @@
 """A writer of a PostgreSQL table that goes silent: it takes the table, says so, and waits for its executors for ever.
 
-python -m tests.sinks.silent staging|copying   (the connection string in HEADRACE_POSTGRES_DSN)
+python -m tests.sinks.silent staging|copying SECONDS   (the connection string in HEADRACE_POSTGRES_DSN)
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def taken(dsn: str) -> psycopg.Connection:
 
 
 def main() -> None:
-    """Take the table, and wait."""
-    postgres_session.SILENT_SECONDS, postgres_session.SPEAKS_EVERY_SECONDS = 2, 0.5
+    """Take the table, and wait. The server ends a session that is silent for so many seconds."""
+    postgres_session.SILENT_SECONDS, postgres_session.SPEAKS_EVERY_SECONDS = int(sys.argv[2]), 0.5
     dsn = os.environ["HEADRACE_POSTGRES_DSN"]
     connection = taken(dsn)
     if sys.argv[1] == "copying":  # an executor's part is copied, and not committed

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -65,7 +65,6 @@ def pipelines(draw: st.DrawFn) -> Drawn:
     deadline=None,
     max_examples=PIPELINES,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(pipelines(), worlds(small, pa.int64(), ("t", "u"), controls=("drain", "complete", "control")))
 def test_a_pipeline_gives_what_its_oracles_give_and_tells_the_same_to_its_readers(

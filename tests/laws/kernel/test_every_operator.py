@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.kernel.families import FAMILIES, Family, shares
@@ -29,7 +29,6 @@ EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 SETTINGS = settings(
     deadline=None,
     phases=tuple(Phase),  # a log that fails is shrunk
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 CUTTINGS = (3, 2, 1)  # micro-batches
 PLACE = ("__sequence", "__topic", "__partition", "__offset", "__timestamp", "__key")

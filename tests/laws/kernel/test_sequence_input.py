@@ -197,9 +197,9 @@ def test_many_different_times_that_lie_ahead_take_no_longer_than_one() -> None:
     of = RecordFormat.of(KEYLESS)
     values = pa.array([b'{"x": 1}']).take(pa.array(np.zeros(len(times), np.int64)))
     keys = pa.nulls(len(times), pa.binary())
-    began = time.perf_counter()
+    began = time.process_time()
     found = Decoder(of).decode(keys, values, pa.array(times), NOW_MS).reasons
-    assert time.perf_counter() - began < 10  # one mask for each time took half a minute
+    assert time.process_time() - began < 10  # one mask for each time took half a minute
     assert found.dead.all()
     reasons = found.as_column()
     assert reasons[0].as_py() != reasons[1].as_py()

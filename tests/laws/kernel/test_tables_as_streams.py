@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -91,7 +91,6 @@ CHAINS = chains()
     deadline=None,
     max_examples=LOGS,
     phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(st.data(), st.sampled_from([*CHAINS]), worlds(small, pa.int64(), ("t", "w"), controls=("control",)))
 @pytest.mark.slow
