@@ -25,7 +25,7 @@ from headrace.lake.storage import spark_uri
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics, partitions_of
 from headrace.observe.local_views import LocalViews
-from headrace.spark.kafka import KafkaSettings
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.pipeline import Record, counts_of
@@ -152,6 +152,17 @@ def settings_of(admin: AdminClient, topic: str) -> dict[str, str]:
     """What the broker shows of a topic's settings."""
     (asked,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
     return {name: entry.value for name, entry in asked.result(PATIENCE_S).items()}
+
+
+def refusal(words: str, ask: Callable[[], object]) -> str:
+    """What a client is told with these words: on a busy machine it may at first be told that the broker does not answer."""
+
+    def told() -> str:
+        with pytest.raises(BrokerUnreachableError) as refused:
+            ask()
+        return str(refused.value)
+
+    return until(told, lambda said: words in said)
 
 
 def delete_topic(broker: Broker, topic: str) -> None:

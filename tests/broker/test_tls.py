@@ -14,10 +14,10 @@ from headrace.lake.paths import Lake
 from headrace.local.servers.topics import create_topics
 from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.brokers.kafka_ranges import KafkaRanges
-from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
+from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.certificates import PASSWORD, Certificates, certificates
-from tests.broker.harness import produce, rows_of
+from tests.broker.harness import produce, refusal, rows_of
 from tests.broker.pipeline import counts_of, minutes
 from tests.broker.second_listener import SecondListener
 from tests.waiting import PATIENCE_S
@@ -123,5 +123,4 @@ def test_what_tls_refuses_is_said_in_the_error(
 ) -> None:
     monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", 3)
     stranger = settings.model_copy(update={"ssl_ca_location": None})
-    with pytest.raises(BrokerUnreachableError, match="certificate verify failed"):
-        KafkaTopic("readings", stranger).partitions()
+    refusal("certificate verify failed", KafkaTopic("readings", stranger).partitions)

@@ -18,12 +18,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from headrace.local.servers.broker_config import HOST
+from tests.waiting import PATIENCE_S
 
 # Of one connection, not of the request; and the length, which is told anew.
 HOPS = {"connection", "keep-alive", "transfer-encoding", "expect", "content-length"}
 CLIENTS_OWN = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # none is added to what was signed
 BODY_BYTES_MAX = 1 << 30
-PATIENCE_S = 30.0
 
 
 class ReverseProxy(ABC):

@@ -6,7 +6,6 @@ import base64
 import json
 import ssl
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +17,7 @@ class RegistryServer:
     schemas   by id: Avro schemas, or documents as the registry gives them
     subjects  by name the schemas of its versions
     asked     paths, in the order in which they were asked for
-    fails     what it answers to everything: a status, "garbage", or "slow"; None: it works
+    fails     what it answers to everything: a status, "garbage", or "nothing"; None: it works
     user      name and password that it wants
     """
 
@@ -28,6 +27,7 @@ class RegistryServer:
         self.asked: list[str] = []
         self.fails: int | str | None = None
         self.user: tuple[str, str] | None = None
+        self._ends = threading.Event()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,14 +52,15 @@ class RegistryServer:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._ends.set()
         self._http.shutdown()
         self._http.server_close()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         path = request.path.partition("?")[0]
         self.asked.append(path)
-        if self.fails == "slow":
-            time.sleep(1.0)
+        if self.fails == "nothing":
+            self._ends.wait()
         if self.fails == "garbage":
             return _send(request, 200, b"<html>sign in, please</html>")
         if isinstance(self.fails, int):

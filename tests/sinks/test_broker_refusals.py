@@ -136,14 +136,15 @@ def test_a_time_before_1970_is_refused_where_the_broker_compresses_records_again
     kafka: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, of_topic: str, of_client: str, takes: bool
 ) -> None:
     """Before, the broker answered with an unknown error to the whole batch, and the delivery was tried again without end."""
-    monkeypatch.setattr(producing, "PATIENCE_S", 2.0)
     set_topic(kafka, topic, {"compression.type": of_topic})
     settings = KafkaTopic(topic, KafkaSettings(bootstrap_servers=kafka.bootstrap_servers))
     now_ms = int(time.time() * 1000)
     records = [(0, b"a", b"1", now_ms), (0, b"old", b"2", -5_000), (0, b"c", b"3", now_ms)]
     more = {"compression.type": of_client}
     if not takes:  # the broker's own answer, so that this rule goes when the broker's goes
-        (away,) = sent(kafka, topic, records, UNKNOWN, **more)
+        with monkeypatch.context() as patch:
+            patch.setattr(producing, "PATIENCE_S", 2.0)
+            (away,) = sent(kafka, topic, records, UNKNOWN, **more)
         assert away["away"] is not None
     outcomes = sent(kafka, topic, records, settings.limits(), **more)
     assert [(outcome["ordinal"], outcome["away"]) for outcome in outcomes] == ([] if takes else [(1, None)])
@@ -152,10 +153,7 @@ def test_a_time_before_1970_is_refused_where_the_broker_compresses_records_again
     )
 
 
-def test_any_other_error_still_stops_the_delivery(
-    kafka: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(producing, "PATIENCE_S", 2.0)
+def test_any_other_error_still_stops_the_delivery(kafka: Broker, topic: str) -> None:
     now_ms = int(time.time() * 1000)
     (outcome,) = sent(kafka, topic, [(0, b"a", b"1", now_ms), (7, b"nowhere", b"2", now_ms)])
     assert outcome["reason"] is None
