@@ -13,10 +13,12 @@ from headrace.lifecycle.log_repair.repair import Repair
 from headrace.local.servers.broker import Broker
 from headrace.quality import check_log
 from headrace.spark.kafka import KafkaSettings
+from headrace.streams import topic_reader
 from tests.broker.harness import delete_records, produce, running
 from tests.broker.pipeline import Record, minutes, reading
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 from tests.rows import require_backfilled
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,14 +31,22 @@ NewTopic = Callable[[int], str]
 
 
 def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, tmp_path: Path
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: NewTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Nobody reads while records are produced, and the client waits for all of them: one log commit gets them.
+    monkeypatch.setattr(topic_reader, "BEHIND_SECONDS", PATIENCE_S)
+    monkeypatch.setattr(topic_reader, "READ_SECONDS", PATIENCE_S)
     topic, settings = new_topic(2), KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
     ours = [[*minutes(0, 10 * n, 10 * n + 9), *minutes(1, 10 * n, 10 * n + 9)] for n in range(3)]
     ours[1] += [reading(0, 2, sensor="late"), Record(1, b"s1", b"{", ours[1][-1].timestamp_ms)]
     ours[1].append(Record(1, b"s1", b"{}", 10**16))  # Spark cannot read it
     for records in ours:
-        produce(kafka, topic, records)  # nobody reads meanwhile: one log commit gets all
+        produce(kafka, topic, records)
         with running(spark, lake, kafka, topic) as run:
             run.catch_up()
     rows, results, fates = run.decided(), run.results(), run.fates()

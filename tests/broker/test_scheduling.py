@@ -16,7 +16,7 @@ from headrace.streams import stream_runtime as stream
 from headrace.writing import scheduling
 from tests.broker.harness import Running, produce, running
 from tests.broker.pipeline import minutes
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,12 @@ NewTopic = Callable[[int], str]
 def commits(run: Running) -> int:
     """How often the log has committed."""
     return run.log_status().batches
+
+
+def fetched(run: Running) -> dict[int, int]:
+    """For each partition how far Kafka's client has asked, beyond what the log has read."""
+    (log,) = run.runtime._logs
+    return {} if log.reader._consumer is None else log.reader._consumer.reached()
 
 
 class Node:
@@ -83,6 +89,7 @@ def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_
         for minute in range(3, 8):
             produce(kafka, topic, minutes(0, minute, minute))
             time.sleep(0.5)
+        until(lambda: fetched(run) == {0: 8})
         assert commits(run) == before + cores - 1
         node.free.set()
         run.catch_up()

@@ -223,9 +223,8 @@ def test_ticks_close_the_windows_of_silent_partitions(
         spark, lake, kafka, topic, size="2 seconds", grace="1 second", idle_timeout="2 seconds"
     ) as run:
         run.catch_up()
-        produce(
-            kafka, topic, [reading(0, 0, from_ms=now_ms)]
-        )  # partition 1 is idle and follows, then all are
+        # Partition 1 is idle and follows, then all are. The record is late for no tick that came meanwhile.
+        produce(kafka, topic, [reading(0, 0, from_ms=now_ms + 20_000)])
         ticked = run.poll_until(lambda _: run.log().where("kind = 'tick'").count() > 0)
         assert ticked[f"log/{topic}"].error is None
         run.poll_until(lambda _: len(run.offsets()[0]) == 11 and run.fates() == {"used": 21})

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from docs.tools import reference
 from tests.docs.documents import ROOT
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -55,8 +56,12 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def page(site: str) -> Iterator[Page]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        patience_ms = PATIENCE_S * 1000
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=patience_ms
+        )
         page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(patience_ms)
         page.goto(f"{site}/index.html")
         page.get_by_role("textbox", name="Search").click()
         yield page

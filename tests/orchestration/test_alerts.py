@@ -22,6 +22,7 @@ from headrace.local.servers.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
 from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
+from tests.waiting import PATIENCE_S
 from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster
@@ -179,7 +180,7 @@ def test_mail_arrives_at_a_real_server(monkeypatch: pytest.MonkeyPatch) -> None:
     alerts = EmailAlerts(to=["a@example.com", "b@example.com"])
     with pytest.raises(TransientError, match=f"{HOST}:{port} did not take it"):
         alerts.send("s", ["l"])
-    server = Controller(Handler(), hostname=HOST, port=port)
+    server = Controller(Handler(), hostname=HOST, port=port, ready_timeout=PATIENCE_S)
     server.start()
     try:
         alerts.send("Headrace: 2 messages", ["log/orders: é fails.", "Run 1 failed."])

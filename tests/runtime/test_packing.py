@@ -18,6 +18,7 @@ from headrace.writing import state_upkeep
 from tests.no_spark import no_session
 from tests.rows import file_rows, require_backfilled, windows_shown
 from tests.runtime.line import Line
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,15 +150,22 @@ def test_what_is_not_read_again_is_left_out_and_nothing_older_is_read_in_its_pla
 def test_micro_batches_go_on_while_rows_are_merged(lake: Lake) -> None:
     line = Line(no_session(), lake, FINAL)
     feed(line, range(2))
-    feeding = threading.Thread(target=feed, args=(line, range(2, 8)))
+    packed, twice = 0, threading.Event()
+
+    def go_on() -> None:
+        feed(line, range(2, 7))
+        assert twice.wait(PATIENCE_S)
+        feed(line, range(7, 8))
+
+    feeding = threading.Thread(target=go_on)
     feeding.start()
-    packed = 0
     while feeding.is_alive():
         with ThreadPoolExecutor(1) as upkeep:  # a new thread each time, as beside a stream
             upkeep.submit(line.runner.pack, whole=True).result()
         packed += 1
+        if packed == 2:
+            twice.set()
     feeding.join()
-    assert packed > 1
     assert line.runner.progress.batch == 8
     require_backfilled(line.spark, lake, FINAL)
 

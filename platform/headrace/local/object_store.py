@@ -229,14 +229,10 @@ class ObjectStore(LocalServer):
 
 def _free_ports() -> dict[str, int]:
     """A free port for each flag, all different."""
-    flags = [f"{part}.port{kind}" for part in PARTS for kind in ("", ".grpc")]
-    ports: dict[int, str] = {}
-    while len(ports) < len(flags):
-        ports.setdefault(free_port(), flags[len(ports)])
-    found = {flag: port for port, flag in ports.items()}
+    found = {f"{part}.port{kind}": free_port() for part in PARTS for kind in ("", ".grpc")}
     while ADMIN not in found:
-        port = free_port()
-        if port not in ports and port + HIGHER in OWN_PORTS and port_is_free(port + HIGHER):
+        higher = (port := free_port()) + HIGHER
+        if higher in OWN_PORTS and higher not in found.values() and port_is_free(higher):
             found[ADMIN] = port
     return found
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 OWN_PORTS = range(10_000, 32_000)  # Linux (from 32,768), macOS and Windows (from 49,152) give others away
+_GIVEN = set[int]()  # by this process: a server may bind its port long after it was chosen
 MESSAGE_BYTES_MAX = 8 * 1024 * 1024
 JVM_FLAGS = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOG_FLAGS = (
@@ -34,10 +35,7 @@ class Quorum:
     @staticmethod
     def of(nodes: int) -> Quorum:
         """A new cluster of so many nodes, with ports that are free now."""
-        ports: set[int] = set()
-        while len(ports) < nodes:
-            ports.add(free_port())
-        return Quorum(new_cluster_id(), dict(enumerate(sorted(ports), start=1)))
+        return Quorum(new_cluster_id(), {node: free_port() for node in range(1, nodes + 1)})
 
 
 def server_properties(data_dir: Path, *, port: int, quorum: Quorum, node: int = 1) -> str:
@@ -89,13 +87,14 @@ def new_cluster_id() -> str:
 
 
 def free_port() -> int:
-    """Find a port of the loopback interface that nobody listens on.
+    """Find a port of the loopback interface that nobody listens on, and that this process has given to nobody.
 
     It is none that a system gives to whoever asks for any port: until a server binds it, a client or a gateway to the JVM
     could be given it.
     """
-    while not port_is_free(port := secrets.choice(OWN_PORTS)):
+    while (port := secrets.choice(OWN_PORTS)) in _GIVEN or not port_is_free(port):
         pass
+    _GIVEN.add(port)
     return port
 
 
