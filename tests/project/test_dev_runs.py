@@ -43,13 +43,14 @@ class Dev:
         text = until(
             self._new_text, lambda text: any(each in text for each in words), told=self._log.read_text
         )
-        self._read += len(text)
+        self._read += len(text.encode())
         return text
 
     def _new_text(self) -> str:
-        text = self._log.read_text()
-        assert self.process.poll() is None, text
-        return text[self._read :]
+        """The lines that it has written to their ends."""
+        assert self.process.poll() is None, self._log.read_text()
+        lines, end, _ = self._log.read_bytes()[self._read :].rpartition(b"\n")
+        return (lines + end).decode()
 
 
 @contextmanager
