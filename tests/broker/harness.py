@@ -136,16 +136,19 @@ def set_topic(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
     it shows a later change, it has applied these.
     """
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for change in (settings, {"file.delete.delay.ms": f"{60_000 + secrets.randbelow(60_000)}"}):
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        for name, value in change.items():
-            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            resource.add_incremental_config(entry)
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(PATIENCE_S)
-        until(
-            partial(settings_of, admin, topic), lambda shown, change=change: change.items() <= shown.items()
-        )
+    _alter(admin, topic, settings)
+    _alter(admin, topic, {"file.delete.delay.ms": f"{60_000 + secrets.randbelow(60_000)}"})
+
+
+def _alter(admin: AdminClient, topic: str, settings: Mapping[str, str]) -> None:
+    """Change settings, and return when the broker shows them."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    for name, value in settings.items():
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(PATIENCE_S)
+    until(partial(settings_of, admin, topic), lambda shown: settings.items() <= shown.items())
 
 
 def settings_of(admin: AdminClient, topic: str) -> dict[str, str]:
