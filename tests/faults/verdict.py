@@ -148,9 +148,9 @@ def delivered(bootstrap: str, topic: str) -> list[Delivered]:
         "auto.offset.reset": "earliest",
     }
     consumer, found = Consumer(settings), list[Delivered]()
-    for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+    for partition in sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions):
         place = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        _, end = consumer.get_watermark_offsets(place, timeout=60)
         consumer.assign([place])
         deadline = time.monotonic() + 60
         at_end = end <= 0
