@@ -171,7 +171,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append(f"{version}")
         return really(table, version)
 
-    monkeypatch.setattr("headrace.lake.commits.snapshot.LOOK_SECONDS", 3600.0)  # it is looked for as it is known
+    monkeypatch.setattr(
+        "headrace.lake.commits.snapshot.LOOK_SECONDS", 3600.0
+    )  # it is looked for as it is known
     for module in ("commits.snapshot", "table"):
         monkeypatch.setattr(f"headrace.lake.{module}.read_commit", noted)
     return found

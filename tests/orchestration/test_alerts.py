@@ -22,8 +22,8 @@ from headrace.local.servers.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
 from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
-from tests.waiting import PATIENCE_S
 from jobs.definitions import defs
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.dagster
 PIPELINE = pipeline_of([reading_counts], partitions_start="2026-11-01")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Lake", "lake"]
 USER, PASSWORD = "reader", "right"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+ALL: Any = None  # of a name, a client, a host
 ANY = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    ResourceType.ANY, ALL, ResourcePatternType.ANY, ALL, ALL, AclOperation.ANY, AclPermissionType.ANY
 )
 
 
