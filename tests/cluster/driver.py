@@ -37,7 +37,6 @@ CONF = {
     "spark.executor.extraJavaOptions": QUICK,
     "spark.driver.memory": "700m",
     "spark.executor.memory": "600m",
-    "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.speculation": "true",
 }

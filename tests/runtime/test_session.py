@@ -32,6 +32,19 @@ def test_a_shuffle_has_a_task_for_each_core(master: str, tasks: int) -> None:
     assert session.spark_conf(master=master)[session.SHUFFLES] == str(tasks)
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077", "k8s://https://host:443", "yarn"])
+def test_spark_serves_no_page_unless_a_person_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    """It would listen at all addresses of the driver's machine."""
+    monkeypatch.setenv("HEADRACE_SPARK_MASTER", master)
+    monkeypatch.delenv("HEADRACE_SPARK_CONF", raising=False)
+    assert session.configured([])["spark.ui.enabled"] == "false"
+    monkeypatch.setenv("HEADRACE_SPARK_CONF", '{"spark.ui.enabled": "true"}')
+    assert session.configured([])["spark.ui.enabled"] == "true"
+
+
 @pytest.mark.parametrize("named", ["", "-XX:+UseSerialGC", "-XX:+UseG1GC"])
 def test_a_jvm_starts_whichever_collector_the_environment_names(
     monkeypatch: pytest.MonkeyPatch, named: str

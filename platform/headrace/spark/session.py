@@ -62,6 +62,8 @@ AT_START = {
     # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.redaction.regex": REDACTED,
+    # It would listen at all addresses of the driver's machine, to anybody. `HEADRACE_SPARK_CONF` can switch it on.
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # a log file is no terminal
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
@@ -130,7 +132,6 @@ HADOOP_DEFAULTS = {"yarn-default.xml", "mapred-default.xml"}
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 LAPTOP = {
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.ui.enabled": "false",
     "spark.ui.retainedJobs": "50",  # Spark keeps a thousand of each, also when nobody can look at them
     "spark.ui.retainedStages": "50",
     "spark.sql.ui.retainedExecutions": "50",
