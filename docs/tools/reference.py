@@ -151,11 +151,11 @@ def checks() -> str:
     claims = {ADVANCING: CLAIM, **CLAIMS}
     return "\n".join(
         [
-            "# All checks",
+            "# Checks",
             "",
             "An *error* means that a table or a log cannot be trusted. A *warning* means that the tables are right,",
-            "and someone should look. `Thresholds` sets limits and severities. [Checks](../checks.md) names the assets, and",
-            "[backfills and checks](../guides/backfills-and-checks.md#the-checks) what to do when one fails.",
+            "and someone should look. `Thresholds` sets limits and severities.",
+            "[Backfills and checks](../guides/backfills-and-checks.md#the-checks) says what to do when one fails.",
             "",
             "| check | claim | if it fails |",
             "| --- | --- | --- |",

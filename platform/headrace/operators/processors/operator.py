@@ -19,12 +19,12 @@ from headrace.operators.processors.fold.forwarded import (
 class Processors(Appended[Processed]):
     """One row for each that the processor forwards; global tables are reference.
 
-    Written: `process` `reaches`
+    Written: `process` `reaches` `with_previous`
     Law (L34, L39): A user's class sees only its group. Records come in the log's order or by event time, and timers
     go by recorded clocks. Stores survive a crash, and global tables are as of the call's place in the logs. Until a
-    global table of topics is loaded for the first time, records wait. `reaches`
-    is the first record of a group with which a count or a sum is at or beyond a number. No later record takes it
-    back.
+    global table of topics is loaded for the first time, records wait. `reaches` is the first record of a group with
+    which a count or a sum is at or beyond a number; no later record takes it back. `with_previous` gives a record
+    values of the one before it in its group.
     Source: Kafka Streams, Processor API (KIP-28, KIP-99, KIP-138).
     Guide: processors
     """
