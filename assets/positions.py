@@ -9,6 +9,6 @@ tickers = hr.Topic("tickers", key="ticker STRING", value="exchange STRING, name 
 
 enriched_positions = (
     positions.table()
-    .join(tickers.table(), on="ticker", how="left", broadcast=True)
+    .join(tickers.table(), on="ticker", how="left")
     .named("enriched_positions", description="Every open position, and the exchange and name of its ticker.")
 )

@@ -35,9 +35,9 @@ def test_a_join_can_be_joined_again_and_a_topic_is_read_once() -> None:
     assert len(itself.topics) == 1
 
 
-def test_how_it_is_computed_is_not_part_of_the_fingerprint() -> None:
+def test_each_part_of_a_join_is_part_of_its_fingerprint_but_not_the_case_of_a_name() -> None:
     join = POSITIONS.join(TICKERS, on="ticker")
-    assert join.fingerprint() == POSITIONS.join(TICKERS, on="TICKER", broadcast=True).fingerprint()
+    assert join.fingerprint() == POSITIONS.join(TICKERS, on="TICKER").fingerprint()
     others = [
         POSITIONS.join(TICKERS, on="client"),
         POSITIONS.join(TICKERS, on="ticker", how="left"),

@@ -36,7 +36,6 @@ class Join(Refinable):
     In:  on         columns of the left table that hold the right table's key; one that is null refers to nothing
          how        "inner": rows without a match are left out; "left": they stay, with nulls; "outer": rows of the right
                     table without a match stay, too; `on` is then the key of the left table
-         broadcast  the right table is small: each task reads it whole
          selection  SQL over both sides; None: all columns
     Out: the columns of the left table, then those of the right table that are not in its key. One row per left key; with
          "outer" one per key of either table.
@@ -48,7 +47,6 @@ class Join(Refinable):
     right: Relation
     on: tuple[str, ...]
     how: str = INNER
-    broadcast: bool = False
     selection: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -144,7 +144,6 @@ class Relation(Node, kind="table"):
         right: Relation,
         on: On,
         how: str = "inner",
-        broadcast: bool = False,
         select: Sequence[str] | None = None,
     ) -> Join:
         """Join with the row of another table that columns of this one refer to.
@@ -153,7 +152,6 @@ class Relation(Node, kind="table"):
                            the column of the key that it holds; null refers to nothing
                 how        "inner": only rows with a match; "left": all rows of this table; "outer": all rows of both, if
                            `on` is the key of this one
-                broadcast  whether `right` is small enough to be sent whole to every task
                 select     SQL over the columns of both sides, as `left.name` and `right.name` where they clash; None: all
                            columns; windows of one length that are joined on `window_start` have one end
         Raises: DescriptionError naming what does not fit.
@@ -164,7 +162,7 @@ class Relation(Node, kind="table"):
         chosen: Any = (select,) if isinstance(select, str) else None if select is None else tuple(select)
         if select is None and self.window_ms is not None:
             chosen = columns_of_windows(self, right, columns, how)
-        return Join(self, right, columns, how, broadcast, chosen)
+        return Join(self, right, columns, how, chosen)
 
     def _and(self, step: RowStep) -> Refined:
         """The table by itself after one more step: windows, too, whose own steps give a stream."""
