@@ -23,12 +23,17 @@ class RowsCompared:
     """The rows that `plan --rows` compares."""
 
     days: Annotated[
-        int | None, typer.Option(min=1, help="With --rows: compare the rows of so many days, the last ones.")
+        int | None,
+        typer.Option(
+            min=1, metavar="DAYS", help="With --rows: compare the rows of the last DAYS days alone."
+        ),
     ] = None
     sample: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="KEYS", help="With --rows: compare the rows of so many keys, always the same ones."
+            min=1,
+            metavar="KEYS",
+            help="With --rows: compare the rows of this number of keys, always the same ones.",
         ),
     ] = None
     large: Annotated[bool, typer.Option("--large", help="With --rows: read logs of any size.")] = False

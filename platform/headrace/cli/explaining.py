@@ -19,7 +19,7 @@ def explain_row(
     values: Annotated[
         list[str], typer.Argument(help="column=value of its rows; window=… is the start of a window.")
     ],
-    depth: Annotated[int, typer.Option(min=0, help="Through how many nodes above to go.")] = 1,
+    depth: Annotated[int, typer.Option(min=0, help="How many nodes up the chain are explained, too.")] = 1,
     large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
@@ -111,7 +111,7 @@ def audit_against(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Hold a table that another system made against what the log says. Exits 1 if a row is wrong, missing or surplus.
+    """Compare a table of another system with what the log says. Exits 1 if a row is wrong, missing or surplus.
 
     It reads the lake and the table, and changes nothing. Streams may run meanwhile.
     """

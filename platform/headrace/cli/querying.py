@@ -61,7 +61,7 @@ class TimeRange:
     """The times of the rows that `get` prints."""
 
     first: Annotated[str | None, typer.Option("--from", help="Windows and rows from this time on.")] = None
-    last: Annotated[str | None, typer.Option("--to", help="… and before this time.")] = None
+    last: Annotated[str | None, typer.Option("--to", help="Windows and rows before this time.")] = None
 
 
 ANY_TIME = TimeRange()
