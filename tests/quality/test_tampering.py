@@ -18,6 +18,7 @@ from headrace.writing.leases.lease import take_lease
 from tests.quality.conftest import COUNTS, Ground
 
 pytestmark = pytest.mark.spark
+REPAIR = "stop the stream and run `headrace repair readings`, which undoes what other programs did."
 BOOKS, FINAL, PARITY = "every_offset_accounted_for", "windows_are_final", "backfill_equals_stream"
 CHAIN = "no_log_commit_missing"
 
@@ -63,6 +64,7 @@ def test_a_state_row_that_was_deleted_is_named_with_its_partition(ground: Ground
         "1 record of open windows of readings partition 1 is missing from the state of reading_counts, which holds "
         "0 where the log has 1; stop the stream"
     )
+    assert books.sentence.endswith(REPAIR)
 
 
 def test_a_log_commit_that_is_gone_breaks_the_chain_and_its_offsets_are_named(ground: Ground) -> None:
@@ -83,6 +85,7 @@ def test_records_that_are_gone_from_a_commit_are_counted(ground: Ground) -> None
     chain = ground.log()[CHAIN]
     assert not chain.passed
     assert "holds 5 of its 6 records" in chain.sentence
+    assert chain.sentence.endswith(REPAIR)
 
 
 def test_a_record_that_stands_twice_in_the_log_is_named_and_its_repair_told(ground: Ground) -> None:
@@ -92,6 +95,7 @@ def test_a_record_that_stands_twice_in_the_log_is_named_and_its_repair_told(grou
     assert not duplicate.passed
     assert "1 offset of the log of readings stands more than once" in duplicate.sentence
     assert "partition 1 offset 2 (2 rows)" in duplicate.sentence
+    assert duplicate.sentence.endswith(REPAIR)
     results = ground.node(verdicts=None)
     assert results[BOOKS].sentence.startswith(
         "readings partition 1 delivered 8 records and the ledger has 7, 1 too few; rows were added"
@@ -120,6 +124,7 @@ def test_a_log_that_lost_its_table_is_told_from_one_that_never_had_records(groun
     assert not books.passed
     assert "readings partition 0 delivered 9 records and the ledger has 12, 3 too many" in books.sentence
     assert "rows are gone from the log of readings" in books.sentence
+    assert books.sentence.endswith(REPAIR)
 
 
 def test_a_value_that_was_changed_fails_the_parity_alone(ground: Ground) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 VALUE_CHARACTERS = 60
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
+UNDOES = "undoes what other programs did"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -51,6 +52,12 @@ def joined(words: Sequence[object], *, at_most: int = 5) -> str:
     if len(words) > at_most:
         shown.append(f"{len(words) - at_most:,} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def repair_of(topics: Sequence[str]) -> str:
+    """What a person does about a log or a state that another program has changed. In: topics  as the books name them."""
+    commands = [f"`headrace repair {topic}`" for topic in topics if "@" not in topic]  # not the log of a node
+    return f"stop the stream and run {joined(commands or ['`headrace repair TOPIC`'])}"
 
 
 def short(value: object, characters: int = VALUE_CHARACTERS) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.log.history.chain import Chain, Gap, read_chain
 from headrace.quality.claims import Check, Finding, pairs_equal
-from headrace.quality.words import counted, joined, moment
+from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -48,15 +48,8 @@ def no_log_commit_missing(spark: SparkSession, log: DataFrame, topic: str) -> Ch
 
 
 def _cure(chain: Chain, topic: str) -> str:
-    if chain.gaps:
-        return (
-            f"stop its stream and run `headrace repair {topic}`, which puts back what files or Kafka still have, and "
-            "computes the tables of its nodes again."
-        )
-    return (
-        "stop its stream, look in the table's history for a commit that Headrace did not write, and restore the version "
-        "before it."
-    )
+    back = "puts back what files or Kafka still have, and computes the tables of its nodes again"
+    return f"{repair_of([topic])}, which {back if chain.gaps else UNDOES}."
 
 
 def _in_words(gap: Gap) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.fold.fates import FATES, USED
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.figures.diagnosis import Diagnosis, OpenDifference, diagnose
-from headrace.quality.words import amount, counted, joined, moment
+from headrace.quality.words import UNDOES, amount, counted, joined, moment, repair_of
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -86,21 +86,17 @@ def _lost_or_added(unbalanced: list[Account]) -> str:
         f"{amount(a.accounted - a.delivered)}"
         for a in unbalanced
     ]
-    topics = joined(sorted({a.topic for a in unbalanced}))
+    topics = sorted({a.topic for a in unbalanced})
     gone = any(a.delivered < a.accounted for a in unbalanced)
     cause = "rows are gone from" if gone else "rows were added behind the node's back to"
-    return (
-        f"{joined(words, at_most=3)}; {cause} the log of {topics}: look in the table's history for who did "
-        "it, and restore the version before."
-    )
+    return f"{joined(words, at_most=3)}; {cause} the log of {joined(topics)}: {repair_of(topics)}, which {UNDOES}."
 
 
 def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
     if diagnosis.open:
         return (
-            f"{joined([_open_words(found, books) for found in diagnosis.open], at_most=3)}; stop the stream "
-            "and restore the state table to the version before, or rebuild the node from the log under a new "
-            "name."
+            f"{joined([_open_words(found, books) for found in diagnosis.open], at_most=3)}; "
+            f"{repair_of(sorted({found.account.topic for found in diagnosis.open}))}, which {UNDOES}."
         )
     used, held = books.total(USED), books.in_results or 0
     partitions = sorted({partition for window in diagnosis.windows for partition in window.partitions})

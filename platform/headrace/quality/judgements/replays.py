@@ -16,7 +16,7 @@ from headrace.log.decisions.resets import Reset, generation, resets_in, since_la
 from headrace.quality.claims import Check, Finding, at_most, rows_unique
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.judgements.uniqueness import SHOWN, copies, more_than_once, totals
-from headrace.quality.words import counted, joined, moment
+from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.spark.frames import local_frame
@@ -164,8 +164,7 @@ def no_duplicate_replay(replays: Replays) -> Check:
         ]
         return Finding(
             f"{more_than_once(found, 'source position', f'the log of {topic}', surplus)} among the records taken, first "
-            f"{joined(shown)}; the guard never takes one twice: look in the table's history for who wrote them, restore the "
-            "version before, and rebuild what read them.",
+            f"{joined(shown)}; the guard never takes one twice: {repair_of([topic])}, which {UNDOES}.",
             {**facts, "duplicates": surplus},
         )
 

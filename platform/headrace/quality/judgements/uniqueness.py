@@ -16,7 +16,7 @@ from headrace.fold.contract import KEY
 from headrace.nodes.rows.sink_rows import identity_of
 from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, rows_unique
-from headrace.quality.words import counted, group_text, joined, moment
+from headrace.quality.words import UNDOES, counted, group_text, joined, moment, repair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,8 +49,8 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
         shown = [f"partition {r['partition']} offset {r['offset']} ({r[COPIES]} rows)" for r in first]
         words = more_than_once(found, "offset", f"the log of {topic}", surplus)
         return Finding(
-            f"{words}, first {joined(shown)}; the sequencer never writes an offset twice: look in the table's "
-            "history for who did, and restore the version before.",
+            f"{words}, first {joined(shown)}; the sequencer never writes an offset twice: {repair_of([topic])}, "
+            f"which {UNDOES}.",
             {"records": records, "duplicates": surplus, "offsets_duplicated": found},
         )
 
