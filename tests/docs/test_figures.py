@@ -1,4 +1,4 @@
-"""Figures on pages are those of `benchmarks/RESULTS.md`. If it has newer ones, the pages that say the former ones fail here."""
+"""Figures on pages are those of `benchmarks/RESULTS.md`: a page that says a former one fails here."""
 
 from __future__ import annotations
 
