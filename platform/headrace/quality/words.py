@@ -55,7 +55,7 @@ def joined(words: Sequence[object], *, at_most: int = 5) -> str:
 
 
 def repair_of(topics: Sequence[str]) -> str:
-    """What a person does about a log or a state that another program has changed. In: topics  as the books name them."""
+    """The command that mends a log or a state which another program has changed. In: topics  as the books name them."""
     commands = [f"`headrace repair {topic}`" for topic in topics if "@" not in topic]  # not the log of a node
     return f"stop the stream and run {joined(commands or ['`headrace repair TOPIC`'])}"
 
