@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import app, commands
+from headrace.cli import app
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.corrections import read_corrections
@@ -40,9 +40,8 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
     produce(kafka, topic, [reading(0, 0), *bad, reading(0, 2)])
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
-        monkeypatch.setattr(commands, "_session", lambda _: spark)
-        for module in ("commands", "console.node_named", "dead_letters"):
-            monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: [run.node])
+        monkeypatch.setattr("headrace.cli.console.deployment.session", lambda _: spark)
+        monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: [run.node])
         monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
 
         def command(*words: str) -> str:

@@ -92,7 +92,7 @@ def test_the_plan_shows_proposals_and_nothing_is_to_be_applied(
     for value in VALUES[:2]:
         driver.pipe("orders", key="a", value=value)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.changing.load_pipeline", lambda _: [totals])
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: [totals])
     shown = CliRunner().invoke(app, ["plan", "--lake", driver.lake.root])
     assert shown.exit_code == 0, shown.exception
     assert "topic orders: no column takes the field coupon, STRING, in 1 of the newest 2" in shown.output

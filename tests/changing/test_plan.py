@@ -262,7 +262,7 @@ def test_the_command_prints_the_plan_and_fails_if_something_is_refused(
 ) -> None:
     hold(lake, *pipeline())
     described = pipeline("5 minutes")
-    monkeypatch.setattr("headrace.cli.changing.load_pipeline", lambda module: described)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda module: described)
     done = CliRunner().invoke(app, ["plan", "--lake", lake.root])
     assert (done.exit_code, done.output.strip().splitlines()[-1]) == (
         0,

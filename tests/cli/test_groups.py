@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import app, commands
-from headrace.cli.console.groups import GROUPS
+from headrace.cli import GROUPS, app, commands
 from headrace.errors import TerminalError, TransientError
 from headrace.lake.format import require_format
 

@@ -13,9 +13,9 @@ import headrace as hr
 from docs.tools import expressions, pictures, reference
 from docs.tools.members import members_of
 from docs.tools.readable import readable
+from headrace.cli import GROUPS
 from headrace.cli.commands import EXIT_CODES
 from headrace.cli.configuring import SECTIONS
-from headrace.cli.console.groups import GROUPS
 from headrace.observe.figures import MEANINGS
 from headrace.quality.results import CLAIMS
 from tests.docs.documents import ROOT, anchors

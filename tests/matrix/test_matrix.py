@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from headrace import sinks
-from headrace.cli.console.groups import GROUPS
+from headrace.cli import GROUPS
 from headrace.operators.registry import KINDS
 from headrace.sinks import CorrectableSink, ReadableSink, Sink
 from headrace.sinks.each import EachSink

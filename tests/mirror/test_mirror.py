@@ -288,8 +288,8 @@ def test_a_setting_that_only_a_rest_catalog_takes_is_refused(monkeypatch: pytest
 def test_the_command_mirrors_and_checks(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = drive(kept, counts)
     pipe(driver, 0, 30)
-    monkeypatch.setattr("headrace.cli.care.mirroring.load_pipeline", lambda _: [kept, counts])
-    monkeypatch.setattr("headrace.cli.care.mirroring.require_lake", lambda _: None)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: [kept, counts])
+    monkeypatch.setattr("headrace.cli.console.deployment.Deployment.require_lake", lambda _: None)
     words = ["mirror", "--lake", driver.lake.root]
     before = CliRunner().invoke(app, [*words, "--check"])
     assert (before.exit_code, "has no snapshot in the catalog yet" in before.output) == (1, True)

@@ -19,7 +19,7 @@ import pytest
 from dagster import DefaultSensorStatus
 from hatchling.builders.wheel import WheelBuilder
 
-from headrace.cli.console.groups import GROUPS
+from headrace.cli import GROUPS
 from headrace.cli.console.installed_from import installed_from
 from headrace.cli.new_project import make_project
 from headrace.cli.setting_up import fetch_jars

@@ -89,7 +89,7 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(
     books = open_books(driver.spark, driver._lake, SITES)
     commands = [shlex.split(each["command"]) for each in unmatched_examples(books)]
     monkeypatch.setattr(
-        "headrace.cli.console.node_named.load_pipeline", lambda _: [CALM, JOINED, SITES, KNOWN]
+        "headrace.cli.console.deployment.load_pipeline", lambda _: [CALM, JOINED, SITES, KNOWN]
     )
     assert len(commands) == 2
     for _, *words in commands:

@@ -117,7 +117,7 @@ import headrace as hr
 from typer.testing import CliRunner
 from pyspark import SparkContext
 from headrace.cli import app, commands
-from headrace.cli.console import node_named
+from headrace.cli.console import deployment
 from tests.runtime.test_fated_records import MERGED, ODD, crossed, lived
 from headrace.testing import TestDriver
 from tests.matrix.kinds import nodes
@@ -127,9 +127,7 @@ every = [*(made[kind] for kind in ("TimeWindows", "SessionWindows", "Lookup", "T
 every.append(crossed(made))
 driver = TestDriver(every)
 lived(driver)
-node_named.load_pipeline = lambda module: every
-import sys
-sys.modules["headrace.cli.dead_letters"].load_pipeline = lambda module: every
+deployment.load_pipeline = lambda module: every
 def asked(*words):
     done = CliRunner().invoke(app, [*words, "--pipeline", "x", "--lake", driver._lake.root])
     assert done.exit_code == 0, (done.output, done.exception)

@@ -60,7 +60,7 @@ def test_the_command_says_what_was_forgotten_and_which_topics_there_are(
         return [3]
 
     monkeypatch.setattr(guards, "reset_guard", reset)
-    monkeypatch.setattr(cli, "_session", lambda lake: None)
+    monkeypatch.setattr("headrace.cli.console.deployment.session", lambda lake: None)
     monkeypatch.setattr("headrace.nodes.descriptions.topics.topics_of", lambda nodes: {"screws": SCREWS})
     done = CliRunner().invoke(cli.app, ["reset-guard", "screws", "orders", "--partition", "3"])
     assert (done.exit_code, asked) == (0, [(SCREWS, "orders", 3)])

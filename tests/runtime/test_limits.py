@@ -127,8 +127,8 @@ def test_the_commands_say_from_when_limits_are_in_force(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(limits, "set_limits", record)
     monkeypatch.setattr(limits, "limits_known", lambda *given: (BOUNDED, [record(None, None)]))
-    monkeypatch.setattr(cli, "_session", lambda lake: None)
-    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda name: [CALM])
+    monkeypatch.setattr("headrace.cli.console.deployment.session", lambda lake: None)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda name: [CALM])
     done = CliRunner().invoke(
         cli.app, ["set-limits", "calm", "--time-limit", "5 minutes", "--max-records", "0"]
     )

@@ -163,8 +163,10 @@ def test_rows_that_are_gone_and_rows_of_other_keys_are_found(driver: TestDriver)
 def test_the_command_ends_with_1_when_a_row_differs(
     driver: TestDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda name: NODES)
-    monkeypatch.setattr(cli, "_session", lambda lake: pytest.fail("Spark was started"))
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda name: NODES)
+    monkeypatch.setattr(
+        "headrace.cli.console.deployment.session", lambda lake: pytest.fail("Spark was started")
+    )
     asked = ["verify", "final", "--oracle", "--keys", "3", "--lake", driver._lake.root]
     equal = CliRunner().invoke(cli.app, asked)
     assert (equal.exit_code, equal.output.split("  ")[:2]) == (0, ["final", "3 keys checked"]), equal.output

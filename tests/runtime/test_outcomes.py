@@ -69,10 +69,10 @@ def test_the_command_builds_as_far_as_the_log_goes_and_swaps_nothing(monkeypatch
             self.closed = True
 
     built = Built()
-    monkeypatch.setattr(cli, "_session", lambda *_: None)
+    monkeypatch.setattr("headrace.cli.console.deployment.session", lambda *_: None)
     monkeypatch.setattr("headrace.spark.session.pipeline_session", lambda spark: spark)
     monkeypatch.setattr(
-        "headrace.cli.console.node_named.load_pipeline", lambda name: [TOTALS.named("totals")]
+        "headrace.cli.console.deployment.load_pipeline", lambda name: [TOTALS.named("totals")]
     )
     monkeypatch.setattr(rebuild, "rebuild_due", lambda *given: built)
     done = CliRunner().invoke(cli.app, ["rebuild", "totals"])

@@ -140,10 +140,9 @@ def _refusal(reads: KeyedReads) -> TerminalError:
 def test_the_command_line_answers_without_spark(
     spark: SparkSession, written: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.commands._session", None)
+    monkeypatch.setattr("headrace.cli.console.deployment.session", None)
     told = ["--pipeline", __name__, "--lake", written.root]
-    for module in ("querying", "console.node_named"):
-        monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda module: list(NODES))
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda module: list(NODES))
     run = CliRunner().invoke
     listed = run(app, ["sql", *told]).stdout.split()
     assert listed[:2] == ['"counts"', '"finals"']

@@ -186,7 +186,7 @@ def test_a_scope_without_a_key_that_is_too_large_says_its_size_and_is_read_by_sp
         event = {"value": number, "place": "north"}
         driver.pipe("events", key="ab"[number % 2], value=event, timestamp_ms=BEGIN_MS + number * MINUTE)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda _: [node])
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: [node])
     words = ["why", "processed", "key=a", "value=2", "--lake", driver.lake.root, "--json"]
     small = CliRunner().invoke(app, words)
     monkeypatch.setattr(scope_size, "LOCAL_BYTES", 1_000)
@@ -232,7 +232,7 @@ def test_the_command_says_the_same_for_people_and_programs(
     for second in (0, 30, 75):
         pipe(driver, second, 5)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda _: NODES)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: NODES)
     words = ["why", "windows", "sensor=a", "--lake", driver.lake.root]
     text = CliRunner().invoke(app, words).output
     assert "windows · sensor=a" in text

@@ -224,8 +224,7 @@ def test_the_command_says_the_same_for_people_and_programs(
     for second in (0, 75, 20):
         pipe(driver, second)
     driver.cut()
-    for module in ("console.node_named", "explaining"):
-        monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: NODES)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: NODES)
     words = ["why-not", "readings", "0", "2", "--lake", driver.lake.root]
     text = CliRunner().invoke(app, words).output
     assert "readings 0/2 · sensor=a, value=5, place=p" in text
@@ -247,8 +246,7 @@ def test_a_printed_command_works_as_it_stands(driver: TestDriver, monkeypatch: p
         pipe(driver, second)
     driver.pipe("readings", key="it's b", value={"value": 5, "place": "nowhere"}, timestamp_ms=BEGIN_MS)
     driver.cut()
-    for module in ("console.node_named", "explaining"):
-        monkeypatch.setattr(f"headrace.cli.{module}.load_pipeline", lambda _: NODES)
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: NODES)
 
     def output(command: str) -> str:
         _, *words = shlex.split(command)

@@ -152,7 +152,7 @@ def test_the_command_line_reads_the_row_of_a_null_key(monkeypatch: pytest.Monkey
     for country in (None, "null", None):
         driver.pipe("sales", key="s", value={"country": country, "shop": 1, "amount": 2}, timestamp_ms=0)
     driver.cut()
-    monkeypatch.setattr("headrace.cli.console.node_named.load_pipeline", lambda module: [totals])
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda module: [totals])
     told = ["--pipeline", __name__, "--lake", driver.lake.root]
     answers = [["get", "totals", "null"], ["get", "totals", "--null", "-", "--", "-"], ["get", "totals", "-"]]
     found = [CliRunner().invoke(app, [*words[:1], *told, *words[1:]]) for words in answers]

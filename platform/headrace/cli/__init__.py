@@ -1,5 +1,11 @@
 """The command line."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.cli import commands
 from headrace.cli.care.backups import back_lake_up, restore_lake
 from headrace.cli.care.mirroring import mirror_tables
 from headrace.cli.care.pausing import pause_node, pending_erasures, resume_node
@@ -7,7 +13,7 @@ from headrace.cli.care.verifying import verify_node
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
-from headrace.cli.console.groups import in_groups
+from headrace.cli.console.options import with_options_of_groups
 from headrace.cli.console.telling import options_of_all, take_json
 from headrace.cli.dead_letters import redrive, show_dead_letters, show_failing, show_records, show_refused
 from headrace.cli.describing import describe_nodes, preview_node
@@ -19,40 +25,58 @@ from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
 
+# In the groups and in the order in which `headrace --help` shows them.
+GROUPS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "Run": {"run": run_streams, "dev": develop, "demo": demo, "demo-once": demo_once},
+    "Look": {
+        "describe": describe_nodes,
+        "preview": preview_node,
+        "status": show_status,
+        "tail": tail_node,
+        "sql": answer_query,
+        "get": get_row,
+        "why": explain_row,
+        "why-not": explain_record,
+        "what-if": ask_what_if,
+        "audit": audit_against,
+        "verify": verify_node,
+        "limits": commands.limits,
+        "dead-letters": show_dead_letters,
+        "records": show_records,
+        "refused": show_refused,
+        "failing": show_failing,
+        "erasures": pending_erasures,
+    },
+    "Change": {
+        "plan": plan_pipeline,
+        "apply": apply_pipeline,
+        "rollback": roll_pipeline_back,
+        "pause": pause_node,
+        "resume": resume_node,
+        "set-limits": commands.set_limits,
+        "set-trigger": commands.set_trigger,
+        "rebuild": commands.rebuild,
+        "redeliver": commands.redeliver,
+        "maintain": commands.maintain,
+        "mirror": mirror_tables,
+        "retain": commands.retain,
+        "erase": commands.erase,
+    },
+    "Repair": {
+        "repair": commands.repair,
+        "redrive": redrive,
+        "accept-gap": commands.accept_gap,
+        "reset-guard": commands.reset_guard,
+        "backup": back_lake_up,
+        "restore": restore_lake,
+    },
+    "Develop": {"new": new_project, "fetch-jars": fetch},
+}
 app.callback()(options_of_all)
-app.command("demo")(demo)
-app.command("demo-once")(demo_once)
-app.command("dev")(develop)
-app.command("run")(run_streams)
-app.command("describe")(describe_nodes)
-app.command("dead-letters")(show_dead_letters)
-app.command("records")(show_records)
-app.command("refused")(show_refused)
-app.command("redrive")(redrive)
-app.command("failing")(show_failing)
-app.command("preview")(preview_node)
-app.command("pause")(pause_node)
-app.command("resume")(resume_node)
-app.command("erasures")(pending_erasures)
-app.command("verify")(verify_node)
-app.command("plan")(plan_pipeline)
-app.command("apply")(apply_pipeline)
-app.command("rollback")(roll_pipeline_back)
+for group, members in GROUPS.items():
+    for name, command in members.items():
+        app.command(name, rich_help_panel=group)(with_options_of_groups(command))
 app.add_typer(config, name="config")
-app.command("backup")(back_lake_up)
-app.command("restore")(restore_lake)
-app.command("mirror")(mirror_tables)
-app.command("sql")(answer_query)
-app.command("get")(get_row)
-app.command("why")(explain_row)
-app.command("why-not")(explain_record)
-app.command("what-if")(ask_what_if)
-app.command("audit")(audit_against)
-app.command("status")(show_status)
-app.command("tail")(tail_node)
-app.command("new")(new_project)
-app.command("fetch-jars")(fetch)
-in_groups(app)
 take_json(app)
 
-__all__ = ["app", "main"]
+__all__ = ["GROUPS", "app", "main"]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from headrace.cli.console.deployment import USUAL, Deployment, session
 from headrace.cli.console.long_work import long_work
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root, with_group
+from headrace.cli.console.options import DEFAULTS, Root
 from headrace.cli.console.telling import report
 from headrace.log.site import Site
-from headrace.settings import load_pipeline
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,6 @@ class RowsCompared:
 WHOLE = RowsCompared()
 
 
-@with_group
 def plan_pipeline(
     rows: Annotated[
         bool, typer.Option("--rows", help="Say which rows change: fold the logs in a temporary folder.")
@@ -51,8 +47,7 @@ def plan_pipeline(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="With --rows: print Markdown, for a pull request.")
     ] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show what happens to each topic and node under the changed description. It changes nothing.
 
@@ -64,20 +59,20 @@ def plan_pipeline(
     from headrace.changing.plan_changes import plan_changes
     from headrace.explain.tables.planned_rows import planned_rows
     from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
-    from headrace.lake.paths import Lake
     from headrace.nodes.descriptions.topics import topics_of
-    from headrace.spark.on_demand import SparkOnDemand
 
     if (group != WHOLE or markdown) and not rows:
         raise typer.BadParameter("--days, --sample, --markdown and --large go with --rows")
-    nodes = load_pipeline(pipeline)
+    nodes = deployment.nodes
     if not rows:
-        untaken = [each for topic in topics_of(nodes).values() for each in untaken_fields(Lake(lake), topic)]
-        plan = replace(plan_changes(Lake(lake), nodes), untaken=tuple(untaken))
+        untaken = [
+            each for topic in topics_of(nodes).values() for each in untaken_fields(deployment.lake, topic)
+        ]
+        plan = replace(plan_changes(deployment.lake, nodes), untaken=tuple(untaken))
         report(plan, plan.to_json())
     else:
-        spark = SparkOnDemand.session(lambda: _session(lake))
-        planned = planned_rows(spark, Lake(lake), nodes, **vars(group))
+        spark = deployment.session_when_needed()
+        planned = planned_rows(spark, deployment.lake, nodes, **vars(group))
         plan = planned.plan
         words = markdown_of(planned) if markdown else "\n".join([str(plan), "", *lines_of(planned)])
         report(words, {**plan.to_json(), "rows": [asdict(each) for each in planned.nodes]})
@@ -98,8 +93,7 @@ def apply_pipeline(
     build_only: Annotated[
         bool, typer.Option("--build-only", help="Build the new tables, and swap nothing; streams may run.")
     ] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Build new tables for the nodes that the plan names, compare rows, and swap the tables in. Streams may run.
 
@@ -107,10 +101,9 @@ def apply_pipeline(
     stopped.
     """
     from headrace.changing.apply_changes import ApplyChanges
-    from headrace.lake.paths import Lake
 
     act = ApplyChanges(
-        Site(_session(lake), Lake(lake)), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours
+        Site(deployment.session(), deployment.lake), deployment.nodes, emit=emit, kept_hours=keep_hours
     )
     with long_work("Applies the plan.") as work:
         act.on_folded = partial(work.reach, what="records folded")
@@ -130,12 +123,5 @@ def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
     from headrace.changing.roll_back import RESTORED, roll_back
     from headrace.lake.paths import Lake
 
-    back = roll_back(_session(lake), Lake(lake))
+    back = roll_back(session(lake), Lake(lake))
     report(f"{', '.join(back) or 'No node'}: the former tables are back. Now {RESTORED}", nodes=back)
-
-
-def _session(lake: str) -> SparkSession:
-    from headrace.spark.jars import spark_jars
-    from headrace.spark.session import build_session, configured
-
-    return build_session(configured(spark_jars(), lake))

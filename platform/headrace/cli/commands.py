@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.long_work import long_work
-from headrace.cli.console.node_named import node_named
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.options import DEFAULTS, Root
 from headrace.cli.console.telling import report, report_error
 from headrace.cli.console.unexpected import print_trace_if_asked, unexpected
 from headrace.errors import HeadraceError, TransientError
 from headrace.extras import missing_extra
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from headrace.description import Topic
     from headrace.log.decisions.limits import LimitsSet
 
 UNEXPECTED, MAY_GO_AWAY = 70, 75  # EX_SOFTWARE and EX_TEMPFAIL of sysexits.h
@@ -37,18 +33,15 @@ EPILOG = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=__doc__, epilog=EPILOG)
 
 
-@app.command("accept-gap")
 def accept_gap(
     topic: Annotated[str, typer.Argument(help="The topic that lost records.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Record in a topic's log which records Kafka deleted before they were read, so that its stream can go on."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.log_repair.gaps import accept_gap as accept
     from headrace.spark.kafka import KafkaSettings
 
-    lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
+    lost = accept(deployment.session(), deployment.lake, deployment.topic(topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
         told = f"Partition {partition}: offsets {first} to {end - 1} recorded as lost."
         report(told, topic=topic, partition=partition, first_offset=first, end_offset=end)
@@ -56,19 +49,16 @@ def accept_gap(
         report(f"Topic '{topic}' has lost nothing that its log needs.")
 
 
-@app.command()
 def repair(
     topic: Annotated[str, typer.Argument(help="The topic whose log or nodes are repaired.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Put lost commits back into a topic's log, and undo what other clients did to its tables. Stop the stream first."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.log_repair.repair import Repair
     from headrace.spark.kafka import KafkaSettings
 
     work = Repair(
-        _session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic), KafkaSettings()
+        deployment.session(), deployment.lake, deployment.nodes, deployment.topic(topic), KafkaSettings()
     )
     done = False
     for each in work.run():
@@ -78,44 +68,37 @@ def repair(
         report(f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows.")
 
 
-@app.command("reset-guard")
 def reset_guard(
     topic: Annotated[str, typer.Argument(help="The topic whose replay guard refuses new records.")],
     root: Annotated[str, typer.Argument(help="The root topic that was created again.")],
     partition: Annotated[int | None, typer.Option(help="One partition of the root; all by default.")] = None,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Let a topic's replay guard forget a root topic whose offsets began again. Stop the topic's stream first."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.log_repair.guards import reset_guard as reset
 
-    forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
+    forgotten = reset(deployment.session(), deployment.lake, deployment.topic(topic), root, partition)
     for number in forgotten:
         told = f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
         report(told, topic=topic, root=root, partition=number)
 
 
-@app.command("set-limits")
 def set_limits(
     node: Annotated[str, typer.Argument(help="The suppressed node.")],
     time_limit: Annotated[str | None, typer.Option(help="How long a wait lasts, as '5 minutes'.")] = None,
     max_records: Annotated[int | None, typer.Option(help="Bound of each partition; 0: none.")] = None,
     max_bytes: Annotated[int | None, typer.Option(help="Bound of each partition; 0: none.")] = None,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Set limits of a suppression, whether its stream runs or not. A limit that is not given stays as it is."""
     from headrace.description.limits import limits_asked
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import set_limits as record
 
     asked = limits_asked(time_limit, max_records, max_bytes)
-    entry = record(_session(lake), Lake(lake), node_named(node, pipeline), asked)
+    entry = record(deployment.session(), deployment.lake, deployment.node(node), asked)
     report(f"Node '{node}': {_limits_set(entry)}", node=node, **_facts(entry))
 
 
-@app.command("set-trigger")
 def set_trigger(
     trigger_ms: Annotated[int, typer.Argument(help="Shortest time between micro-batches; 0: as configured.")],
     stream: Annotated[str, typer.Option(help="Name of the stream run.")] = "streams",
@@ -130,18 +113,15 @@ def set_trigger(
     report(told, stream=stream, trigger_ms=trigger_ms or None)
 
 
-@app.command()
 def limits(
     node: Annotated[str, typer.Argument(help="The suppressed node.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show the limits of a suppression in force, and when each was set."""
     from headrace.description.limits import limits_in_words, limits_of
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import limits_known
 
-    policy, entries = limits_known(Lake(lake), node_named(node, pipeline))
+    policy, entries = limits_known(deployment.lake, deployment.node(node))
     words = [f"In force: {limits_in_words(limits_of(policy))}.", *map(_limits_set, entries)]
     report("\n".join(words), node=node, in_force=dict(limits_of(policy)), set=[*map(_facts, entries)])
 
@@ -157,21 +137,18 @@ def _facts(entry: LimitsSet) -> dict[str, Any]:
     return {"ingested_at_ms": entry.ingested_at_ms, **entry.limits}
 
 
-@app.command()
 def rebuild(
     node: Annotated[str, typer.Argument(help="The node whose suppression was added, altered or removed.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Rebuild a node from its log into new tables, while its old stream runs. Its next start swaps the new tables in."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.rebuilds.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
     from headrace.nodes.descriptions.references import resolve_references
     from headrace.spark.session import pipeline_session
 
-    described = resolve_references(Lake(lake), node_named(node, pipeline))
-    built = rebuild_due(pipeline_session(_session(lake)), described, Lake(lake), SystemClock())
+    described = resolve_references(deployment.lake, deployment.node(node))
+    built = rebuild_due(pipeline_session(deployment.session()), described, deployment.lake, SystemClock())
     if built is None:
         report(f"Node '{node}': its tables are those of this description.", node=node, rebuilt=False)
         return
@@ -185,7 +162,6 @@ def rebuild(
     report(told, node=node, rebuilt=True, records=built.records)
 
 
-@app.command()
 def redeliver(
     node: Annotated[str, typer.Argument(help="The node whose rows are delivered again.")],
     day: Annotated[
@@ -193,58 +169,54 @@ def redeliver(
     ] = None,
     missing: Annotated[bool, typer.Option(help="Only rows that the sink says it lacks.")] = False,
     sink: Annotated[list[str] | None, typer.Option(help="Name of a sink; all by default.")] = None,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Deliver a node's rows to its sinks again. Without --day and --missing, correctable sinks then hold only these rows."""
-    from headrace.lake.paths import Lake
     from headrace.writing.delivery.redeliver import redeliver as again
 
     days = [d.date() for d in day] if day else None
     given = again(
-        _session(lake), Lake(lake), node_named(node, pipeline), days, only_missing=missing, sinks=sink or None
+        deployment.session(),
+        deployment.lake,
+        deployment.node(node),
+        days,
+        only_missing=missing,
+        sinks=sink or None,
     )
     for each in given:
         report(each.in_words, vars(each))
 
 
-@app.command()
 def erase(
     topic: Annotated[str, typer.Argument(help="The topic whose records are erased.")],
     key: Annotated[str, typer.Argument(help="Their key: its text, or a JSON object of the key's columns.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Erase a key's records from a topic's log and from every table made of them. Streams may run."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
-    nodes = load_pipeline(pipeline)
+    nodes = deployment.nodes
     with long_work("Erases the key's records."):
-        for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
+        for done in Erasure(deployment.session(), deployment.lake, nodes, deployment.topic(topic), key).run():
             report(done)
     report(until_vacuum())
 
 
-@app.command()
 def retain(
     topic: Annotated[str, typer.Argument(help="The topic whose log is cut.")],
     before: Annotated[dt.datetime, typer.Option(help="Log commits before this time are cut off, in UTC.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Cut off a log's older rows, after every node has written its opening balance. Streams may run."""
     from headrace.description.epoch_time import milliseconds
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.retention import Retention
 
-    work = Retention(_session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
+    work = Retention(deployment.session(), deployment.lake, deployment.nodes, deployment.topic(topic))
     with long_work("Looks at the log.") as shown:
         cut = work.run(milliseconds(before), on_stage=shown.begin)
     report(cut)
 
 
-@app.command()
 def maintain(
     node: Annotated[
         list[str] | None, typer.Option(help="A node, with the logs that it reads; all by default.")
@@ -252,16 +224,15 @@ def maintain(
     compact: Annotated[bool, typer.Option(help="Pack small files.")] = True,
     vacuum: Annotated[bool, typer.Option(help="Delete files that left the newest version long ago.")] = True,
     retention_hours: Annotated[float, typer.Option(help="How long ago; at least 48.")] = 168.0,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Pack small files of logs and tables, and delete files that nobody can read any more. Streams may run meanwhile."""
-    from headrace.cli.console.sessions import session_when_needed
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
 
-    nodes = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
-    work = Maintenance(session_when_needed(lake), Lake(lake), nodes, retention_hours=retention_hours)
+    nodes = [deployment.node(name) for name in node] if node else deployment.nodes
+    work = Maintenance(
+        deployment.session_when_needed(), deployment.lake, nodes, retention_hours=retention_hours
+    )
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"
@@ -269,22 +240,6 @@ def maintain(
             f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}",
             asdict(done),
         )
-
-
-def _topic(pipeline: str, name: str) -> Topic:
-    from headrace.nodes.descriptions.topics import topics_of
-
-    topics = topics_of(load_pipeline(pipeline))
-    if name not in topics:
-        raise typer.BadParameter(f"no topic {name!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
-    return topics[name]
-
-
-def _session(lake: str) -> SparkSession:
-    from headrace.spark.jars import spark_jars
-    from headrace.spark.session import build_session, configured
-
-    return build_session(configured(spark_jars(), lake))
 
 
 def main() -> None:

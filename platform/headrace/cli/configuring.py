@@ -7,7 +7,8 @@ import sys
 import typer
 from pydantic_settings import BaseSettings
 
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root, read_settings
+from headrace.cli.console.deployment import USUAL, Deployment
+from headrace.cli.console.options import read_settings, with_options_of_groups
 from headrace.cli.console.telling import report
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.settings import (
@@ -17,7 +18,6 @@ from headrace.settings import (
     SparkSettings,
     StateSettings,
     StreamSettings,
-    load_pipeline,
 )
 from headrace.settings.alerts import SlackSettings, SmtpSettings
 
@@ -46,9 +46,9 @@ def show() -> None:
 
 
 @config.command()
+@with_options_of_groups
 def check(
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Try Kafka, its topics and rights, the lake, Spark and the databases. Exits 1 if something is wrong."""
     from headrace.preflight import check_configuration
@@ -56,7 +56,7 @@ def check(
     for section in SECTIONS:
         read_settings(section)
     well = True
-    for finding in check_configuration(load_pipeline(pipeline), lake):
+    for finding in check_configuration(deployment.nodes, deployment.lake_root):
         report(
             typer.style(str(finding), fg=None if finding.ok else "red"), {"ok": finding.ok, **vars(finding)}
         )

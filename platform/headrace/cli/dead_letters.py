@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.console.lake_there import require_lake
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.long_work import long_work
-from headrace.cli.console.node_named import node_named, topic_or_node
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
 from headrace.cli.console.telling import report
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +22,7 @@ def show_dead_letters(
     name: Annotated[str, typer.Argument(help="The topic, or the node, whose dead letters are shown.")],
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
     nodes: Annotated[bool, typer.Option(help="Of a topic: also records that nodes cannot use.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show the records that a topic or a node could not use, by reason, with examples. Streams may run meanwhile.
 
@@ -34,19 +30,18 @@ def show_dead_letters(
     """
     from headrace.description import Topic
     from headrace.fold.fates import DEAD_LETTER
-    from headrace.lake.paths import Lake
     from headrace.observe.fates.refused_rows import RefusedRows, refused_rows
 
-    described, tables, again = topic_or_node(name, pipeline), Lake(lake), 0
+    described, again = deployment.topic_or_node(name), 0
     parked: list[RefusedRows] = []
-    require_lake(lake)
+    deployment.require_lake()
     if not isinstance(described, Topic):
-        groups = _fated(lake, examples).of_node(described, DEAD_LETTER)
-        parked = refused_rows(tables, described.required_name, examples)
+        groups = _fated(deployment, examples).of_node(described, DEAD_LETTER)
+        parked = refused_rows(deployment.lake, described.required_name, examples)
     elif nodes:
-        groups, again = _fated(lake, examples).of_topic(described, load_pipeline(pipeline))
+        groups, again = _fated(deployment, examples).of_topic(described, deployment.nodes)
     else:
-        groups, again = _fated(lake, examples).of_log(described)
+        groups, again = _fated(deployment, examples).of_log(described)
     for each in (*groups, *parked):
         report(each)
     if not groups and not parked:
@@ -57,18 +52,16 @@ def show_dead_letters(
         report(f"{again:,} of them stand in the log again.", topic=described.name, redriven=again)
 
 
-def _fated(lake: str, examples: int) -> FatedRecords:
+def _fated(deployment: Deployment, examples: int) -> FatedRecords:
     """Spark starts only where it has to compute a step of a node, or the logs are large."""
-    from headrace.cli import commands
-    from headrace.lake.paths import Lake
     from headrace.observe.fates.fated_records import FatedRecords
     from headrace.spark.on_demand import SparkOnDemand
 
     def start() -> SparkSession:
         with long_work("Starts Spark: it alone computes a step of a node, or the logs are large."):
-            return commands._session(lake)
+            return deployment.session()
 
-    return FatedRecords(SparkOnDemand.session(start), Lake(lake), examples)
+    return FatedRecords(SparkOnDemand.session(start), deployment.lake, examples)
 
 
 def show_records(
@@ -80,17 +73,16 @@ def show_records(
         ),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show the records behind a count of a node, by reason, with examples. Streams may run meanwhile."""
     from headrace.explain.asking import why_not
     from headrace.fold.fates import FATES, OPEN, USED
 
-    described = node_named(node, pipeline)
-    require_lake(lake)
+    described = deployment.node(node)
+    deployment.require_lake()
     dropped = [each for each in FATES if each not in (USED, OPEN)]
-    found = _fated(lake, examples).of_node(described, *([fate] if fate else dropped))
+    found = _fated(deployment, examples).of_node(described, *([fate] if fate else dropped))
     for each in found:
         report(each)
     shown = [example for each in found for example in each.examples]
@@ -104,16 +96,14 @@ def show_records(
 def show_refused(
     node: Annotated[str, typer.Argument(help="The node whose sinks refused rows.")],
     examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show the rows that a node's sinks refused, by reason, with examples. Streams may run meanwhile."""
-    from headrace.lake.paths import Lake
     from headrace.observe.fates.refused_rows import refused_rows
 
-    name = node_named(node, pipeline).required_name
-    require_lake(lake)
-    found = refused_rows(Lake(lake), name, examples)
+    name = deployment.node(node).required_name
+    deployment.require_lake()
+    found = refused_rows(deployment.lake, name, examples)
     for each in found:
         report(each)
     if not found:
@@ -127,18 +117,15 @@ def redrive(
         Path | None, typer.Option(help="Corrected records, one JSON object a line; only these are sent.")
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be sent, and send nothing.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Send dead letters that the topic's description can read now to Kafka again. Streams may run meanwhile."""
-    from headrace.cli import commands
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.corrections import read_corrections
     from headrace.lifecycle.redrive import Redrive
     from headrace.spark.kafka import KafkaSettings
 
     corrections = None if file is None else read_corrections(file)
-    work = Redrive(commands._session(lake), Lake(lake), commands._topic(pipeline, topic), KafkaSettings())
+    work = Redrive(deployment.session(), deployment.lake, deployment.topic(topic), KafkaSettings())
     with long_work("Reads the dead letters.") as shown:
         done = work.run(
             reason=reason,
@@ -160,19 +147,16 @@ def redrive(
 def show_failing(
     node: Annotated[str, typer.Argument(help="The node whose table is read.")],
     rows: Annotated[int, typer.Option(min=1, help="How many rows are shown for each expectation.")] = 5,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show rows of a node's table that fail its expectations. Exits 1 if any row fails. Streams may run meanwhile."""
-    from headrace.cli.console.sessions import session_when_needed
-    from headrace.lake.paths import Lake
     from headrace.quality.figures.failing_rows import failing_rows
 
-    described = node_named(node, pipeline)
-    require_lake(lake)
-    spark = session_when_needed(lake)
+    described = deployment.node(node)
+    deployment.require_lake()
+    spark = deployment.session_when_needed()
     with long_work("Reads the table."):
-        found = failing_rows(spark, Lake(lake), described, rows)
+        found = failing_rows(spark, deployment.lake, described, rows)
     for each in found:
         report(each)
     if not found:

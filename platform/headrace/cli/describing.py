@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.console.node_named import node_named
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
+from headrace.cli.console.options import DEFAULTS, Pipeline
 from headrace.cli.console.telling import report
 from headrace.description import Node, describe
 from headrace.observe.previews.preview import preview
-from headrace.settings import load_pipeline
 
 
 def describe_nodes(
@@ -20,7 +19,8 @@ def describe_nodes(
     pipeline: Pipeline = DEFAULTS.pipeline,
 ) -> None:
     """Show the steps of nodes, from their tables back to the topics. Nothing is started."""
-    wanted = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
+    deployment = Deployment(pipeline)
+    wanted = [deployment.node(name) for name in node] if node else deployment.nodes
     found = describe(*wanted)
     report(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)
 
@@ -45,11 +45,10 @@ def preview_node(
             min=1, help="Records from each topic's log; without a log, from each of Kafka's partitions."
         ),
     ] = 20,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Run a node over the newest records of its topics and show the rows after each step. Nothing is written.
 
     A topic that has no log in the lake is read from Kafka. Streams may run meanwhile.
     """
-    report(preview(node_named(node, pipeline), records, lake=lake))
+    report(preview(deployment.node(node), records, lake=deployment.lake_root))

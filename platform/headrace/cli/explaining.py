@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console.lake_there import require_lake
-from headrace.cli.console.node_named import node_named, topic_or_node
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.telling import report
-from headrace.settings import load_pipeline
 
 
 def explain_row(
@@ -21,22 +18,19 @@ def explain_row(
     ],
     depth: Annotated[int, typer.Option(min=0, help="How many nodes up the chain are explained, too.")] = 1,
     large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Say why a row is what it is: the records that made it, and those of its key that did not count.
 
     It recomputes the row without each record, reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.console.sessions import session_when_needed
     from headrace.explain.cause_in_words import lines_of
     from headrace.explain.row_cause import causes_of
-    from headrace.lake.paths import Lake
 
-    of = node_named(node, pipeline)
-    require_lake(lake)
-    spark = session_when_needed(lake)
-    for cause in causes_of(spark, Lake(lake), of, _pairs(values), depth=depth, large=large):
+    of = deployment.node(node)
+    deployment.require_lake()
+    spark = deployment.session_when_needed()
+    for cause in causes_of(spark, deployment.lake, of, _pairs(values), depth=depth, large=large):
         report("\n".join(lines_of(cause)), asdict(cause))
 
 
@@ -45,22 +39,19 @@ def explain_record(
     partition: Annotated[int, typer.Argument(min=0, help="The partition; of a node 0.")],
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
     large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Say what has become of a record in each node that reads it, and what would have made it count.
 
     It reads the lake alone, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.console.sessions import session_when_needed
     from headrace.explain.fate_in_words import lines_of
     from headrace.explain.record_fate import fate_of_record
-    from headrace.lake.paths import Lake
 
-    of = topic_or_node(topic.partition("@")[0], pipeline)
-    require_lake(lake)
-    spark, nodes = session_when_needed(lake), load_pipeline(pipeline)
-    fate = fate_of_record(spark, Lake(lake), nodes, (of, partition, offset), large=large)
+    of = deployment.topic_or_node(topic.partition("@")[0])
+    deployment.require_lake()
+    spark, nodes = deployment.session_when_needed(), deployment.nodes
+    fate = fate_of_record(spark, deployment.lake, nodes, (of, partition, offset), large=large)
     report("\n".join(lines_of(fate)), asdict(fate))
 
 
@@ -71,31 +62,27 @@ def ask_what_if(
         typer.Argument(help="grace=… with a duration, such as grace='5 minutes'; nothing: the curve of all."),
     ] = "",
     large: Annotated[bool, typer.Option("--large", help="Read logs of any size, by Spark.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Say what another grace changes: how many late records count, how much later results come, which windows differ.
 
     It folds the log as it is with both graces, reads the lake alone, and changes nothing. Streams may run meanwhile.
     Without a grace it shows how complete windows are with each grace, and how long results wait.
     """
-    from headrace.cli.commands import _session
     from headrace.explain.graces.grace_curve import grace_curve
     from headrace.explain.graces.other_grace import what_if
     from headrace.explain.graces.other_grace_in_words import lines_of, lines_of_curve
-    from headrace.lake.paths import Lake
-    from headrace.spark.on_demand import SparkOnDemand
 
-    of, settings = node_named(node, pipeline), _pairs([setting] if setting else [])
+    of, settings = deployment.node(node), _pairs([setting] if setting else [])
     if [*settings] not in ([], ["grace"]):
         raise typer.BadParameter(f"{setting!r} is not grace=…, with a duration such as grace='5 minutes'")
-    require_lake(lake)
-    spark = SparkOnDemand.session(lambda: _session(lake))
+    deployment.require_lake()
+    spark = deployment.session_when_needed()
     if not settings:
-        curve = grace_curve(spark, Lake(lake), of)
+        curve = grace_curve(spark, deployment.lake, of)
         report("\n".join(lines_of_curve(curve)), asdict(curve))
         return
-    answer = what_if(spark, Lake(lake), of, settings["grace"], large=large)
+    answer = what_if(spark, deployment.lake, of, settings["grace"], large=large)
     report("\n".join(lines_of(answer)), asdict(answer))
 
 
@@ -108,23 +95,19 @@ def audit_against(
         list[str] | None, typer.Option(help="column=name: the name that the table has; dots go into structs.")
     ] = None,
     large: Annotated[bool, typer.Option("--large", help="Read logs and tables of any size.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Compare a table of another system with what the log says. Exits 1 if a row is wrong, missing or surplus.
 
     It reads the lake and the table, and changes nothing. Streams may run meanwhile.
     """
-    from headrace.cli.commands import _session
     from headrace.explain.tables.audit_in_words import lines_of
     from headrace.explain.tables.audited_table import audit_table
-    from headrace.lake.paths import Lake
-    from headrace.spark.on_demand import SparkOnDemand
 
-    of = node_named(node, pipeline)
-    require_lake(lake)
-    spark = SparkOnDemand.session(lambda: _session(lake))
-    audit = audit_table(spark, Lake(lake), of, against, columns=_pairs(column or []), large=large)
+    of = deployment.node(node)
+    deployment.require_lake()
+    spark = deployment.session_when_needed()
+    audit = audit_table(spark, deployment.lake, of, against, columns=_pairs(column or []), large=large)
     report("\n".join(lines_of(audit)), asdict(audit), equal=audit.is_equal)
     if not audit.is_equal:
         raise typer.Exit(1)

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.console.lake_there import require_lake
-from headrace.cli.console.node_named import node_named
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root, with_group
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.telling import for_programs, json_line, report
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,15 +36,13 @@ def answer_query(
     query: Annotated[str | None, typer.Argument(help="SQL; without it the tables are listed.")] = None,
     output: Annotated[Output, typer.Option(help="json: as --json.")] = Output.TABLE,
     rows: Annotated[int, typer.Option(min=1, help="With --output table: how many are shown.")] = 100,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Answer SQL over the lake with DuckDB: <node>, open_windows.<node>, logs.<topic>. Streams may run meanwhile."""
-    from headrace.lake.paths import Lake
     from headrace.observe.sql import LakeSql
 
-    require_lake(lake)
-    with LakeSql(Lake(lake), load_pipeline(pipeline)) as sql:
+    deployment.require_lake()
+    with LakeSql(deployment.lake, deployment.nodes) as sql:
         if query is None:
             for name in sql.names:
                 report(name, table=name)
@@ -67,26 +62,23 @@ class TimeRange:
 ANY_TIME = TimeRange()
 
 
-@with_group
 def get_row(
     node: Annotated[str, typer.Argument(help="A node, such as totals, a table, a join or windows.")],
     key: Annotated[list[str], typer.Argument(help="The values of its key, in the order of its columns.")],
     group: TimeRange = ANY_TIME,
     null: Annotated[str | None, typer.Option(help="The text that stands for null among the values.")] = None,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Print the rows of one key as JSON: a current row, or windows, batches and records of a time (default: all).
 
     Open windows are among them, with "__final": false. Exits 1 if there is none. Streams may run meanwhile.
     """
-    from headrace.lake.paths import Lake
     from headrace.observe.keyed_reads import KeyedReads
 
-    of = node_named(node, pipeline)
-    require_lake(lake)
+    of = deployment.node(node)
+    deployment.require_lake()
     values = [None if value == null else value for value in key]
-    reads = KeyedReads(Lake(lake))
+    reads = KeyedReads(deployment.lake)
     has_one = of.day_column is None or (of.has_windows and len(key) == len(of.key))
     if has_one and group == ANY_TIME:
         row = reads.get(of, values)
@@ -131,16 +123,14 @@ def tail_node(
     node: Annotated[str, typer.Argument(help="The node whose rows are shown.")],
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Rows of the last commits first.")] = 10,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show rows of a node's table as commits add, change or remove them. It starts no Spark."""
-    from headrace.lake.paths import Lake
     from headrace.observe.tail import Tail
 
-    described = node_named(node, pipeline)
-    require_lake(lake)
-    tail = Tail(Lake(lake), described)
+    described = deployment.node(node)
+    deployment.require_lake()
+    tail = Tail(deployment.lake, described)
     _show(tail.newest(rows))
     while follow:
         _show(tail.news())

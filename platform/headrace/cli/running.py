@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
 
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
+from headrace.cli.console.options import DEFAULTS
 from headrace.cli.console.telling import for_programs, report, show
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,10 @@ def run_streams(
     standby: Annotated[
         bool, typer.Option(help="Wait for streams that another process writes, and take over when it ends.")
     ] = DEFAULTS.standby,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
-    runtime = open_runtime(pipeline, lake, only, trigger_ms, standby)
+    runtime = open_runtime(deployment, only, trigger_ms, standby)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores it
     try:
@@ -59,20 +58,16 @@ def run_streams(
 
 
 def open_runtime(
-    pipeline: str, lake: str, only: Sequence[str] | None, trigger_ms: int, standby: bool = False
+    deployment: Deployment, only: Sequence[str] | None, trigger_ms: int, standby: bool
 ) -> StreamRuntime:
     """The streams, with Spark and Kafka as the environment says."""
-    from headrace.lake.paths import Lake
-    from headrace.spark.jars import spark_jars
     from headrace.spark.kafka import KafkaSettings
-    from headrace.spark.session import build_session, configured
     from headrace.streams.stream_runtime import StreamRuntime
 
-    spark = build_session(configured(spark_jars(), lake))
     return StreamRuntime(
-        spark,
-        Lake(lake),
-        load_pipeline(pipeline),
+        deployment.session(),
+        deployment.lake,
+        deployment.nodes,
         kafka=KafkaSettings(),
         only=only or None,
         trigger_ms=trigger_ms,

@@ -12,10 +12,8 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from headrace.cli.console.lake_there import require_lake
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.telling import for_programs, show
-from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,16 +25,14 @@ EVERY_SECONDS = 2.0
 
 def show_status(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it again every two seconds.")] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Show how far each log and node is, by its last commit. It starts no Spark and no stream."""
-    from headrace.lake.paths import Lake
     from headrace.log.clock import SystemClock
     from headrace.observe.standing import standings
 
-    nodes, root, clock = load_pipeline(pipeline), Lake(lake), SystemClock()
-    require_lake(lake)
+    nodes, root, clock = deployment.nodes, deployment.lake, SystemClock()
+    deployment.require_lake()
     while for_programs() or not follow:
         found = standings(root, nodes, clock)
         show(shown_of(found), *found)

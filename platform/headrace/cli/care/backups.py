@@ -6,24 +6,22 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.long_work import long_work
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.options import DEFAULTS, Root
 from headrace.cli.console.telling import report
-from headrace.settings import load_pipeline
 
 
 def back_lake_up(
     target: Annotated[str, typer.Argument(help="URI of an empty place, such as s3://backups/2026-11-29.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Copy the lake while its streams run. The copy is as after a crash, so a stream that starts on it goes on."""
-    from headrace.lake.paths import Lake
     from headrace.lifecycle.backup import back_up
 
     with long_work("backing up", 1) as work:
-        work.begin(f"copying '{lake}' to '{target}'")
-        done = back_up(Lake(lake), load_pipeline(pipeline), target.rstrip("/"), work.reach)
+        work.begin(f"copying '{deployment.lake_root}' to '{target}'")
+        done = back_up(deployment.lake, deployment.nodes, target.rstrip("/"), work.reach)
     report(f"Backed up to '{target}': {done}.", vars(done))
 
 

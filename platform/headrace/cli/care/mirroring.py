@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console.lake_there import require_lake
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.telling import report
 from headrace.errors import TerminalError
-from headrace.settings import load_pipeline
 
 
 def mirror_tables(
@@ -19,18 +17,16 @@ def mirror_tables(
         bool,
         typer.Option("--check", help="Compare each mirror with its table instead; exit 1 if one differs."),
     ] = False,
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Bring the Iceberg mirror of all tables up to date. A stream does it by itself; it may run meanwhile."""
     from headrace.lake import exists
-    from headrace.lake.paths import Lake
     from headrace.mirror.equality import iceberg_equals_delta
     from headrace.mirror.mirrors import Mirrors
     from headrace.nodes.descriptions.topics import topics_of
 
-    require_lake(lake)
-    mirrors, nodes = Mirrors(Lake(lake)), load_pipeline(pipeline)
+    deployment.require_lake()
+    mirrors, nodes = Mirrors(deployment.lake), deployment.nodes
     if mirrors.settings.uri is None:
         raise TerminalError(
             "No Iceberg catalog is named.", hint="Set HEADRACE_ICEBERG_URI; see docs/guides/iceberg.md."

@@ -8,35 +8,31 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console.node_named import node_named
-from headrace.cli.console.options import DEFAULTS, Pipeline, Root
+from headrace.cli.console.deployment import USUAL, Deployment
+from headrace.cli.console.options import DEFAULTS, Root
 from headrace.cli.console.telling import report
 
 
 def pause_node(
     node: Annotated[str, typer.Argument(help="The node to pause.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Pause one node while the others of its stream go on. A restart keeps the pause, until `headrace resume`."""
-    from headrace.lake.paths import Lake
     from headrace.streams.pausing import pause
 
-    pause(Lake(lake), node_named(node, pipeline).required_name)
+    pause(deployment.lake, deployment.node(node).required_name)
     told = f"Node '{node}' is paused: a running stream follows within seconds. Its logs go on."
     report(told, node=node, paused=True)
 
 
 def resume_node(
     node: Annotated[str, typer.Argument(help="The node to resume.")],
-    pipeline: Pipeline = DEFAULTS.pipeline,
-    lake: Root = DEFAULTS.lake,
+    deployment: Deployment = USUAL,
 ) -> None:
     """Let a paused node go on. It folds all records that its logs have got meanwhile."""
-    from headrace.lake.paths import Lake
     from headrace.streams.pausing import resume
 
-    rested = resume(Lake(lake), node_named(node, pipeline).required_name)
+    rested = resume(deployment.lake, deployment.node(node).required_name)
     report(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)
 
 

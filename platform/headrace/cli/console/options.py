@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from inspect import Parameter, Signature, signature
 from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -34,22 +35,21 @@ Root = Annotated[
 S = TypeVar("S", bound=BaseSettings)
 
 
-def with_group(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for Typer. Its parameter `group`, a dataclass, becomes one option for each field, where it stands."""
+def with_options_of_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command for Typer. Of a parameter that is a dataclass each field becomes an option, where the parameter stands."""
     hints = get_type_hints(command, include_extras=True)
-    kind, fields = hints["group"], get_type_hints(hints["group"], include_extras=True)
+    groups = {name: get_type_hints(of, include_extras=True) for name, of in hints.items() if is_dataclass(of)}
     parameters = list[Parameter]()
     for each in signature(command).parameters.values():
-        if each.name == "group":
-            parameters += [
-                each.replace(name=name, annotation=of, default=getattr(kind, name))
-                for name, of in fields.items()
-            ]
-        else:
-            parameters.append(each.replace(annotation=hints[each.name]))
+        options = groups.get(each.name, {})
+        parameters += [
+            each.replace(name=name, annotation=of, default=getattr(hints[each.name], name))
+            for name, of in options.items()
+        ] or [each.replace(annotation=hints[each.name])]
 
-    def flat(**values: Any) -> None:
-        command(group=kind(**{name: values.pop(name) for name in fields}), **values)
+    def flat(**values: Any) -> Any:
+        made = {name: hints[name](**{each: values.pop(each) for each in of}) for name, of in groups.items()}
+        return command(**made, **values)
 
     flat.__name__, flat.__doc__, flat.__module__ = command.__name__, command.__doc__, command.__module__
     flat.__annotations__ = {each.name: each.annotation for each in parameters}
