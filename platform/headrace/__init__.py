@@ -17,7 +17,6 @@ from headrace.description import (
     KeyValueStore,
     Processor,
     ProcessorError,
-    ReadOnlyStore,
     Record,
     ReplayGuard,
     SessionStore,
@@ -26,49 +25,46 @@ from headrace.description import (
     Timer,
     TimeWindows,
     Topic,
-    UntilTimeLimit,
-    UntilWindowCloses,
     WindowStore,
+    describe,
+)
+from headrace.description.aggregates import (
     approx_count_distinct,
     avg,
-    calendar,
     collect,
     count,
     count_distinct,
-    describe,
     first,
-    from_files,
-    from_table,
-    global_table,
-    hopping,
-    key_value_store,
     last,
     max,
     max_by,
     min,
     min_by,
     quantiles,
-    session,
-    session_store,
-    sliding,
     stddev,
     sum,
     top,
-    tumbling,
-    until_time_limit,
-    until_window_closes,
-    value_store,
     variance,
-    window_store,
 )
 from headrace.description.formats import Avro, Bytes, Csv, Debezium, Json, JsonSchema, Number, Protobuf, Text
+from headrace.description.global_table import global_table
 from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.previous_values import increase
+from headrace.description.processor import ReadOnlyStore
 from headrace.description.processor_function import processor
 from headrace.description.quota import Quota
+from headrace.description.seed import from_files, from_table
 from headrace.description.several_topics import topics
 from headrace.description.source_chain import source_chain
+from headrace.description.stores import key_value_store, session_store, value_store, window_store
+from headrace.description.suppression import (
+    UntilTimeLimit,
+    UntilWindowCloses,
+    until_time_limit,
+    until_window_closes,
+)
+from headrace.description.windows import calendar, hopping, session, sliding, tumbling
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.previews.preview import Preview, preview
 from headrace.sinks import CorrectableSink, DeliveredRow, Delivery, KafkaSink, PostgresSink, Sink, each

@@ -1,32 +1,13 @@
 """Immutable descriptions of topics, streams and nodes, validated when they are built; nothing here runs."""
 
-from headrace.description.aggregates import (
-    Aggregate,
-    approx_count_distinct,
-    avg,
-    collect,
-    count,
-    count_distinct,
-    first,
-    last,
-    max,
-    max_by,
-    min,
-    min_by,
-    quantiles,
-    stddev,
-    sum,
-    top,
-    variance,
-)
+from headrace.description.aggregates import Aggregate
 from headrace.description.batch_processor import BatchContext, BatchProcessor, BatchStore
 from headrace.description.batches import Batches
-from headrace.description.distinct import Distinct
 from headrace.description.durations import Duration, duration_ms, format_duration
-from headrace.description.expressions import Expression, parse_expression
+from headrace.description.expressions import parse_expression
 from headrace.description.flat_map import FlatMap
 from headrace.description.flat_mapped import FlatMapped
-from headrace.description.global_table import GlobalTable, global_table
+from headrace.description.global_table import GlobalTable
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
@@ -43,23 +24,14 @@ from headrace.description.node_reference import (
     with_references,
 )
 from headrace.description.processed import Processed
-from headrace.description.processor import (
-    Context,
-    KeyValueStore,
-    Processor,
-    ProcessorError,
-    ReadOnlyStore,
-    Record,
-    Timer,
-)
+from headrace.description.processor import Context, KeyValueStore, Processor, ProcessorError, Record, Timer
 from headrace.description.refined import Refined
-from headrace.description.regrouped import GroupedTable, TableAggregate
+from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
 from headrace.description.running import RunningAggregate
 from headrace.description.schema import (
     Column,
-    ResultColumn,
     is_decimal,
     is_floating,
     is_integral,
@@ -68,148 +40,29 @@ from headrace.description.schema import (
     quote,
     to_ddl,
 )
-from headrace.description.seed import Seed, from_files, from_table
-from headrace.description.stores import Store, key_value_store, session_store, value_store, window_store
+from headrace.description.stores import Store
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
-from headrace.description.suppression import (
-    Bound,
-    UntilTimeLimit,
-    UntilWindowCloses,
-    until_time_limit,
-    until_window_closes,
-)
+from headrace.description.suppression import Bound
 from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.topic import Topic
-from headrace.description.topology import Topology, describe
+from headrace.description.topology import describe
 from headrace.description.unnamed import is_unnamed, refuse_clashes, with_unnamed
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import (
-    CalendarWindows,
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    calendar,
-    hopping,
-    session,
-    sliding,
-    tumbling,
-)
+from headrace.description.windows import CalendarWindows, SessionWindows, SlidingWindows, TimeWindows
 
 __all__ = [
-    "Aggregate",
-    "BatchContext",
-    "BatchProcessor",
-    "BatchStore",
-    "Batches",
-    "Bound",
-    "Branch",
-    "CalendarWindows",
-    "Column",
-    "Context",
-    "Distinct",
-    "Duration",
-    "Expression",
-    "FlatMap",
-    "FlatMapped",
-    "GlobalTable",
-    "GroupedStream",
-    "GroupedTable",
-    "Join",
-    "KeyValueStore",
-    "Lookup",
-    "Merged",
-    "NamedStream",
-    "Node",
-    "NodeOutput",
-    "NodeReference",
-    "OtherNodeError",
-    "Processed",
-    "Processor",
-    "ProcessorError",
-    "ReadOnlyStore",
-    "Record",
-    "Refined",
-    "Relation",
-    "ReplayGuard",
-    "ResultColumn",
-    "RunningAggregate",
-    "Seed",
-    "Select",
-    "SessionStore",
-    "SessionWindows",
-    "SlidingWindows",
-    "Step",
-    "Store",
-    "Stream",
-    "StreamJoin",
-    "Suppressed",
-    "Table",
-    "TableAggregate",
-    "TableChanges",
-    "TimeWindows",
-    "Timer",
-    "Topic",
-    "Topology",
-    "Transform",
-    "UntilTimeLimit",
-    "UntilWindowCloses",
-    "Where",
-    "WindowStore",
-    "WindowedAggregate",
-    "WindowedStream",
-    "WithColumn",
-    "approx_count_distinct",
-    "avg",
-    "calendar",
-    "collect",
-    "count",
-    "count_distinct",
-    "describe",
-    "duration_ms",
-    "first",
-    "format_duration",
-    "from_files",
-    "from_table",
-    "global_table",
-    "hopping",
-    "is_decimal",
-    "is_floating",
-    "is_integral",
-    "is_numeric",
-    "is_of_kafka",
-    "is_unnamed",
-    "key_value_store",
-    "last",
-    "max",
-    "max_by",
-    "min",
-    "min_by",
-    "output_name",
-    "output_of",
-    "parse_ddl",
-    "parse_expression",
-    "quantiles",
-    "quote",
-    "references_of",
-    "refuse_clashes",
-    "session",
-    "session_store",
-    "sliding",
-    "stddev",
-    "sum",
-    "to_ddl",
-    "top",
-    "tumbling",
-    "until_time_limit",
-    "until_window_closes",
-    "value_store",
-    "variance",
-    "window_store",
-    "with_references",
-    "with_unnamed",
+    "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "CalendarWindows",
+    "Column", "Context", "Duration", "FlatMap", "FlatMapped", "GlobalTable", "GroupedStream", "Join", "KeyValueStore",
+    "Lookup", "Merged", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed",
+    "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "RunningAggregate", "Select",
+    "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table",
+    "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic", "Transform", "Where", "WindowStore",
+    "WindowedAggregate", "WindowedStream", "WithColumn", "describe", "duration_ms", "format_duration", "is_decimal",
+    "is_floating", "is_integral", "is_numeric", "is_of_kafka", "is_unnamed", "output_name", "output_of", "parse_ddl",
+    "parse_expression", "quote", "references_of", "refuse_clashes", "to_ddl", "with_references", "with_unnamed",
     "written_by",
 ]  # fmt: skip
