@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.description.aggregates import BOUNDED
-from headrace.description.schema import ResultColumn, is_decimal, is_integral, parse_type
+from headrace.description.schema import COMPUTED, ResultColumn, is_decimal, is_integral, parse_type
 from headrace.description.wording import listed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _meaning(aggregate: Aggregate) -> str:
 
 def _result_type(shape: Shape, kind: str, column: str) -> str:
     known = shape.type_of(column)
-    of = known.type if known else "computed"
+    of = known.type if known else COMPUTED
     if kind in ("count", "count_distinct", "approx_count_distinct"):
         return "BIGINT"
     if kind == "quantiles":

@@ -12,7 +12,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.feeds import Feed
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
-from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
+from headrace.description.schema import COMPUTED, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -125,7 +125,7 @@ class Batches(Emitting):
     def _events_type(self) -> str:
         known = [(name, self.stream.shape.type_of(name)) for name in self.collect]
         if not all(column for _, column in known):
-            return "computed"
+            return COMPUTED
         fields = ", ".join(f"{quote(name)}: {column.type}" for name, column in known if column)
         return f"ARRAY<STRUCT<{fields}>>"
 

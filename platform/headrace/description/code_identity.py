@@ -15,14 +15,13 @@ import json
 import sys
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
 from importlib.util import resolve_name
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from headrace.description.code_text import digest, imported, loaded, loaded_by_body, text_of, text_of_class
 from headrace.description.code_values import USED_OF_MODULE, HiddenError, UnseenError, content_of
-from headrace.description.importable import require_importable
+from headrace.description.importable import require_importable, within_partials
 from headrace.errors import DescriptionError
 
 SHOWN_MAX = 120  # characters of a part; a longer one is shown as its digest
@@ -53,8 +52,7 @@ def code_of_workers(root: object, what: str) -> dict[str, Any]:
 
 def _name_of(root: object) -> str:
     """The name of a function or a class, or of the class of an object."""
-    while isinstance(root, partial):
-        root = root.func
+    root = within_partials(root)
     return str(getattr(root, "__qualname__", type(root).__qualname__))
 
 
@@ -203,8 +201,7 @@ def _hides(value: object) -> bool:
 
 def _packages_of(root: object) -> frozenset[str]:
     """The first names of the modules of the code and, of a class, of the classes that it inherits from."""
-    while isinstance(root, partial):
-        root = root.func
+    root = within_partials(root)
     if isinstance(root, FunctionType):
         modules = [root.__module__]
     else:

@@ -88,14 +88,11 @@ class FlatMapped(Emitting):
         """The columns of the stream, and the ordinal."""
         shape = self.stream.shape
         assert shape.columns is not None
-        known = [(name, shape.type_of(name)) for name in shape.columns]
-        numbered = (
-            () if self.ordinal is None else (ResultColumn(self.ordinal, "INT", "Of the element, from 0."),)
+        own = [shape.result_column(name, self._meaning(name)) for name in shape.columns]
+        number = (
+            [] if self.ordinal is None else [ResultColumn(self.ordinal, "INT", "Of the element, from 0.")]
         )
-        return (
-            *(ResultColumn(n, of.type if of else "computed", self._meaning(n)) for n, of in known),
-            *numbered,
-        )
+        return (*own, *number)
 
     @property
     def in_words(self) -> str:

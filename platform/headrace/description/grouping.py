@@ -186,8 +186,7 @@ def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "
 
 def group_column(shape: Shape, name: str) -> ResultColumn:
     """A group column as it stands in a node's table."""
-    known = shape.type_of(name)
-    return ResultColumn(name, known.type if known else "computed", "Grouped by this.")
+    return shape.result_column(name, "Grouped by this.")
 
 
 def grouped_columns(

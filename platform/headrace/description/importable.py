@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 _MAIN = "__main__"
 
 
+def within_partials(made: object) -> object:
+    """The function or class itself, of which `functools.partial` fills arguments in."""
+    while isinstance(made, partial):
+        made = made.func
+    return made
+
+
 def require_importable(root: object, what: str) -> None:
     """Refuse code that no other process can import.
 
@@ -28,8 +35,7 @@ def require_importable(root: object, what: str) -> None:
             what  how the description names it
     Raises: DescriptionError naming the code and its module
     """
-    while isinstance(root, partial):
-        root = root.func
+    root = within_partials(root)
     code = root if isinstance(root, type | FunctionType) else type(root)
     if _travels_by_value(code) or _can_be_imported(code.__module__):
         return

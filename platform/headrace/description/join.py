@@ -11,12 +11,12 @@ from headrace.description.known_types import type_of_path
 from headrace.description.pointing import pointing
 from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, is_table, require_side
-from headrace.description.schema import Column, ResultColumn, quote, refuse_repeats, refuse_reserved
+from headrace.description.schema import COMPUTED, Column, ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.spark_steps import covers, rules_of_spark
 from headrace.description.ways_on import what_is
 from headrace.description.windows import END, START
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class Join(Refinable):
                     hint="Write topic.table(). A stream looks up a table's rows: stream.lookup(table, on='…').",
                 )
             require_side(table, f"join: {side}")
-        if self.how not in HOWS:
-            raise DescriptionError(f"join: how {a_value(self.how)} does not exist; there are {listed(HOWS)}.")
+        require_choice("join: how", self.how, HOWS)
         self._check_on()
         if self.selection is None:
             self._refuse_clashes()
@@ -233,7 +232,7 @@ class Join(Refinable):
                 known = left.get(name, right.get(name))
         if known is None:
             found = type_in(expression.sql, self._columns_of_sides())
-            return ResultColumn(expression.name, found or "computed", expression.sql)
+            return ResultColumn(expression.name, found or COMPUTED, expression.sql)
         return replace(known, name=expression.name)
 
 

@@ -16,7 +16,7 @@ from headrace.description.meanings import meaning_of
 from headrace.description.schema import ResultColumn, fields_of_struct
 from headrace.description.table import Table, is_latest
 from headrace.description.ways_on import what_is
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value, listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ class Lookup(Emitting):
                 hint="Write .lookup(topic.table(), on='…'). Two streams are paired: "
                 ".join(stream, on='…', within='1 minute', grace='1 minute').",
             )
-        if self.how not in HOWS:
-            raise DescriptionError(
-                f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
-            )
+        require_choice("lookup: how", self.how, HOWS)
         if self.right.forget_deletes_ms is not None:
             raise DescriptionError(
                 "lookup: a table with forget_deletes_after takes no late records, and a lookup finds versions of any age.",
@@ -160,14 +157,8 @@ class Lookup(Emitting):
         """The columns of the stream, then the values of the table."""
         assert self.stream.columns is not None
         key, shape = self.right.key, self.stream.shape
-        own = [(name, shape.type_of(name)) for name in self.stream.columns]
-        return (
-            *(
-                ResultColumn(name, known.type if known else "computed", meaning_of(self.stream, name))
-                for name, known in own
-            ),
-            *(column for column in self.right.result_columns if column.name not in key),
-        )
+        own = [shape.result_column(name, meaning_of(self.stream, name)) for name in self.stream.columns]
+        return (*own, *(column for column in self.right.result_columns if column.name not in key))
 
     @property
     def in_words(self) -> str:
@@ -236,10 +227,7 @@ class Lookup(Emitting):
             )
 
     def _check_as_of(self) -> None:
-        if self.as_of not in AS_OF:
-            raise DescriptionError(
-                f"lookup: as_of {a_value(self.as_of)} does not exist; there are {listed(AS_OF)}."
-            )
+        require_choice("lookup: as_of", self.as_of, AS_OF)
         if self.history_ms is None:
             return
         if self.as_of == LOG:

@@ -16,7 +16,7 @@ from headrace.description.feeds import RESULT, Feed
 from headrace.description.fingerprint import digest_of
 from headrace.description.unnamed import PREFIX, is_unnamed
 from headrace.description.ways_on import WaysOn
-from headrace.description.wording import a_value
+from headrace.description.wording import a_value, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -63,10 +63,7 @@ class Node(WaysOn, ABC):
             raise DescriptionError(
                 f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
             )
-        if self.on_change not in (REFUSE, REBUILD):
-            raise DescriptionError(
-                f"named: on_change {a_value(self.on_change)} does not exist; there are {REFUSE}, {REBUILD}."
-            )
+        require_choice("named: on_change", self.on_change, (REFUSE, REBUILD))
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         object.__setattr__(self, "owners", checked_owners(self.owners))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.schema import Column, to_ddl
+from headrace.description.schema import COMPUTED, Column, to_ddl
 from headrace.description.topic import Topic
 from headrace.description.unnamed import is_unnamed
 from headrace.errors import DescriptionError
@@ -35,7 +35,7 @@ class NodeOutput(Topic):
         """
         columns = {each.name: Column(each.name, each.type, nullable=True) for each in node.record_columns}
         for column in columns.values():
-            if column.type == "computed":
+            if column.type == COMPUTED:
                 what = "A step" if is_unnamed(node.required_name) else f"Node '{node.required_name}'"
                 raise DescriptionError(
                     f"{what} is read by another one, and only Spark knows the type of '{column.name}'.",

@@ -13,7 +13,7 @@ from headrace.description.schema import parse_ddl, to_ddl
 from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.unnamed import is_unnamed, under_a_name
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value, listed, require_choice
 from headrace.errors import DescriptionError, TerminalError
 
 STREAM, TABLE = "stream", "table"
@@ -135,8 +135,7 @@ def node(
             until another pipeline has written it, the stream waits.
     """
     check_name(name)
-    if kind not in KINDS:
-        raise DescriptionError(f"node: kind {a_value(kind)} does not exist; kinds are {listed(KINDS)}.")
+    require_choice("node: kind", kind, KINDS, "kinds are")
     columns = {column.name: column for column in parse_ddl(schema, f"Node '{name}': schema")}
     keys = (key,) if isinstance(key, str) else tuple(key)
     unknown = [each for each in keys if each not in columns]

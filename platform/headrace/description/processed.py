@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.batch_processor import BatchProcessor
@@ -15,6 +15,7 @@ from headrace.description.feeds import RESULT, table_feed
 from headrace.description.fingerprint import rules_of
 from headrace.description.global_table import GlobalTable, check_tables_of
 from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.importable import within_partials
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
 from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
@@ -22,7 +23,7 @@ from headrace.description.processor_order import TIME, checked_order
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.stores import Store, checked_stores
 from headrace.description.timers_of_init import longest_intervals_ms
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value, listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -289,10 +290,7 @@ class Processed(Emitting):
                 object.__setattr__(self, f"{name}_ms", max(wait_ms, interval_ms))
 
     def _check_errors(self) -> None:
-        if self.on_error not in (STOP, SET_APART):
-            raise DescriptionError(
-                f"process: on_error {a_value(self.on_error)} does not exist; there are {listed([STOP, SET_APART])}."
-            )
+        require_choice("process: on_error", self.on_error, (STOP, SET_APART))
         if type(self.attempts) is not int or self.attempts < 1:
             raise DescriptionError(
                 f"process: attempts {a_value(self.attempts)} is no number of attempts.",
@@ -304,19 +302,16 @@ def class_of(processor: Makes) -> type[Frozen]:
     """The class of the objects that it makes."""
     if isinstance(processor, ProcessorFunction):
         return FunctionProcessor
-    made = processor
-    while isinstance(made, partial):
-        made = made.func
+    made = within_partials(processor)
     assert isinstance(made, type)
+    assert issubclass(made, Frozen)
     return made
 
 
 def _check_processor(processor: object) -> None:
     if isinstance(processor, ProcessorFunction):
         return
-    made = processor
-    while isinstance(made, partial):
-        made = made.func
+    made = within_partials(processor)
     hint = "Write a class: class Count(hr.Processor): def process(self, record): …"
     if not (isinstance(made, type) and issubclass(made, Processor | BatchProcessor)):
         raise DescriptionError(f"process: {a_value(processor)} is no class of hr.Processor.", hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ def checked_order(node: Processed) -> str:
     Raises: DescriptionError for an order that does not exist or does not fit; or when none is given and the node's timers
             would depend on how the log was committed
     """
-    if node.order not in (None, LOG, TIME):
-        raise DescriptionError(
-            f"process: order {a_value(node.order)} does not exist; there are {listed([LOG, TIME])}."
-        )
     if node.order is None:
         _refuse_unordered(node)
+    else:
+        require_choice("process: order", node.order, (LOG, TIME))
     if node.order == TIME:
         _check_order_of_time(node)
     elif node.grace_ms:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.importable import within_partials
 from headrace.description.processor import HEADERS_OF_RECORD, Processor
 from headrace.description.processor_function import ProcessorFunction
 from headrace.errors import DescriptionError
@@ -34,9 +34,7 @@ def _reads_headers(processor: object) -> bool:
     """Whether a class says so, or its methods or the function name `headers`."""
     if isinstance(processor, ProcessorFunction):
         return _names_headers(processor.function)
-    made = processor
-    while isinstance(made, partial):
-        made = made.func
+    made = within_partials(processor)
     if not (isinstance(made, type) and issubclass(made, Processor)):
         return False
     own = [each for each in made.__mro__ if each.__module__ != Processor.__module__]

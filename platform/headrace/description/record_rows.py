@@ -50,8 +50,5 @@ class RecordRows(Emitting):
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The columns of the stream."""
         assert self.stream.columns is not None
-        known = [(name, self.stream.shape.type_of(name)) for name in self.stream.columns]
-        return tuple(
-            ResultColumn(name, column.type if column else "computed", meaning_of(self.stream, name))
-            for name, column in known
-        )
+        shape = self.stream.shape
+        return tuple(shape.result_column(name, meaning_of(self.stream, name)) for name in self.stream.columns)

@@ -81,7 +81,7 @@ class Refined(Refinable):
         return tuple(
             replace(known[origin], name=name)
             if (origin := made.get(name, name)) is not None
-            else ResultColumn(name, of.type if (of := shape.type_of(name)) else "computed", "Made by a step.")
+            else shape.result_column(name, "Made by a step.")
             for name in shape.columns
         )
 

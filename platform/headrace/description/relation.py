@@ -10,7 +10,7 @@ from headrace.description.durations import Duration, duration_ms
 from headrace.description.feeds import Feed, leaves_of
 from headrace.description.grouping import On, columns_for_key
 from headrace.description.node import Node
-from headrace.description.schema import Column
+from headrace.description.schema import COMPUTED, Column
 from headrace.description.shape import Shape
 from headrace.description.steps import Select, Where, WithColumn
 from headrace.description.wording import a_value
@@ -35,7 +35,7 @@ class Relation(Node, kind="table"):
     @property
     def shape(self) -> Shape:
         """The columns, key first, and those of their types that are known."""
-        known = {c.name: Column(c.name, c.type, True) for c in self.result_columns if c.type != "computed"}
+        known = {c.name: Column(c.name, c.type, True) for c in self.result_columns if c.type != COMPUTED}
         return Shape(self.columns, known)
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headrace.description.schema import Column, fields_of_struct
 from headrace.description.ways_on import explained_call
-from headrace.description.wording import a_value, did_you_mean, listed
+from headrace.description.wording import a_value, did_you_mean, listed, require_choice
 from headrace.errors import DescriptionError
 
 IN_VALUE = "__source-chain"  # the header in the log of a chain that stands in the value
@@ -65,10 +65,7 @@ class ReplayGuard:
                 f"ReplayGuard: header {a_value(self.header)} is not the name of a record header.",
                 hint="Give its name, such as 'source-chain'.",
             )
-        if self.mode not in MODES:
-            raise DescriptionError(
-                f"ReplayGuard: mode {a_value(self.mode)} does not exist; modes are {listed(MODES)}."
-            )
+        require_choice("ReplayGuard: mode", self.mode, MODES, "modes are")
         self._check_ordinals()
         if self.max_gaps is None:
             return

@@ -16,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 RESERVED_PREFIX = "__"
+COMPUTED = "computed"  # the type of a result column that only Spark knows
 UNFIT = {"Cc": "the control character", "Cs": "half of a surrogate pair,"}  # by Unicode's category
 _INTEGRAL = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _FLOATING = frozenset({"FLOAT", "DOUBLE"})
@@ -32,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of a node's table: its type as DDL ("computed" when only Spark knows it) and its meaning."""
+    """A column of a node's table: its type as DDL (COMPUTED when only Spark knows it) and its meaning."""
 
     name: str
     type: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.description.schema import Column
+from headrace.description.schema import COMPUTED, Column, ResultColumn
 from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
@@ -47,6 +47,11 @@ class Shape:
     def type_of(self, name: str) -> Column | None:
         """The column's declaration, or None when its type is not known."""
         return next((self.types[known] for known in self.types if known.lower() == name.lower()), None)
+
+    def result_column(self, name: str, meaning: str) -> ResultColumn:
+        """A column as it stands in a node's table."""
+        known = self.type_of(name)
+        return ResultColumn(name, known.type if known else COMPUTED, meaning)
 
 
 def shape_of(columns: Iterable[Column]) -> Shape:

@@ -11,7 +11,7 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.join import INNER, LEFT
 from headrace.description.schema import ResultColumn
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ class StreamJoin(Emitting):
     how: str = INNER
 
     def __post_init__(self) -> None:
-        if self.how not in STREAM_HOWS:
-            raise DescriptionError(
-                f"join: how {a_value(self.how)} does not exist; there are {listed(STREAM_HOWS)}."
-            )
+        require_choice("join: how", self.how, STREAM_HOWS)
         require_known_columns(self.left, "join: left")
         require_known_columns(self.right, "join: right")
         object.__setattr__(self, "on", grouping_columns(self.left, self.on, "join: on, left"))
@@ -120,11 +117,7 @@ class StreamJoin(Emitting):
             (self.left, self.left_values, "Of the left record."),
             (self.right, self.right_values, "Of the right record."),
         )
-        return tuple(
-            ResultColumn(name, known.type if (known := of.shape.type_of(name)) else "computed", meaning)
-            for of, names, meaning in sides
-            for name in names
-        )
+        return tuple(of.shape.result_column(name, meaning) for of, names, meaning in sides for name in names)
 
     @property
     def in_words(self) -> str:

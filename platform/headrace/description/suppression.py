@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.description.clocks import STREAM, WALL, check_clock
 from headrace.description.durations import Duration, duration_ms, exact_ms, format_duration
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value, require_choice
 from headrace.errors import DescriptionError
 
 SPILL, EMIT_EARLY, SHUT_DOWN = "spill", "emit_early", "shut_down"
@@ -37,10 +37,7 @@ class Bound:
                 raise DescriptionError(
                     f"{name}: {a_value(value)} is not a number from 1.", hint="None: no bound."
                 )
-        if self.when_full not in WHEN_FULL:
-            raise DescriptionError(
-                f"when_full: {a_value(self.when_full)} does not exist; there are {listed(WHEN_FULL)}."
-            )
+        require_choice("when_full:", self.when_full, WHEN_FULL)
         if self.when_full == SPILL and self.any:
             raise DescriptionError(
                 f"max_records, max_bytes: with when_full='{SPILL}' a bound alters nothing.",

@@ -17,7 +17,7 @@ from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
 from headrace.description.spark_steps import SPARK, each_with_need
 from headrace.description.steps import Where, predicate
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value, listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ class Table(Refinable):
     forget_deletes_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if self.order_by not in ORDERS:
-            raise DescriptionError(
-                f"table: order_by {a_value(self.order_by)} does not exist; orders are {listed(ORDERS)}."
-            )
+        require_choice("table: order_by", self.order_by, ORDERS, "orders are")
         self._check_forgetting()
         require_known_columns(self.stream, "table")
         object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
@@ -116,8 +113,8 @@ class Table(Refinable):
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The key columns, then the values."""
         return (
-            *(_column(self.shape, name, "Part of the key.") for name in self.key),
-            *(_column(self.shape, name, "Of the latest record of the key.") for name in self.values),
+            *(self.shape.result_column(name, "Part of the key.") for name in self.key),
+            *(self.shape.result_column(name, "Of the latest record of the key.") for name in self.values),
         )
 
     @property
@@ -175,8 +172,3 @@ class Table(Refinable):
 def is_latest(value: object) -> TypeGuard[Table]:
     """Whether something is the table of the latest records of a stream, with no step after it."""
     return getattr(type(value), "is_latest", False) is True
-
-
-def _column(shape: Shape, name: str, meaning: str) -> ResultColumn:
-    known = shape.type_of(name)
-    return ResultColumn(name, known.type if known else "computed", meaning)

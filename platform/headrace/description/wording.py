@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from headrace.errors import DescriptionError
 
 
 def listed(names: Iterable[str]) -> str:
@@ -29,3 +31,14 @@ def a_value(value: object) -> str:
     text = repr(value)
     short = text if len(text) <= 80 else text[:77] + "..."
     return short if isinstance(value, str) else f"{short} ({type(value).__name__})"
+
+
+def require_choice(what: str, value: object, choices: Collection[str], are: str = "there are") -> None:
+    """Refuse an argument that is none of those that there are.
+
+    In:     what  names the argument
+            are   "modes are", for example
+    Raises: DescriptionError that lists them
+    """
+    if value not in choices:
+        raise DescriptionError(f"{what} {a_value(value)} does not exist; {are} {listed(choices)}.")

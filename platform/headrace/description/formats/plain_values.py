@@ -10,7 +10,7 @@ from typing import Literal
 from headrace.description.formats.format import Format
 from headrace.description.schema import Column, parse_ddl
 from headrace.description.ways_on import explained_call
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import require_choice
 from headrace.errors import DescriptionError
 
 TEXT, BYTES = "text", "bytes"
@@ -85,10 +85,7 @@ class Number(PlainValue):
     type: Literal["int32", "int64", "float32", "float64"]
 
     def __post_init__(self) -> None:
-        if self.type not in tuple(NUMBER_TYPES):
-            raise DescriptionError(
-                f"Number: type {a_value(self.type)} does not exist; types are {listed(tuple(NUMBER_TYPES))}."
-            )
+        require_choice("Number: type", self.type, tuple(NUMBER_TYPES), "types are")
 
     @property
     def kind(self) -> str:

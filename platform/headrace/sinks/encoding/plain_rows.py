@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from headrace.description.arrow_types import arrow_type
 from headrace.description.formats import PlainValue
+from headrace.description.schema import COMPUTED
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 from headrace.sequence.encodings import ValueBytes
 from headrace.sequence.readers.plain_values import written
 from headrace.sinks.encoding.round_trip import RoundTrip, require_fit, why_not
-
-COMPUTED = "computed"  # the type of a result column that only Spark knows
 
 
 @dataclass(frozen=True)
