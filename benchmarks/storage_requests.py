@@ -24,14 +24,13 @@ from rich.table import Table
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake.paths import Lake
-from headrace.local.object_store import ObjectStore
 from headrace.local.servers.broker import Broker
-from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
+from tests.watched_store import WatchedStore
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -61,7 +60,7 @@ def main(
         shown.add_column(column, justify="left" if column in ("node", "state") else "right")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        store = stack.enter_context(ObjectStore(folder / "s3", metrics_port=free_port()))
+        store = stack.enter_context(WatchedStore(folder / "s3"))
         broker = stack.enter_context(Broker(folder / "kafka"))
         os.environ |= store.environment
         spark = build_session(spark_conf(spark_jars(), lake=store.root), "storage-requests")
@@ -83,7 +82,7 @@ def _counted(
     runtime: StreamRuntime,
     lake: Lake,
     node: Node,
-    store: ObjectStore,
+    store: WatchedStore,
     broker: Broker,
     seconds: float,
     rate: int,

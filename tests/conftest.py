@@ -19,12 +19,13 @@ from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from headrace.lake.storage import hadoop_settings
-from headrace.local.object_store import BUCKET, ObjectStore
+from headrace.local.object_store import BUCKET
 from headrace.local.servers.broker_config import HOST, free_port
 from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing import TestDriver
 from tests.expressions.both_ways import write_both
+from tests.watched_store import WatchedStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,16 +185,15 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedStore]:
     """The process's S3 server; the environment names it."""
     folder = tmp_path_factory.mktemp("s3")
-    ports = {"iceberg_port": ICEBERG_PORT, "metrics_port": free_port()}
-    with ObjectStore(folder, S3_PORT, S3_CREDENTIALS, **ports) as running:
+    with WatchedStore(folder, S3_PORT, S3_CREDENTIALS, ICEBERG_PORT) as running:
         yield running
 
 
 @pytest.fixture
-def s3_root(object_store: ObjectStore) -> str:
+def s3_root(object_store: WatchedStore) -> str:
     """The root of a lake on S3, empty and this test's alone."""
     object_store.start().wait_ready()
     return f"{object_store.root}/{secrets.token_hex(4)}"

@@ -28,6 +28,7 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner
 from tests.cluster.driver import rows
 from tests.cluster.pipeline import NODES, readings_of, rooms_of
+from tests.executors import executors_of
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -107,17 +108,27 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
         yield running
 
 
-def go_on_and_lose_executors(run: Driver, cluster: SparkCluster, number: int) -> None:
+def go_on_and_lose_executors(run: Driver, number: int) -> None:
     """The executors are killed while they work: half a second after the driver was told to go on."""
     run.go_on()
-    lose_executors(cluster, number)
+    lose_executors(number)
 
 
-def lose_executors(cluster: SparkCluster, number: int) -> None:
+def lose_executors(number: int) -> None:
     """Kill executors in half a second."""
     time.sleep(0.5)
-    for process in until(cluster.executors, lambda found: len(found) >= number)[:number]:
+    for process in until(lambda: executors_of(os.getpid()), lambda found: len(found) >= number)[:number]:
         os.kill(process, signal.SIGKILL)
+
+
+def lose_worker(cluster: SparkCluster, name: str) -> None:
+    """Kill a worker, and with it what it has started: a lost machine."""
+    process = cluster.workers.pop(name)
+    for executor in executors_of(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(executor, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 def test_windows_live_and_as_a_backfill_are_the_oracles_though_an_executor_is_killed(
@@ -130,7 +141,7 @@ def test_windows_live_and_as_a_backfill_are_the_oracles_though_an_executor_is_ki
         assert {Path(folder).is_relative_to(tmp_path / "cluster") for _, folder in told} == {True}
         run.go_on()
         run.wait_for("ready 1")
-        go_on_and_lose_executors(run, cluster, 1)
+        go_on_and_lose_executors(run, 1)
         run.wait_for("oracle")
     assert run.said[-2:] == ["backfill EQUAL", "oracle EQUAL"]
 
@@ -150,10 +161,10 @@ def test_all_kinds_of_nodes_are_those_of_local_mode_whatever_is_lost(
             goes_on_with(run, servers, 0)
             caught_up(run, servers)
             goes_on_with(run, servers, 1)
-            lose_executors(cluster, 1)
+            lose_executors(1)
             caught_up(run, servers)
             goes_on_with(run, servers, 2)
-            cluster.kill_worker("worker-1")
+            lose_worker(cluster, "worker-1")
             caught_up(run, servers)
             kafka.members[0].kill()
             goes_on_with(run, servers, 3)
@@ -167,7 +178,7 @@ def test_all_kinds_of_nodes_are_those_of_local_mode_whatever_is_lost(
         with start(tmp_path / "second", servers, s3_root) as run:
             run.wait_for("ready")
             goes_on_with(run, servers, 5)
-            lose_executors(cluster, 2)
+            lose_executors(2)
             caught_up(run, servers)
             run.end()
             run.wait_for("drained")

@@ -15,7 +15,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 from headrace.lake.paths import Lake
 from headrace.spark.jars import spark_jars
@@ -24,9 +23,9 @@ from headrace.spark.session import build_session, spark_conf
 from headrace.streams.loops import log_stream
 from headrace.streams.stream_runtime import StreamRuntime
 from tests.broker.pipeline import counts_of
+from tests.executors import executors_of
 
 RECORDS_PER_COMMIT = 12
-EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 # It does not live long: the quick compiler alone.
 CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
@@ -46,25 +45,8 @@ class SelfKill:
             self.left -= 1
             if self.left == 0:
                 print(f"killed at {asset}: {step}", flush=True)
-                for process in self.executors() or [os.getpid()]:
+                for process in (executors_of(self.jvm) if self.jvm else []) or [os.getpid()]:
                     os.kill(process, signal.SIGKILL)
-
-    def executors(self) -> list[int]:
-        """The executors that the JVM of a driver has started; none without one.
-
-        It has other children, which end at any moment: Hadoop sets permissions by a program.
-        """
-        children = Path(f"/proc/{self.jvm}/task").glob("*/children")
-        numbers = [int(number) for listed in children for number in _read(listed).split()]
-        return [number for number in numbers if EXECUTOR in _read(Path(f"/proc/{number}/cmdline"))]
-
-
-def _read(path: Path) -> str:
-    """A file of /proc; nothing when its process or thread has ended."""
-    try:
-        return path.read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def main() -> None:

@@ -33,9 +33,9 @@ from headrace.lake.commits import checkpoint, snapshot
 from headrace.lake.commits.checkpoint import last_checkpoint, write_checkpoint
 from headrace.lake.files import object_files
 from headrace.lake.storage import delta_uri, storage_options
-from headrace.local.object_store import ObjectStore
 from headrace.observe.duckdb_readers import load_readers
 from tests.lake.fenced_process import SCHEMA, written
+from tests.watched_store import WatchedStore
 
 pytestmark = pytest.mark.s3
 COMMITS = 40
@@ -70,7 +70,7 @@ class Worked:
         assert set_property(self._maintainer, "headrace.test", "yes", {"writer": "compaction"}) is not None
 
 
-def taken(store: ObjectStore, work: Callable[[], Any]) -> dict[str, int]:
+def taken(store: WatchedStore, work: Callable[[], Any]) -> dict[str, int]:
     """The requests that something takes, by kind."""
     before = store.requests()
     work()
@@ -139,7 +139,7 @@ def test_it_has_the_actions_of_one_made_on_the_store_and_all_readers_open_the_ta
 
 
 def test_it_takes_a_handful_of_requests_and_one_more_for_each_commit_of_others(
-    worked: Worked, object_store: ObjectStore
+    worked: Worked, object_store: WatchedStore
 ) -> None:
     worked.commit(COMMITS)
     first = taken(object_store, worked.table.checkpoint)
@@ -161,7 +161,7 @@ def test_it_takes_a_handful_of_requests_and_one_more_for_each_commit_of_others(
 
 
 def test_a_maintainer_judges_the_commits_of_its_own_process_without_requests(
-    worked: Worked, object_store: ObjectStore
+    worked: Worked, object_store: WatchedStore
 ) -> None:
     worked.commit(1)
     worked.maintain()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,12 +98,13 @@ def test_a_log_goes_on_through_a_real_registrys_days(
         {"id": "a", "n": 0},
         "malformed value: schema 4095 is not in the registry",
     ]
-    registry.pause()
+    assert registry.pid is not None
+    os.kill(registry.pid, signal.SIGSTOP)  # connections are accepted, and wait
     monkeypatch.setenv("HEADRACE_REGISTRY_TIMEOUT_SECONDS", "2")
     fresh = SchemaStore(f"file:{tmp_path / 'fresh'}", after)
     with pytest.raises(RegistryAwayError, match="Timeout"):
         fresh.learn({(registry.url, 1)})
-    registry.resume()
+    os.kill(registry.pid, signal.SIGCONT)
     registry.stop()
     with pytest.raises(RegistryAwayError, match="Connect"):
         fresh.learn({(registry.url, 1)})

@@ -15,12 +15,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.lake.paths import Lake
 from headrace.lake.storage import delta_uri, hadoop_settings, storage_options
-from headrace.local.object_store import KEY, SECRET, ObjectStore
+from headrace.local.object_store import KEY, SECRET
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrored_table import MirroredTable
 from headrace.mirror.mirrors import Mirrors
 from headrace.spark.jars import iceberg_jar, spark_jars
 from tests.mirror.conftest import by_duckdb, by_pyiceberg, rows_of
+from tests.watched_store import WatchedStore
 
 pytestmark = pytest.mark.s3
 READ = """
@@ -82,7 +83,7 @@ def test_in_a_database_the_mirror_follows(s3_root: str) -> None:
 
 @pytest.mark.slow
 def test_in_a_rest_catalog_the_mirror_follows_and_spark_reads_it(
-    s3_root: str, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, namespace: str
+    s3_root: str, object_store: WatchedStore, monkeypatch: pytest.MonkeyPatch, namespace: str
 ) -> None:
     warehouse, known = f"w{secrets.token_hex(4)}", object_store.environment
     object_store.create_warehouse(warehouse)
@@ -95,7 +96,7 @@ def test_in_a_rest_catalog_the_mirror_follows_and_spark_reads_it(
     assert by_spark(object_store, warehouse, f"rest.{namespace}.kept") == as_spark_shows(stored)
 
 
-def by_spark(store: ObjectStore, warehouse: str, table: str) -> list[Any]:
+def by_spark(store: WatchedStore, warehouse: str, table: str) -> list[Any]:
     catalog = "spark.sql.catalog.rest"
     conf = (
         hadoop_settings(store.root)

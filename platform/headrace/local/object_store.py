@@ -15,19 +15,15 @@ The program is SeaweedFS. It knows conditional writes: of several writers that c
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
@@ -36,7 +32,6 @@ from headrace.local.servers.server import ANSWER_S, LocalServer
 
 PROGRAM, VARIABLE = "weed", "HEADRACE_WEED"
 BUCKET = "lake"
-REQUESTS = "SeaweedFS_s3_request"  # its counter, by bucket, kind and answer
 # The parts of the server in one process. Each listens on a port of its own and on one for gRPC; that of `admin` lies so
 # much higher.
 PARTS = ("master", "volume", "filer", "s3")
@@ -74,8 +69,7 @@ class ObjectStore(LocalServer):
 
     In:     `port` None takes a free one, and keeps it over restarts on this folder.
             `credentials` (key, secret) replace those in the data folder; None makes them the first time.
-            `metrics_port`, where the server shows its own figures to Prometheus; None: nowhere.
-            `iceberg_port`, where it serves Iceberg's REST catalog; None: nowhere.
+            `flags` of the program, beside those that are set here
     """
 
     failed = ObjectStoreFailed
@@ -85,13 +79,10 @@ class ObjectStore(LocalServer):
         data_dir: Path,
         port: int | None = None,
         credentials: tuple[str, str] | None = None,
-        *,
-        metrics_port: int | None = None,
-        iceberg_port: int | None = None,
+        flags: Sequence[str] = ("-s3.port.iceberg=0",),
     ) -> None:
         super().__init__(data_dir.absolute(), port, "object-store.log")
-        self._credentials, self._metrics_port = credentials, metrics_port
-        self._iceberg_port = iceberg_port
+        self._credentials, self._flags = credentials, flags
         self._ports: dict[str, int] = {}
 
     @property
@@ -102,47 +93,7 @@ class ObjectStore(LocalServer):
     @property
     def endpoint(self) -> str:
         """The URL at which S3 answers."""
-        if self.port is None:
-            raise ObjectStoreFailed("The server has no port yet.", hint="Call start(), or name a port.")
-        return f"http://{HOST}:{self.port}"
-
-    @property
-    def metrics_url(self) -> str:
-        """The URL of its figures, in Prometheus' text format."""
-        if self._metrics_port is None:
-            raise ObjectStoreFailed("The server shows no figures.", hint="Name a metrics_port.")
-        return f"http://{HOST}:{self._metrics_port}/metrics"
-
-    def requests(self) -> Counter[str]:
-        """The requests to its bucket since it began, by kind (`PUT`, `LIST`, …); HEAD counts as GET."""
-        from prometheus_client.parser import text_string_to_metric_families
-
-        found: Counter[str] = Counter()
-        with urllib.request.urlopen(self.metrics_url) as answer:
-            for family in text_string_to_metric_families(answer.read().decode()):
-                for sample in family.samples if family.name == REQUESTS else ():
-                    if sample.labels["bucket"] == BUCKET:
-                        found[sample.labels["type"]] += int(sample.value)
-        return found
-
-    @property
-    def catalog(self) -> str:
-        """The URL of its Iceberg catalog; key and secret are its `credential`."""
-        if self._iceberg_port is None:
-            raise ObjectStoreFailed("The server serves no catalog.", hint="Name an iceberg_port.")
-        return f"http://{HOST}:{self._iceberg_port}"
-
-    def create_warehouse(self, name: str) -> None:
-        """Make a bucket for tables of the catalog.
-
-        Raises: ObjectStoreFailed when the server does not make it
-        """
-        master, grpc = (self._ports[f"master.port{kind}"] for kind in ("", ".grpc"))
-        command = [program(), "shell", f"-master={HOST}:{master}.{grpc}"]
-        words = f"s3tables.bucket -create -name {name} -account headrace\n"
-        done = subprocess.run(command, input=words, capture_output=True, text=True, timeout=60, check=False)
-        if "ARN" not in done.stdout:
-            raise ObjectStoreFailed(f"The warehouse '{name}' was not made.", detail=done.stdout + done.stderr)
+        return f"http://{self.address}"
 
     @property
     def root(self) -> str:
@@ -160,29 +111,18 @@ class ObjectStore(LocalServer):
             "AWS_REGION": "us-east-1",
         }
 
-    def start(self) -> Self:
-        """Launch the server; does not wait until it is ready.
-
-        Raises: ObjectStoreFailed when there is no program, or the port is taken.
-        """
-        if self.pid is not None:
-            return self
+    def _launch(self) -> None:
         command = [program(), "mini"]
-        (self.data_dir / "tmp").mkdir(parents=True, exist_ok=True)
+        (self.data_dir / "tmp").mkdir(exist_ok=True)
         self._choose_ports()
         self._write_identities()
         command += ["-dir=.", f"-ip={HOST}", f"-ip.bind={HOST}", f"-bucket={BUCKET}", *UNUSED]
         command += [f"-{flag}={port}" for flag, port in self._ports.items()]
-        command += [f"-s3.config={self._identities.name}"]
-        command += [f"-s3.port.iceberg={self._iceberg_port or 0}"]
-        if self._metrics_port is not None:
-            command += [f"-metricsPort={self._metrics_port}"]
+        command += [f"-s3.config={self._identities.name}", *self._flags]
         command += ["-filer.localSocket=filer.sock", "-s3.localSocket=s3.sock"]
         # It would take an identity from the variables of other clients; it logs below TMPDIR.
         env = {"PATH": os.defpath, "HOME": str(self.data_dir), "TMPDIR": str(self.data_dir / "tmp")}
         self._process = lifeline.spawn(command, log=self.log_file, cwd=self.data_dir, env=env)
-        atexit.register(self.stop)
-        return self
 
     @property
     def _identities(self) -> Path:

@@ -15,7 +15,6 @@ folder for temporary files that survive a restart.
 
 from __future__ import annotations
 
-import atexit
 import os
 import pwd
 import secrets
@@ -24,11 +23,10 @@ import signal
 import stat
 import subprocess
 import tempfile
-import time
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 
@@ -71,28 +69,24 @@ class Postgres(LocalServer):
     In:     `port` None takes a free one, and keeps it over restarts of this object.
     """
 
+    failed = PostgresFailed
+
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         self._user = NOT_ROOT if os.geteuid() == 0 else None
         folder = data_dir.absolute()
         super().__init__(folder if self._user is None else _passable(folder), port, "postgres.log")
         self._binaries = binaries()
         self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._refusal = ""
 
     @property
     def dsn(self) -> str:
         """The connection string, password included; a secret."""
-        if self.port is None:
-            raise PostgresFailed("The server has no port yet.", hint="Call start(), or name a port.")
-        password = (self.data_dir / "password").read_text(encoding="utf-8")
-        return f"postgresql://{USER}:{password}@{HOST}:{self.port}/{DATABASE}"
+        address, password = self.address, (self.data_dir / "password").read_text(encoding="utf-8")
+        return f"postgresql://{USER}:{password}@{address}/{DATABASE}"
 
-    def start(self) -> Self:
-        """Launch the server, and make its data folder the first time; does not wait until it is ready.
-
-        Raises: PostgresFailed.
-        """
-        if self.pid is not None:
-            return self
+    def _launch(self) -> None:
+        """Start the process; its cluster is made the first time."""
         if self._user is not None and not _everybody_runs(self._binaries / "initdb"):
             above = next(each for each in (tempfile.gettempdir(), LASTING) if _everybody_passes(Path(each)))
             self._copy = tempfile.TemporaryDirectory(
@@ -105,8 +99,6 @@ class Postgres(LocalServer):
         for setting in (f"listen_addresses={HOST}", "unix_socket_directories=", "timezone=UTC"):
             command += ["-c", setting]
         self._process = lifeline.spawn(command, log=self.log_file, cwd=self.data_dir, user=self._user)
-        atexit.register(self.stop)
-        return self
 
     @property
     def title(self) -> str:
@@ -114,42 +106,35 @@ class Postgres(LocalServer):
         return f"The PostgreSQL server on port {self.port}"
 
     def _answers(self) -> bool:
-        return self._failure() is None
+        try:
+            psycopg.connect(self.dsn, connect_timeout=round(ANSWER_S)).close()
+        except psycopg.OperationalError as error:
+            self._refusal = str(error)
+            return False
+        return True
 
-    def wait_ready(self, timeout_s: float | None = None) -> Self:
-        """Return when the server answers.
+    def _starts_again(self) -> bool:
+        if STILL_ENDING not in self._last_words():
+            return False
+        self.log_file.unlink()
+        self.start()
+        return True
 
-        Raises: PostgresFailed when it has ended or does not answer in time.
-        """
-        limit_s = timeout_s or self.ready_s
-        deadline = time.monotonic() + limit_s
-        while (failure := self._failure()) is not None:
-            if self.pid is None:
-                if STILL_ENDING not in self._last_words() or time.monotonic() > deadline:
-                    raise PostgresFailed(f"{self.title} ended.", detail=self._last_words())
-                self.log_file.unlink()
-                self.start()
-            if time.monotonic() > deadline:
-                silent = f"{self.title} did not answer in {limit_s:g} s."
-                raise PostgresFailed(silent, detail=f"{failure}\n{self._last_words()}")
-            time.sleep(0.1)
-        return self
+    def _last_words(self) -> str:
+        return f"{self._refusal}\n{super()._last_words()}"
 
     def stop(self) -> None:
         """Shut the server down in order, whoever is connected; nothing happens when it does not run."""
-        if self._process is not None:
-            if self.pid is not None:
-                self._process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
-                try:
-                    self._process.wait(20)
-                except subprocess.TimeoutExpired:
-                    self._process.send_signal(signal.SIGQUIT)
-            lifeline.stop(self._process)
-            self._process = None
+        if self._process is not None and self.pid is not None:
+            self._process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(signal.SIGQUIT)
+        super().stop()
         if self._copy is not None:
             self._copy.cleanup()
             self._copy, self._binaries = None, binaries()
-        atexit.unregister(self.stop)
 
     @property
     def _cluster(self) -> Path:
@@ -157,7 +142,6 @@ class Postgres(LocalServer):
 
     def _initialise(self) -> None:
         """Make the cluster; a failed attempt leaves none, for `initdb` removes what it made."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
         if (self._cluster / "PG_VERSION").is_file():
             return
         password = self.data_dir / "password"
@@ -169,16 +153,9 @@ class Postgres(LocalServer):
             identity = {"user": self._user, "group": owner.pw_gid, "extra_groups": []}
             for path in (self.data_dir, password):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        command = [
-            str(self._binaries / "initdb"),
-            "-D",
-            str(self._cluster),
-            "-U",
-            USER,
-            "--pwfile",
-            str(password),
-        ]
-        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        command = [str(self._binaries / "initdb"), "-D", str(self._cluster), "-U", USER]
+        command += ["--pwfile", str(password), "--auth=scram-sha-256", "--encoding=UTF8"]
+        command += ["--no-locale", "--no-sync"]
         failed = self._run(command, identity)
         if failed:
             raise PostgresFailed(f"No PostgreSQL cluster could be made in '{self._cluster}'.", detail=failed)
@@ -192,14 +169,6 @@ class Postgres(LocalServer):
         except PermissionError as error:
             return str(error)
         return None if done.returncode == 0 else done.stdout + done.stderr
-
-    def _failure(self) -> str | None:
-        """Why the server does not answer; None when it does."""
-        try:
-            psycopg.connect(self.dsn, connect_timeout=round(ANSWER_S)).close()
-        except psycopg.OperationalError as error:
-            return str(error)
-        return None
 
 
 def _everybody_passes(folder: Path) -> bool:

@@ -11,17 +11,14 @@ Invariants:
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import signal
 import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from headrace.errors import TerminalError
 from headrace.local.servers import lifeline
@@ -34,7 +31,6 @@ MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.depl
 DAEMON_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
 # Else the master takes a fixed port, too, by which anybody here could submit work.
 NO_SUBMISSIONS = "-Dspark.master.rest.enabled=false"
-EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class SparkClusterFailed(TerminalError):
@@ -48,6 +44,7 @@ class SparkCluster(LocalServer):
             `port` of the master; None takes a free one
     """
 
+    noun = "cluster"
     failed = SparkClusterFailed
 
     def __init__(
@@ -56,15 +53,13 @@ class SparkCluster(LocalServer):
         super().__init__(data_dir.absolute(), port, "master.log")
         self._cores, self._memory = cores, memory
         self._names = [f"worker-{number}" for number in range(1, workers + 1)]
-        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self._ui_port = 0
 
     @property
     def master(self) -> str:
         """The URL of the master, as `HEADRACE_SPARK_MASTER` takes it."""
-        if self.port is None:
-            raise SparkClusterFailed("The cluster has no port yet.", hint="Call start(), or name a port.")
-        return f"spark://{HOST}:{self.port}"
+        return f"spark://{self.address}"
 
     @property
     def ui(self) -> str:
@@ -80,21 +75,12 @@ class SparkCluster(LocalServer):
             "HEADRACE_SPARK_DRIVER_BIND_ADDRESS": HOST,
         }
 
-    def start(self) -> Self:
-        """Launch master and workers; does not wait until they are ready.
-
-        Raises: JarsMissing when there is no Java
-        """
-        if self.pid is not None:
-            return self
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+    def _launch(self) -> None:
         self.port, self._ui_port = self.port or free_port(), free_port()
         where = ["--host", HOST, "--port", str(self.port), "--webui-port", str(self._ui_port)]
         self._process = self._spawn(MASTER, where, self.data_dir, self.log_file)
-        atexit.register(self.stop)
         for name in self._names:
             self.start_worker(name)
-        return self
 
     def start_worker(self, name: str) -> None:
         """Launch one worker, such as `worker-1`; again after it was killed."""
@@ -102,23 +88,15 @@ class SparkCluster(LocalServer):
         folder.mkdir(exist_ok=True)
         size = ["--cores", str(self._cores), "--memory", self._memory]
         where = ["--host", HOST, "--webui-port", str(free_port()), "--work-dir", str(folder / "work")]
-        self._workers[name] = self._spawn(WORKER, [*where, *size, self.master], folder, folder / "worker.log")
-
-    def kill_worker(self, name: str) -> None:
-        """End a worker with SIGKILL, and with it what it has started: a lost machine."""
-        process = self._workers.pop(name)
-        for executor in _children(process.pid):
-            _kill(executor)
-        process.kill()
-        process.wait()
+        self.workers[name] = self._spawn(WORKER, [*where, *size, self.master], folder, folder / "worker.log")
 
     @property
     def title(self) -> str:
         """With the workers that have registered."""
-        return f"Spark's master, with {len(self.alive())} of {len(self._workers)} workers,"
+        return f"Spark's master, with {len(self.alive())} of {len(self.workers)} workers,"
 
     def _answers(self) -> bool:
-        return len(self.alive()) >= len(self._workers)
+        return len(self.alive()) >= len(self.workers)
 
     def alive(self) -> list[str]:
         """The workers that the master counts as alive, by their ids."""
@@ -130,19 +108,12 @@ class SparkCluster(LocalServer):
             return []
         return [worker["id"] for worker in told["workers"] if worker["state"] == "ALIVE"]
 
-    def executors(self) -> list[int]:
-        """The processes of the executors that the workers have started."""
-        return [number for process in self._workers.values() for number in _children(process.pid)]
-
     def stop(self) -> None:
         """Shut workers and master down; nothing happens when they do not run."""
-        running, self._workers = self._workers, {}
+        running, self.workers = self.workers, {}
         for process in running.values():
             lifeline.stop(process)
-        if self._process is not None:
-            lifeline.stop(self._process)
-            self._process = None
-        atexit.unregister(self.stop)
+        super().stop()
 
     def _spawn(self, main: str, arguments: list[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
         import pyspark
@@ -162,20 +133,3 @@ class SparkCluster(LocalServer):
         return lifeline.spawn(
             [str(home / "bin" / "spark-class"), main, *arguments], log=log, cwd=folder, env=env
         )
-
-
-def _children(parent: int) -> list[int]:
-    """The executors among the children of a worker."""
-    return [pid for pid in lifeline.children(parent) if EXECUTOR in _read(Path(f"/proc/{pid}/cmdline"))]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def _kill(process: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from headrace.errors import HeadraceError
-from headrace.local.servers.dagster_ui import tail_of
+from headrace.local.servers.server import tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

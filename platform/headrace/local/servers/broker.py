@@ -11,17 +11,14 @@ Invariants:
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 import shlex
-import signal
 import socket
 import subprocess
-import threading
 import time
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from confluent_kafka import KafkaException
@@ -34,11 +31,9 @@ from headrace.local.servers.broker_config import (
     JVM_FLAGS,
     LOG_FLAGS,
     Quorum,
-    free_port,
-    port_is_free,
     server_properties,
 )
-from headrace.local.servers.server import ANSWER_S, LocalServer
+from headrace.local.servers.server import ANSWER_S, LocalServer, run_until_stopped
 from headrace.local.servers.topics import create_topics
 from headrace.spark.jars import broker_classpath, java
 
@@ -58,6 +53,7 @@ class Broker(LocalServer):
             `quorum` and `node`: the cluster to which it belongs, and its number there; None: it is alone
     """
 
+    noun = "broker"
     failed = BrokerFailed
 
     def __init__(
@@ -74,18 +70,10 @@ class Broker(LocalServer):
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients, as `host:port`."""
-        if self.port is None:
-            raise BrokerFailed("The broker has no port yet.", hint="Call start(), or name a port.")
-        return f"{HOST}:{self.port}"
+        return self.address
 
-    def start(self) -> Self:
-        """Launch the broker, and format its storage the first time; does not wait until it is ready.
-
-        Raises: BrokerFailed when the port or the data folder is taken; JarsMissing.
-        """
-        if self.pid is not None:
-            return self
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+    def _launch(self) -> None:
+        """Start the process; its storage is formatted the first time."""
         held = self._hold_data_dir()
         try:
             self._choose_port()
@@ -96,8 +84,6 @@ class Broker(LocalServer):
             self._process = lifeline.spawn(command, log=self.log_file, keep_fds=[held])
         finally:
             os.close(held)
-        atexit.register(self.stop)
-        return self
 
     def _hold_data_dir(self) -> int:
         """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""
@@ -115,14 +101,6 @@ class Broker(LocalServer):
                         hint="Stop it, or name another data folder.",
                     ) from None
                 time.sleep(0.1)
-
-    def _choose_port(self) -> None:
-        if self.port is None:
-            self.port = free_port()
-        elif not port_is_free(self.port):
-            raise BrokerFailed(
-                f"Port {self.port} on {HOST} is taken.", hint="Stop what listens there, or name another port."
-            )
 
     def _write_properties(self, quorum: Quorum) -> Path:
         assert self.port is not None
@@ -161,19 +139,8 @@ def main(
     port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 9092,
 ) -> None:
     """Run a Kafka broker on this machine until Ctrl-C."""
-    asked_to_stop = threading.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: asked_to_stop.set())
-    try:
-        with Broker(data_dir, port) as broker:
-            typer.echo(f"Kafka is ready on {broker.bootstrap_servers}; Ctrl-C stops it.")
-            while broker.pid is not None:
-                if asked_to_stop.wait(0.5):
-                    return
-            broker.wait_ready(0)  # it has ended by itself: this says why
-    except BrokerFailed as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+    broker = Broker(data_dir, port)
+    run_until_stopped(broker, lambda: f"Kafka is ready on {broker.bootstrap_servers}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
-from headrace.local.servers.server import ANSWER_S
+from headrace.local.servers.server import ANSWER_S, tail_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -67,8 +67,3 @@ def reload_code(port: int) -> None:
     )
     with suppress(OSError, HTTPException), urllib.request.urlopen(request, timeout=60) as answer:
         answer.read()
-
-
-def tail_of(log: Path) -> str:
-    """The last lines of a log; none if there is none."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
