@@ -7,21 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from headrace.expressions.types import NAMES, list_of, map_of
+
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
-_PLAIN = {
-    "STRING": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "BINARY": pa.binary(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "TIMESTAMP_NTZ": pa.timestamp("us"),
-}
+_PLAIN = {name: of for of, name in NAMES.items()}
 
 
 def arrow_type(ddl: str) -> pa.DataType:
@@ -42,11 +31,11 @@ def _type(tokens: Iterator[str]) -> pa.DataType:
     first = _type(tokens)
     if name == "ARRAY":
         next(tokens)
-        return pa.list_(pa.field("element", first))
+        return list_of(first)
     next(tokens)
     value = _type(tokens)
     next(tokens)
-    return pa.map_(pa.field("key", first, nullable=False), pa.field("value", value))
+    return map_of(first, value)
 
 
 def _struct_fields(tokens: Iterator[str]) -> Iterator[pa.Field]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import Token, TokenType, exp, parse
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.description.function_arguments import refuse_numbers_of_arguments
@@ -23,6 +22,7 @@ from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
 from headrace.description.units_of_time import refuse_units
 from headrace.description.wording import a_value, did_you_mean
 from headrace.errors import DescriptionError
+from headrace.expressions.functions import tokens_of
 
 _SELECT = "SELECT "
 TEXT_SHOWN = 200  # letters of an expression that nobody can read
@@ -70,7 +70,7 @@ def parse_expression(sql: str, what: str) -> Expression:
 
 @lru_cache(maxsize=1024)
 def _read(sql: str, what: str) -> Expression:
-    tokens = _tokens(sql)
+    tokens = tokens_of(sql)
     _refuse_functions(tokens, sql, what)  # sqlglot cannot read some of these
     refuse_numbers_of_arguments(tokens, sql, what)
     refuse_units(tokens, sql, what)
@@ -198,14 +198,6 @@ def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
     for types, problem, hint in problems:
         if tree.find(*types):
             raise DescriptionError(f"{what}: {sql!r} {problem}.", hint=hint)
-
-
-def _tokens(sql: str) -> list[Token]:
-    """The words of an expression; none if a quotation mark is not closed, which is told where it is parsed."""
-    try:
-        return Dialect.get_or_raise("spark").tokenize(sql)
-    except SqlglotError:
-        return []
 
 
 def _refuse_other_dialects(tokens: list[Token], tree: exp.Expr, sql: str, what: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
-from sqlglot.dialects.dialect import Dialect
 
 from headrace.description.expression_types import type_in
 from headrace.description.expressions import Expression, parse_expression
@@ -14,6 +13,7 @@ from headrace.description.schema import Column, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.steps import WithColumn
 from headrace.errors import DescriptionError
+from headrace.expressions.functions import tokens_of
 
 EXPLODE = "explode"
 _WHAT = "flat_map"
@@ -65,7 +65,7 @@ def without_explode(sql: str) -> str:
     """The array of `explode(array) AS name`, with the name; other expressions as they are."""
     if not isinstance(sql, str):
         return sql
-    tokens = Dialect.get_or_raise("spark").tokenize(sql)
+    tokens = tokens_of(sql)
     if [token.text.lower() for token in tokens[:2]] != [EXPLODE, "("]:
         return sql
     closing = _closing(tokens)

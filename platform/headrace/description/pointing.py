@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
-
 from headrace.errors import DescriptionError
+from headrace.expressions.functions import tokens_of
 
 LETTERS_MAX = 100  # of a line that is shown
 
@@ -26,11 +24,7 @@ def pointing(sql: str, name: str) -> Iterator[None]:
 
 def marked_name(sql: str, name: str) -> str | None:
     """The line with the first word of that name, and carets below it; None: there is none, as in another spelling."""
-    try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
-    except SqlglotError:
-        return None
-    token = next((each for each in tokens if each.text.lower() == name.lower()), None)
+    token = next((each for each in tokens_of(sql) if each.text.lower() == name.lower()), None)
     return None if token is None else marked(sql, token.start, token.end - token.start + 1)
 
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import Token, TokenType
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.description.times_of_day import without_times_of_day
 from headrace.errors import DescriptionError
+from headrace.expressions.functions import tokens_of
 
 CHAIN, HEADERS = "record_source_chain", "__headers"
 HEADER_OF_NAME = "record_header"
@@ -57,10 +56,7 @@ def runnable(sql: str, chain_header: str = SOURCE_CHAIN) -> Runnable:
     """
     if "record_" not in sql.lower():
         return Runnable(without_times_of_day(sql), frozenset())
-    try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
-    except SqlglotError:  # the text is no SQL, which is told where it is parsed
-        return Runnable(sql, frozenset())
+    tokens = tokens_of(sql)
     made, end, functions = "", 0, set[str]()
     for number, token in enumerate(tokens):
         name = token.text.lower()

@@ -8,8 +8,8 @@ Source: Spark 4.1, SparkDateTimeUtils.stringToTimestamp: a text whose first digi
 from __future__ import annotations
 
 from sqlglot import Token, TokenType
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
+
+from headrace.expressions.functions import tokens_of
 
 TIME_ALONE = r"^[\p{Cntrl}\s]*(\d+:|T)"  # a pattern of Java
 FUNCTIONS = frozenset({"to_timestamp", "try_to_timestamp", "to_timestamp_ltz", "timestamp"})
@@ -18,13 +18,8 @@ _CASTS, _TYPES = frozenset({"cast", "try_cast"}), frozenset({"timestamp", "times
 
 def without_times_of_day(sql: str) -> str:
     """An expression in which casts to TIMESTAMP, and the FUNCTIONS of one text, make null of a time of day alone."""
-    if "timestamp" not in sql.lower():
-        return sql
-    try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
-    except SqlglotError:  # the text is no SQL, which is told where it is parsed
-        return sql
-    return _rewritten(sql, tokens, 0, len(tokens))
+    tokens = tokens_of(sql) if "timestamp" in sql.lower() else []
+    return _rewritten(sql, tokens, 0, len(tokens)) if tokens else sql
 
 
 def _rewritten(sql: str, tokens: list[Token], first: int, last: int) -> str:

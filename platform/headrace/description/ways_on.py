@@ -21,42 +21,25 @@ _WINDOW = ".window(hr.tumbling('5 minutes'), grace='1 minute')"
 _AGGREGATE = ".aggregate(n=hr.count())"
 _GROUP = ".group_by('…')"
 
-# Methods of other libraries, and what they are called here.
-_CALLED_HERE = {
-    "filter": "where",
-    "map": "select",
-    "withColumn": "with_column",
-    "with_columns": "with_column",
-    "flatMap": "flat_map",
-    "explode": "flat_map",
-    "dedup": "distinct",
-    "deduplicate": "distinct",
-    "drop_duplicates": "distinct",
-    "dropDuplicates": "distinct",
-    "unique": "distinct",
-    "groupBy": "group_by",
-    "groupby": "group_by",
-    "group": "group_by",
-    "keyBy": "key_by",
-    "select_key": "key_by",
-    "selectKey": "key_by",
-    "rekey": "key_by",
-    "agg": "aggregate",
-    "reduce": "aggregate",
-    "union": "merge",
-    "sink": "to",
-    "write_to": "to",
-    "name": "named",
-    "output": "to",
-    "to_table": "table",
-    "toTable": "table",
-    "enrich": "lookup",
-    "left_join": "join",
-    "leftJoin": "join",
-    "windowed": "window",
-    "windowed_by": "window",
-    "windowedBy": "window",
+# What methods of other libraries are called here.
+_THEIRS = {
+    "where": "filter",
+    "select": "map",
+    "with_column": "withColumn with_columns",
+    "flat_map": "flatMap explode",
+    "distinct": "dedup deduplicate drop_duplicates dropDuplicates unique",
+    "group_by": "groupBy groupby group",
+    "key_by": "keyBy select_key selectKey rekey",
+    "aggregate": "agg reduce",
+    "merge": "union",
+    "to": "sink write_to output",
+    "named": "name",
+    "table": "to_table toTable",
+    "lookup": "enrich",
+    "join": "left_join leftJoin",
+    "window": "windowed windowed_by windowedBy",
 }
+_CALLED_HERE = {their: our for our, theirs in _THEIRS.items() for their in theirs.split()}
 
 _STREAM = {
     "with_previous": f"Group first: {_GROUP}.with_previous(before='…').",
@@ -85,25 +68,11 @@ _TABLE = {
     "as_stream": "Its rows are revised. Write .changes() for its changes, or for final windows "
     ".suppress(hr.until_window_closes()) before.",
 }
+_OF_STREAMS = "where select with_column transform key_by flat_map distinct merge branch quarantine lookup join join_prior"
 _BEFORE_GROUPS = "Write .{name}(…) before .group_by(…)."
 _AFTER_AGGREGATES = "Aggregate first: .aggregate(n=hr.count()).{name}(…)."
 _GROUPED = {
-    **dict.fromkeys(
-        (
-            "where",
-            "select",
-            "with_column",
-            "transform",
-            "key_by",
-            "flat_map",
-            "distinct",
-            "merge",
-            "branch",
-            "quarantine",
-        ),
-        _BEFORE_GROUPS,
-    ),
-    **dict.fromkeys(("lookup", "join", "join_prior"), _BEFORE_GROUPS),
+    **dict.fromkeys(_OF_STREAMS.split(), _BEFORE_GROUPS),
     **dict.fromkeys(("suppress", "named", "to", "throttle", "changes"), _AFTER_AGGREGATES),
     "table": "A table has the key of its topic: .table() in place of .group_by(…); for one row of each group "
     f"{_AGGREGATE}.",

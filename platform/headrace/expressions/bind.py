@@ -5,7 +5,8 @@ Law: a term is made only of what the differential test has compared with Spark. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +16,7 @@ from headrace.expressions import arithmetic, literals, logic, moments, nested, t
 from headrace.expressions.casts import cast
 from headrace.expressions.functions import call
 from headrace.expressions.term import Rows, Term, literal, null_of
-from headrace.expressions.types import (
-    BOOLEAN,
-    DATE,
-    NULL,
-    STRING,
-    TIMESTAMP,
-)
+from headrace.expressions.types import BOOLEAN, DATE, NULL, STRING, TIMESTAMP
 
 _COMPARES = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _PREDICATES = (exp.Like, exp.ILike, exp.RegexpLike, exp.In, exp.Between, exp.Is, exp.Not, exp.Escape)
@@ -41,7 +36,7 @@ def term_of(tree: exp.Expr, columns: Columns) -> Term | None:
         IndexError,
         ValueError,
         RecursionError,
-    ):  # an odd call, of which sqlglot has made an odd tree
+    ):  # sqlglot makes an odd tree of an odd call
         return None
 
 
@@ -121,30 +116,44 @@ def _concat(tree: exp.Expr, columns: Columns) -> Term | None:
     return _all(texts.concat)(tree, columns) if tree.args.get("safe") else Term(STRING)
 
 
-def _two(compute: Callable[[Term, Term], Term | None]) -> Binder:
+def _terms(trees: Iterable[exp.Expr], columns: Columns) -> list[Term] | None:
+    """The terms of all trees; None: one of them is not known."""
+    terms = [bind(tree, columns) for tree in trees]
+    known = [term for term in terms if term is not None]
+    return known if len(known) == len(terms) else None
+
+
+def _of(names: tuple[str, ...], compute: Callable[..., Term | None], otherwise: Term | None = None) -> Binder:
+    """What is computed of the parts of a tree with these names; otherwise: if one of them is not known."""
+
     def binder(tree: exp.Expr, columns: Columns) -> Term | None:
-        left, right = bind(tree.this, columns), bind(tree.expression, columns)
-        return compute(left, right) if left is not None and right is not None else None
+        terms = _terms((tree.args.get(name) for name in names), columns)
+        return (compute(*terms) if terms is not None else None) or otherwise
 
     return binder
 
 
-def _one(compute: Callable[[Term], Term | None]) -> Binder:
+_one = partial(_of, ("this",))
+_two = partial(_of, ("this", "expression"))
+# A condition is BOOLEAN, whatever is in it; its value is known if both sides are.
+_condition = partial(_two, otherwise=Term(BOOLEAN))
+
+
+def _unless(compare: Callable[[Term, Term], Term | None]) -> Binder:
+    return _condition(lambda left, right: (same := compare(left, right)) and logic.negated(same))
+
+
+def _all(compute: Callable[[list[Term]], Term | None]) -> Binder:
     def binder(tree: exp.Expr, columns: Columns) -> Term | None:
-        of = bind(tree.this, columns)
-        return compute(of) if of is not None else None
+        parts = [tree.args.get("this"), *tree.expressions]
+        terms = _terms((part for part in parts if isinstance(part, exp.Expr)), columns)
+        return compute(terms) if terms is not None else None
 
     return binder
-
-
-def _condition(compute: Callable[[Term, Term], Term | None]) -> Binder:
-    """A condition is BOOLEAN, whatever is in it; its value is known if both sides are."""
-    binder = _two(compute)
-    return lambda tree, columns: binder(tree, columns) or Term(BOOLEAN)
 
 
 def _arithmetic(sign: str) -> Binder:
-    plain = _two(lambda left, right: arithmetic.arithmetic(sign, left, right))
+    plain = _two(partial(arithmetic.arithmetic, sign))
 
     def binder(tree: exp.Expr, columns: Columns) -> Term | None:
         by = _interval(tree.expression)
@@ -169,8 +178,8 @@ def _interval(tree: exp.Expr) -> tuple[int, str] | None:
 
 
 def _like(tree: exp.Expr, columns: Columns) -> Term | None:
-    made = _two(texts.like)(tree, columns) or Term(BOOLEAN)
-    return logic.negated(made) if tree.args.get("negate") else made
+    made = _condition(texts.like)(tree, columns)
+    return logic.negated(made) if made is not None and tree.args.get("negate") else made
 
 
 def _is(tree: exp.Expr, columns: Columns) -> Term | None:
@@ -185,19 +194,13 @@ def _is(tree: exp.Expr, columns: Columns) -> Term | None:
 
 
 def _in(tree: exp.Expr, columns: Columns) -> Term | None:
-    of, values = bind(tree.this, columns), [bind(each, columns) for each in tree.expressions]
-    known = [value for value in values if value is not None]
-    if of is None or len(known) < len(values) or not values:
-        return Term(BOOLEAN)
-    return logic.is_in(of, known) or Term(BOOLEAN)
+    of, values = bind(tree.this, columns), _terms(tree.expressions, columns)
+    return (logic.is_in(of, values) if of is not None and values else None) or Term(BOOLEAN)
 
 
-def _between(tree: exp.Expr, columns: Columns) -> Term | None:
-    of, low, high = (bind(tree.args[name], columns) for name in ("this", "low", "high"))
-    if of is None or low is None or high is None:
-        return Term(BOOLEAN)
+def _between(of: Term, low: Term, high: Term) -> Term | None:
     above, below = logic.comparison(">=", of, low), logic.comparison("<=", of, high)
-    return (logic.both(above, below) if above and below else None) or Term(BOOLEAN)
+    return logic.both(above, below) if above and below else None
 
 
 def _case(tree: exp.Expr, columns: Columns) -> Term | None:
@@ -236,25 +239,6 @@ def _negative(tree: exp.Expr, columns: Columns) -> Term | None:
     return _one(arithmetic.negative)(tree, columns)
 
 
-def _coalesce(tree: exp.Expr, columns: Columns) -> Term | None:
-    terms = [bind(each, columns) for each in (tree.this, *tree.expressions)]
-    known = [term for term in terms if term is not None]
-    return logic.coalesce(known) if len(known) == len(terms) else None
-
-
-def _all(compute: Callable[[list[Term]], Term | None]) -> Binder:
-    def binder(tree: exp.Expr, columns: Columns) -> Term | None:
-        terms = [
-            bind(each, columns)
-            for each in [tree.args.get("this"), *tree.expressions]
-            if isinstance(each, exp.Expr)
-        ]
-        known = [term for term in terms if term is not None]
-        return compute(known) if len(known) == len(terms) else None
-
-    return binder
-
-
 _BINDERS: Mapping[type[exp.Expr], Binder] = {
     exp.Column: _column,
     exp.Identifier: lambda tree, columns: _path([tree.name], columns),  # a parameter of a lambda
@@ -274,31 +258,27 @@ _BINDERS: Mapping[type[exp.Expr], Binder] = {
     exp.IntDiv: _two(arithmetic.whole_quotient),
     exp.Neg: _negative,
     exp.Abs: _one(arithmetic.absolute),
-    exp.EQ: _condition(lambda left, right: logic.comparison("=", left, right)),
-    exp.NEQ: _condition(
-        lambda left, right: (same := logic.comparison("=", left, right)) and logic.negated(same)
-    ),
-    exp.LT: _condition(lambda left, right: logic.comparison("<", left, right)),
-    exp.LTE: _condition(lambda left, right: logic.comparison("<=", left, right)),
-    exp.GT: _condition(lambda left, right: logic.comparison(">", left, right)),
-    exp.GTE: _condition(lambda left, right: logic.comparison(">=", left, right)),
+    exp.EQ: _condition(partial(logic.comparison, "=")),
+    exp.NEQ: _unless(partial(logic.comparison, "=")),
+    exp.LT: _condition(partial(logic.comparison, "<")),
+    exp.LTE: _condition(partial(logic.comparison, "<=")),
+    exp.GT: _condition(partial(logic.comparison, ">")),
+    exp.GTE: _condition(partial(logic.comparison, ">=")),
     exp.NullSafeEQ: _condition(logic.null_safe_equal),
-    exp.NullSafeNEQ: _condition(
-        lambda left, right: (same := logic.null_safe_equal(left, right)) and logic.negated(same)
-    ),
+    exp.NullSafeNEQ: _unless(logic.null_safe_equal),
     exp.And: _condition(logic.both),
     exp.Or: _condition(logic.either),
-    exp.Not: lambda tree, columns: _one(logic.negated)(tree, columns) or Term(BOOLEAN),
+    exp.Not: _one(logic.negated, otherwise=Term(BOOLEAN)),
     exp.Is: _is,
     exp.In: _in,
-    exp.Between: _between,
+    exp.Between: _of(("this", "low", "high"), _between, Term(BOOLEAN)),
     exp.Case: _case,
     exp.If: _if,
-    exp.Coalesce: _coalesce,
+    exp.Coalesce: _all(logic.coalesce),
     exp.Nullif: _two(logic.null_if),
-    exp.IsNan: lambda tree, columns: _one(logic.is_nan)(tree, columns) or Term(BOOLEAN),
-    exp.Greatest: _all(lambda terms: logic.extreme(terms, greatest=True)),
-    exp.Least: _all(lambda terms: logic.extreme(terms, greatest=False)),
+    exp.IsNan: _one(logic.is_nan, otherwise=Term(BOOLEAN)),
+    exp.Greatest: _all(partial(logic.extreme, greatest=True)),
+    exp.Least: _all(partial(logic.extreme, greatest=False)),
     exp.Upper: _one(texts.upper),
     exp.Lower: _one(texts.lower),
     exp.Length: _one(texts.length),

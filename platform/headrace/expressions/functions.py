@@ -6,24 +6,30 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import pyarrow as pa
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from headrace.expressions import logic, moments, nested, rounding, texts
 from headrace.expressions.arguments import Arguments, Bind, Columns, UnknownError
 from headrace.expressions.term import Term
-from headrace.expressions.typed_functions import FIXED, TYPE_OF
+from headrace.expressions.typed_functions import FIXED, TYPE_OF, common_type
 from headrace.expressions.types import (
     BIGINT,
     DATE,
     INT,
     STRING,
     TIMESTAMP,
-    is_atomic,
     is_temporal,
-    widest,
 )
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """The words of an expression; none if a quotation mark is not closed, which is told where it is parsed."""
+    try:
+        return Dialect.get_or_raise("spark").tokenize(sql)
+    except SqlglotError:
+        return []
 
 
 def spelled_for_sqlglot(sql: str) -> str:
@@ -33,12 +39,8 @@ def spelled_for_sqlglot(sql: str) -> str:
     """
     if "size" not in sql.lower():
         return sql
-    try:
-        tokens = Dialect.get_or_raise("spark").tokenize(sql)
-    except SqlglotError:
-        return sql
     made, end = "", 0
-    for token, following in pairwise(tokens):
+    for token, following in pairwise(tokens_of(sql)):
         is_call = following.token_type == TokenType.L_PAREN and token.token_type == TokenType.VAR
         if is_call and token.text.lower() == "size":
             made += sql[end : token.start] + "cardinality"
@@ -117,15 +119,7 @@ def _element(of: Arguments) -> Term | None:
 
 
 def _array(of: Arguments) -> Term | None:
-    types = [term.type for term in of.listed]
-    if not types:
-        return None
-    common = (
-        types[0]
-        if all(each == types[0] for each in types)
-        else (widest(types) if all(map(is_atomic, types)) else None)
-    )
-    return nested.array_of_terms(of.listed, common)
+    return nested.array_of_terms(of.listed, common_type([term.type for term in of.listed]))
 
 
 def _nvl2(of: Arguments) -> Term | None:

@@ -24,6 +24,8 @@ from headrace.expressions.types import (
     TIMESTAMP_NTZ,
     TINYINT,
     is_integral,
+    list_of,
+    map_of,
 )
 
 INT_MAX, BIGINT_MAX = (1 << 31) - 1, (1 << 63) - 1
@@ -93,7 +95,7 @@ def type_named(of: exp.Expr) -> pa.DataType | None:
         return pa.struct(known) if len(known) == len(inner) else None
     parts = [part for each in inner if (part := type_named(each)) is not None]
     if name == "ARRAY" and len(parts) == 1:
-        return pa.list_(pa.field("element", parts[0]))
+        return list_of(parts[0])
     if name == "MAP" and len(parts) == 2:
-        return pa.map_(pa.field("key", parts[0], nullable=False), pa.field("value", parts[1]))
+        return map_of(*parts)
     return None

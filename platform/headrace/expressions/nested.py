@@ -11,7 +11,17 @@ import pyarrow.compute as pc
 from headrace.expressions.casts import cast
 from headrace.expressions.logic import equal
 from headrace.expressions.term import Datum, Term, lifted, literal, on_arrays
-from headrace.expressions.types import BINARY, BOOLEAN, INT, NULL, STRING, is_atomic, is_integral, widest
+from headrace.expressions.types import (
+    BINARY,
+    BOOLEAN,
+    INT,
+    NULL,
+    STRING,
+    is_atomic,
+    is_integral,
+    list_of,
+    widest,
+)
 
 
 def field_of(term: Term, name: str) -> Term | None:
@@ -34,7 +44,7 @@ def field_of(term: Term, name: str) -> Term | None:
     place = places[0]
     of_field = struct.field(place).type
     if is_array:
-        return Term(pa.list_(pa.field("element", of_field)))
+        return Term(list_of(of_field))
     return on_arrays(of_field, lambda value: pc.struct_field(value, place), term)
 
 
@@ -50,7 +60,7 @@ def array_of_terms(terms: Sequence[Term], common: pa.DataType | None) -> Term | 
     """`array(…)`."""
     if common is None or common == NULL:
         return None
-    of, each = pa.list_(pa.field("element", common)), [cast(term, common) for term in terms]
+    of, each = list_of(common), [cast(term, common) for term in terms]
     elements = [term for term in each if term is not None]
     if len(elements) < len(terms):
         return Term(of)

@@ -106,7 +106,7 @@ def _plain(to: pa.DataType, *terms: Term) -> Term | None:
     return Term(to) if all(is_atomic(term.type) for term in terms) else None
 
 
-def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:
+def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type of values that may be any of these; None: not known."""
     if types and all(of == types[0] for of in types):
         return types[0]
@@ -164,7 +164,7 @@ def _reduced(of: Arguments) -> Term | None:
 
 def _map(of: Arguments) -> Term | None:
     parts = [of.tree.args[name].expressions for name in ("keys", "values")]
-    types = [_common([of.term(each).type for each in part]) for part in parts]
+    types = [common_type([of.term(each).type for each in part]) for part in parts]
     known = [each for each in types if each is not None and each != NULL]
     return Term(map_of(*known)) if len(known) == len(types) else None
 

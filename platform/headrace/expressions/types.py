@@ -17,7 +17,7 @@ DATE, TIMESTAMP, TIMESTAMP_NTZ = pa.date32(), pa.timestamp("us", "UTC"), pa.time
 NUMBERS = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE)  # from the narrowest to the widest
 DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}  # of the DECIMAL that holds an integer
 DIGITS_MAX = 38
-_PLAIN = {
+NAMES = {
     NULL: "VOID", BOOLEAN: "BOOLEAN", STRING: "STRING", BINARY: "BINARY", TINYINT: "TINYINT", SMALLINT: "SMALLINT",
     INT: "INT", BIGINT: "BIGINT", FLOAT: "FLOAT", DOUBLE: "DOUBLE", DATE: "DATE", TIMESTAMP: "TIMESTAMP",
     TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
@@ -51,7 +51,7 @@ def is_temporal(of: pa.DataType) -> bool:
 
 def is_atomic(of: pa.DataType) -> bool:
     """True of types without parts."""
-    return of in _PLAIN or is_decimal(of)
+    return of in NAMES or is_decimal(of)
 
 
 def decimal_of(of: pa.DataType) -> pa.Decimal128Type | None:
@@ -132,8 +132,8 @@ def map_of(key: pa.DataType, value: pa.DataType) -> pa.MapType:
 
 def ddl_of(of: pa.DataType) -> str:
     """A type as Spark's DDL in the normal form of descriptions."""
-    if of in _PLAIN:
-        return _PLAIN[of]
+    if of in NAMES:
+        return NAMES[of]
     if is_decimal(of):
         return f"DECIMAL({of.precision},{of.scale})"
     if pa.types.is_list(of):
