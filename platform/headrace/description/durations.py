@@ -52,6 +52,11 @@ def duration_ms(text: Duration, what: str) -> int:
     return exact_ms(text, what)
 
 
+def optional_ms(text: Duration | None, what: str) -> int | None:
+    """As `duration_ms`; None of None."""
+    return None if text is None else duration_ms(text, what)
+
+
 def exact_ms(text: Duration, what: str) -> int:
     """As `duration_ms`, for values whose name says that they are milliseconds, as `size_ms`."""
     if isinstance(text, str):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.description.aggregate_inputs import columns_read
 from headrace.description.batches import Batches
 from headrace.description.clocks import STREAM, WALL, check_clock
-from headrace.description.durations import Duration, duration_ms
+from headrace.description.durations import Duration, duration_ms, optional_ms
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.process_groups import process_groups
 from headrace.description.running import RunningAggregate
@@ -92,8 +92,8 @@ class GroupedStream(WaysOn, kind="grouped stream"):
                            time at which the log recorded the records
         Raises: DescriptionError without any limit, or for a limit that is not positive.
         """
-        wait_ms = None if max_wait is None else duration_ms(max_wait, "max_wait")
-        every_ms = None if every is None else duration_ms(every, "every")
+        wait_ms = optional_ms(max_wait, "max_wait")
+        every_ms = optional_ms(every, "every")
         limits = max_records, wait_ms, max_bytes, every_ms
         return Batches(self.stream, self.by, collect, *limits)  # type: ignore[arg-type]
 

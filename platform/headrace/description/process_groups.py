@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import Duration, duration_ms
+from headrace.description.durations import Duration, optional_ms
 
 if TYPE_CHECKING:
     from headrace.description.global_table import GlobalTable
@@ -31,25 +31,18 @@ def process_groups(
     from headrace.description.processed import Processed  # it is such a node itself
     from headrace.description.record_headers import with_headers
 
-    tables = (
-        tuple(each for each in stores if isinstance(each, GlobalTable))
-        if isinstance(stores, Sequence)
-        else ()
-    )
+    several = stores if isinstance(stores, Sequence) else ()
+    tables = tuple(each for each in several if isinstance(each, GlobalTable))
     own: Any = [each for each in stores if not isinstance(each, GlobalTable)] if tables else stores
     stream_wait, wall_wait, on_error, attempts, order, grace_ms = rest
-    stream_ms, wall_ms = (
-        None if wait is None else duration_ms(wait, name)
-        for name, wait in (("stream_wait", stream_wait), ("wall_wait", wall_wait))
-    )
     return Processed(
         with_headers(stream, processor),
         by,
         processor,
         output,
         own,
-        stream_ms,
-        wall_ms,
+        optional_ms(stream_wait, "stream_wait"),
+        optional_ms(wall_wait, "wall_wait"),
         on_error,
         attempts,
         order,

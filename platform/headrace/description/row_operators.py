@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import Duration, duration_ms
+from headrace.description.durations import Duration, duration_ms, optional_ms
 from headrace.description.expectations import FAILED, split_conditions
 from headrace.description.grouping import On, columns_for_key, key_of, named_as_left
 from headrace.description.known_types import require_condition
@@ -184,7 +184,7 @@ class RowOperators(OneGroup, ABC, kind="stream"):
 
         table = as_table(table)
         columns = columns_for_key(on, getattr(table, "key", ()), "lookup")
-        history_ms = None if history is None else duration_ms(history, "history")
+        history_ms = optional_ms(history, "history")
         first = is_complete_first(self._flow, table) if complete_first is None else complete_first
         return Lookup(self._flow, table, columns, how, as_of, history_ms, None, first)
 
@@ -254,7 +254,7 @@ class RowOperators(OneGroup, ABC, kind="stream"):
             )
         columns, right = named_as_left(other._flow, on, "join_prior")
         grace_ms = duration_ms(grace, "grace")
-        within_ms = None if within is None else duration_ms(within, "within")
+        within_ms = optional_ms(within, "within")
         rows = Table(right, columns, TIMESTAMP)
         return Lookup(self._flow, rows, columns, how, EVENT, grace_ms, Prior(grace_ms, within_ms))
 
@@ -282,11 +282,7 @@ class RowOperators(OneGroup, ABC, kind="stream"):
                                       record that is as far behind is late. None: for ever, and no record is late
         Raises: DescriptionError when the records have no key, or a transform left the columns unknown.
         """
-        forget_ms = (
-            None
-            if forget_deletes_after is None
-            else duration_ms(forget_deletes_after, "forget_deletes_after")
-        )
+        forget_ms = optional_ms(forget_deletes_after, "forget_deletes_after")
         return Table(self._flow, key_of(self._flow, "table"), order_by, (), forget_ms)
 
 
@@ -310,14 +306,13 @@ class StreamOperators(RowOperators):
         """
         from headrace.description.named_stream import NamedStream  # a named stream holds a stream
 
-        return NamedStream(
-            self._flow,
-            name=name,
-            description=description,
-            owners=owners,
+        return NamedStream(self._flow).named(
+            name,
+            description,
+            owners,
             on_change=on_change,
             renamed_from=renamed_from,
-            expectations=expectations,  # type: ignore[arg-type]  # `Node` makes them its own
+            expectations=expectations,
         )
 
     def to(self, sink: Sink) -> NamedStream:

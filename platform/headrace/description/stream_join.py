@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.durations import Duration, format_duration, optional_ms
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
@@ -182,17 +182,17 @@ def interval(within: Duration | None, before: Duration | None, after: Duration |
 
     Raises: DescriptionError when one of them is not told, or `within` says nothing
     """
-    told = {
-        name: None if value is None else duration_ms(value, name)
-        for name, value in (("within", within), ("before", before), ("after", after))
-    }
-    before_ms, after_ms = (told["within"] if told[n] is None else told[n] for n in ("before", "after"))
+    within_ms = optional_ms(within, "within")
+    before_ms, after_ms = optional_ms(before, "before"), optional_ms(after, "after")
+    is_told_twice = None not in (within_ms, before_ms, after_ms)
+    before_ms = within_ms if before_ms is None else before_ms
+    after_ms = within_ms if after_ms is None else after_ms
     if before_ms is None or after_ms is None:
         raise DescriptionError(
             "join: how far apart two records may be is not told.",
             hint="Write within='10 minutes', or before='10 minutes' and after='0 s'.",
         )
-    if None not in told.values():
+    if is_told_twice:
         raise DescriptionError(
             "join: within, before and after are given, and within has no meaning.", hint="Leave it out."
         )

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace.description.added_columns import added_as_text
-from headrace.description.durations import Duration, duration_ms
+from headrace.description.durations import Duration, duration_ms, optional_ms
 from headrace.description.event_time import EventTime, event_time
 from headrace.description.formats import Debezium, Format
 from headrace.description.kafka_settings import KafkaSettings
@@ -69,7 +69,7 @@ class Topic(StreamOperators):
     family: str | None = None
 
     def __post_init__(self) -> None:
-        self._check_name()
+        check_topic_name(self.name, "Topic")
         for name, given in (("format", self.format), ("key_format", self.key_format)):
             if given not in FORMATS and not isinstance(given, Format):
                 raise DescriptionError(
@@ -212,11 +212,7 @@ class Topic(StreamOperators):
     @property
     def idle_timeout_ms(self) -> int | None:
         """The idle timeout in milliseconds; None is strict event time."""
-        return (
-            None
-            if self.idle_timeout is None
-            else duration_ms(self.idle_timeout, f"{self._what}: idle_timeout")
-        )
+        return optional_ms(self.idle_timeout, f"{self._what}: idle_timeout")
 
     @property
     def max_future_ms(self) -> int:
@@ -253,13 +249,6 @@ class Topic(StreamOperators):
     def __hash__(self) -> int:
         return hash(self._content)
 
-    def _check_name(self) -> None:
-        if not isinstance(self.name, str) or not _LEGAL_NAME.fullmatch(self.name) or self.name in (".", ".."):
-            raise DescriptionError(
-                f"Topic: {a_value(self.name)} is not a topic name of Kafka's.",
-                hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
-            )
-
     def _check_shared_columns(self) -> None:
         keys = {column.name.lower(): column for column in self.key_columns}
         for column in self.value_columns:
@@ -293,6 +282,15 @@ class Topic(StreamOperators):
                 f"{self._what}: idle_timeout {a_value(self.idle_timeout)} is too short.",
                 hint="Give a time such as '1 minute', or None for strict event time.",
             )
+
+
+def check_topic_name(name: object, what: str) -> None:
+    """Raise DescriptionError for a name that Kafka gives no topic."""
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        raise DescriptionError(
+            f"{what}: {a_value(name)} is not a topic name of Kafka's.",
+            hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
+        )
 
 
 def _format_text(of: Format) -> str:

@@ -6,7 +6,6 @@ the topic's partitions; positions increase along each partition, and a row deliv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.kafka_settings import KafkaSettings, brokers_of
 from headrace.description.quota import Quota, check_quota
+from headrace.description.topic import check_topic_name
 from headrace.description.ways_on import explained_call
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
 CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
-_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOT_LOST = "Records are sent in order and none is given up while later ones go out."
 _OWNED = {
     "acks": "It is always all.",
@@ -96,15 +95,7 @@ class KafkaSink:
     def __post_init__(self) -> None:
         what = "KafkaSink"
         check_quota(self.quota, what)
-        if (
-            not isinstance(self.topic, str)
-            or not _LEGAL_TOPIC.fullmatch(self.topic)
-            or self.topic in (".", "..")
-        ):
-            raise DescriptionError(
-                f"{what}: {a_value(self.topic)} is not a topic name of Kafka's.",
-                hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
-            )
+        check_topic_name(self.topic, what)
         if not isinstance(self.header, str) or not self.header:
             raise DescriptionError(
                 f"{what}: header {a_value(self.header)} is not the name of a record header."

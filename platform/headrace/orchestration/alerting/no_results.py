@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.description.durations import duration_ms, format_duration
+from headrace.description.durations import format_duration, optional_ms
 from headrace.fold.fates import KEPT
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
@@ -46,7 +46,7 @@ class Silence:
 def no_result_ms(channel: object) -> int | None:
     """How long a channel lets a table be silent; None: for ever. In: a channel, with `no_result_for` or without."""
     asked: Duration | None = getattr(channel, "no_result_for", None)
-    return None if asked is None else duration_ms(asked, "no_result_for")
+    return optional_ms(asked, "no_result_for")
 
 
 def lake_of(pipeline: Pipeline) -> Lake | None:

@@ -36,7 +36,7 @@ from headrace.errors import TerminalError
 from headrace.sequence.encodings import ProtobufBytes
 from headrace.sinks.encoding.proto_text import proto_text
 from headrace.sinks.encoding.round_trip import RoundTrip, require_fit
-from headrace.sinks.encoding.subjects import Reference, SchemaText, subject_schema
+from headrace.sinks.encoding.subjects import SchemaText, subject_schema
 
 Put = Callable[[Any, Any], None]  # a value into a message
 
@@ -110,13 +110,12 @@ def _registered(url: str, subject: str, file: FileDescriptor, *, register: bool)
     used = [each for each in file.dependencies if not each.name.startswith("google/protobuf/")]
     for each in used:
         _registered(url, each.name, each, register=register)
-    references = tuple(Reference(each.name, each.name) for each in used)
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)
     descriptor = base64.b64encode(described.SerializeToString(deterministic=True)).decode()
     # Apicurio 2.6 cannot compare descriptors; a subject may hold one that somebody registered.
     text = proto_text(described)
-    schema = SchemaText("PROTOBUF", text or descriptor, references, descriptor)
+    schema = SchemaText("PROTOBUF", text or descriptor, tuple(each.name for each in used), descriptor)
     found = subject_schema(url, subject, schema, register=register)
     return found.id, text is not None and not found.is_former
 

@@ -14,15 +14,6 @@ QUOTED = 40  # letters of a schema by which an error is known to speak of it
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A schema that another one uses. In: version  None: the newest of its subject."""
-
-    name: str
-    subject: str
-    version: int | None = None
-
-
-@dataclass(frozen=True)
 class SubjectSchema:
     """A schema as its subject has it. In: is_former  in the other form, not as the text."""
 
@@ -32,11 +23,15 @@ class SubjectSchema:
 
 @dataclass(frozen=True)
 class SchemaText:
-    """A schema as it is registered. In: former  the same in another form, which may be there in place of the text."""
+    """A schema as it is registered.
+
+    references  the names of the files that it imports; a subject has each, and its newest schema is meant
+    former      the same in another form, which may be there in place of the text
+    """
 
     kind: str
     text: str
-    references: tuple[Reference, ...] = ()
+    references: tuple[str, ...] = ()
     former: str | None = None
 
 
@@ -49,39 +44,25 @@ def subject_schema(url: str, subject: str, schema: SchemaText, *, register: bool
             RegistryAwayError
     """
     registry, kind, text, former = Registry(url), schema.kind, schema.text, schema.former
-    used = [
-        (
-            each.name,
-            each.subject,
-            registry.newest_version(each.subject) if each.version is None else each.version,
-        )
-        for each in schema.references
-    ]
+    used = [(name, name, registry.newest_version(name)) for name in schema.references]
     if register:
         try:
             return SubjectSchema(registry.register(subject, kind, text, used))
-        except (
-            RegistryAwayError
-        ) as error:  # or it cannot compare the text with the other form, which is there
-            known = None
-            if former is not None:
-                with suppress(RegistryAwayError):  # the first error says more
-                    known = registry.find(subject, kind, former, used)
-            if known is not None:
-                return SubjectSchema(known, is_former=True)
+        except RegistryAwayError as error:
+            # Or it cannot compare the text with the other form, which is there. The first error says more.
+            with suppress(RegistryAwayError):
+                known = registry.find(subject, kind, former, used) if former is not None else None
+                if known is not None:
+                    return SubjectSchema(known, is_former=True)
             _refuse_incomparable(registry, subject, kind, text, error)
             raise
-    found = registry.find(subject, kind, text, used)
-    if found is not None:
-        return SubjectSchema(found)
-    if former is not None:
-        found = registry.find(subject, kind, former, used)
-    if found is None:
-        raise TerminalError(
-            f"Schema registry {url}: subject '{subject}' does not have the schema with which rows are written.",
-            hint="Register it, or give the sink register=True.",
-        )
-    return SubjectSchema(found, is_former=True)
+    for form, is_former in ((text, False), (former, True)):
+        if form is not None and (found := registry.find(subject, kind, form, used)) is not None:
+            return SubjectSchema(found, is_former)
+    raise TerminalError(
+        f"Schema registry {url}: subject '{subject}' does not have the schema with which rows are written.",
+        hint="Register it, or give the sink register=True.",
+    )
 
 
 def _refuse_incomparable(
