@@ -16,7 +16,7 @@ from headrace.fold.fates import KEPT
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.reader_frames import logs_and_unusable
-from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.words import counted, joined, moment
 from headrace.sinks import ReadableSink
 from headrace.writing.delivery.redeliver import delivery_of
@@ -41,7 +41,7 @@ def batches_within_limits(results: DataFrame, node: Batches) -> Check:
     name, table, batches = "batches_within_limits", node.required_name, results.count()
     if not batches:
         words = f"{table} holds no closed batch yet: nothing can exceed a limit."
-        return Check(name, None, lambda _: Finding(words))
+        return nothing_to_judge(name, words)
     age_ms = F.unix_millis("closed_at") - F.unix_millis("opened_at")
     beyond = F.lit(False)
     if node.max_records is not None:
@@ -96,7 +96,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
     """The check of log against batches, and of batches against each sink that can say what it holds."""
     name, table = "no_batch_lost_or_repeated", node.required_name
     if not books.accounts and not books.in_results:
-        return Check(name, None, lambda _: Finding("No record has been delivered yet: no batch can be lost."))
+        return nothing_to_judge(name, "No record has been delivered yet: no batch can be lost.")
     troubles = {**_by_group(spark, lake, books, node), **_in_table(books.results)}
     for sink in node.sinks:
         if isinstance(sink, ReadableSink):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.log.history.chain import Chain, Gap, read_chain
-from headrace.quality.claims import Check, Finding, pairs_equal
+from headrace.quality.claims import Check, Finding, nothing_to_judge, pairs_equal
 from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
 from headrace.spark.frames import local_frame
 
@@ -25,7 +25,7 @@ def no_log_commit_missing(spark: SparkSession, log: DataFrame, topic: str) -> Ch
     chain = read_chain(log, at_most=SHOWN)
     if not chain.commits:
         words = f"The log of {topic} has no commit with a commit row yet: nothing can be missing."
-        return Check(NAME, None, lambda _: Finding(words))
+        return nothing_to_judge(NAME, words)
 
     def explain(whole: bool) -> Finding:
         numbers = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.fold.fates import FATES, USED
-from headrace.quality.claims import Check, Finding, pairs_equal
+from headrace.quality.claims import Check, Finding, nothing_to_judge, pairs_equal
 from headrace.quality.figures.diagnosis import Diagnosis, OpenDifference, diagnose
 from headrace.quality.words import UNDOES, amount, counted, joined, moment, repair_of
 from headrace.spark.frames import local_frame
@@ -35,9 +35,7 @@ FATE_WORDS = {fate: (fate, fate) for fate in FATES} | {
 def every_offset_accounted_for(spark: SparkSession, lake: Lake, books: Books) -> Check:
     """The check of a node's books."""
     if not books.accounts and not books.in_results:
-        return Check(
-            NAME, None, lambda _: Finding("No record has been delivered yet: nothing to account for.")
-        )
+        return nothing_to_judge(NAME, "No record has been delivered yet: nothing to account for.")
     claim = pairs_equal(_accounts(spark, books), "entered", "accounted")
     return Check(
         NAME, claim, lambda balanced: Finding(_sentence(spark, lake, books, balanced), _numbers(books))

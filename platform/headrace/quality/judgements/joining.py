@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import Join, quote
-from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.judgements.join_sides import JoinSides
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.words import counted, group_text, joined, short
@@ -39,9 +39,7 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
     name, node = "join_equals_recomputation", books.node
     assert isinstance(node, Join)
     if not books.progress.batch:
-        return Check(
-            name, None, lambda _: Finding("No record has been read yet: there is nothing to compare.")
-        )
+        return nothing_to_judge(name, "No record has been read yet: there is nothing to compare.")
     key = [F.col(quote(column)) for column in node.key]
     chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
     assert books.frames.state is not None
@@ -86,7 +84,7 @@ def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
     name, node = "no_orphans_above", books.node
     assert isinstance(node, Join)
     if not books.progress.batch:
-        return Check(name, None, lambda _: Finding("No record has been read yet: nothing can be dangling."))
+        return nothing_to_judge(name, "No record has been read yet: nothing can be dangling.")
     assert books.frames.state is not None
     referring = JoinSides.in_state(books.frames.state, node).orphans()
     is_orphan = F.col("__orphan")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.words import counted, joined, short
 from headrace.spark.frames import local_frame
 
@@ -32,12 +32,9 @@ def backfill_equals_stream(
         log_intact  False: the log does not hold what the node read, so nothing may be swapped in from it
     """
     if isinstance(verdicts, str):
-        reason = verdicts
-        return Check(NAME, None, lambda _: Finding(reason), unjudged=False)
+        return nothing_to_judge(NAME, verdicts, passes=False)
     if not verdicts:
-        return Check(
-            NAME, None, lambda _: Finding(f"{table} has no day with a closed window yet: nothing to compare.")
-        )
+        return nothing_to_judge(NAME, f"{table} has no day with a closed window yet: nothing to compare.")
     rows = [(v.what, v.rows_stored, v.rows_recomputed, differing_rows(v)) for v in verdicts]
     claim = at_most(local_frame(spark, rows, COLUMNS), "rows_differing", 0)
     return Check(NAME, claim, lambda equal: _finding(table, verdicts, equal, log_intact))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.fold.fates import LATE, USED
 from headrace.operators.registry import operator_for
-from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
 from headrace.spark.frames import local_frame
@@ -90,7 +90,7 @@ def below(name: str, spark: SparkSession, share: Share, limit: float, advice: st
     """A check that no more than `limit` of some things are of a kind. In: advice  how the sentence of a failure goes on."""
     number, delivered, kind, of = share.number, share.delivered, share.kind, share.of
     if not delivered:
-        return Check(name, None, lambda _: Finding(f"No {of[0]} yet: nothing to judge."))
+        return nothing_to_judge(name, f"No {of[0]} yet: nothing to judge.")
     ratio = number / delivered
     frame = local_frame(spark, [(number, delivered, ratio)], COLUMNS)
     facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT
 from headrace.log.decisions.resets import Reset, generation, resets_in, since_last_reset
-from headrace.quality.claims import Check, Finding, at_most, rows_unique
+from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge, rows_unique
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.judgements.uniqueness import SHOWN, copies, more_than_once, totals
 from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
@@ -139,9 +139,7 @@ def no_duplicate_replay(replays: Replays) -> Check:
     """The check that no source position was taken twice: on a path or, in exact mode, at all."""
     name, topic = "no_duplicate_replay", replays.topic.name
     if not replays.taken:
-        return Check(
-            name, None, lambda _: Finding("The guard has taken no record yet: nothing can stand twice.")
-        )
+        return nothing_to_judge(name, "The guard has taken no record yet: nothing can stand twice.")
     place = ROOT if replays.guard.mode == EXACT else ("path",)
     identity = ("generation", *place, "root_offset", "ordinals")
     taken = replays.rows.where(~F.col("replay"))
@@ -188,7 +186,7 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
     """
     name, topic = "guard_is_advancing", replays.topic.name
     if not replays.taken:
-        return Check(name, None, lambda _: Finding("The guard has taken no record yet: nothing to judge."))
+        return nothing_to_judge(name, "The guard has taken no record yet: nothing to judge.")
     runs = {_root(row): row for row in _runs(replays) if row["refused"] > run_max}
     unseen = {_root(row): row for row in _unseen(replays)}
     roots = sorted(runs.keys() | unseen.keys())

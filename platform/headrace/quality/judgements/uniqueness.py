@@ -15,7 +15,7 @@ from headrace.description import quote
 from headrace.fold.contract import KEY
 from headrace.nodes.rows.sink_rows import identity_of
 from headrace.operators.registry import operator_for
-from headrace.quality.claims import Check, Finding, rows_unique
+from headrace.quality.claims import Check, Finding, nothing_to_judge, rows_unique
 from headrace.quality.words import UNDOES, counted, group_text, joined, moment, repair_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
     """The check of one log; `records` is its number of rows with an offset."""
     name = "no_duplicate_offset"
     if not records:
-        return Check(name, None, lambda _: Finding("The log holds no record yet: nothing can stand twice."))
+        return nothing_to_judge(name, "The log holds no record yet: nothing can stand twice.")
     rows = log.where(F.col("offset").isNotNull())
 
     def explain(unique: bool) -> Finding:
@@ -85,7 +85,7 @@ def windows_are_final(results: DataFrame, node: Node) -> Check:
     by, rows = identity[: identity.index("window_start")], results.count()
     if not rows:
         words = f"{table} holds no closed window yet: nothing can stand twice."
-        return Check(name, None, lambda _: Finding(words))
+        return nothing_to_judge(name, words)
 
     def explain(unique: bool) -> Finding:
         if unique:
