@@ -98,20 +98,14 @@ def build_definitions(
     )
     checks = checks_of(pipeline)
     streams = [_stream_job(pipeline, run) for run in pipeline.runs]
-    backfill, quality = _jobs(pipeline, checks)
-    maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
-    erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
-    suppressed = any(is_suppressed(node) for node in with_unnamed(pipeline.nodes))
-    live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
-    live.append(pause_job(pipeline, f"pause_node{_suffix(pipeline)}"))
-    if suppressed:
-        live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
-    retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
-    changes = change_jobs(pipeline, _suffix(pipeline))
-    jobs: list[dg.JobDefinition | AssetJob] = [*streams, backfill, quality, maintenance, erasure, retention]
-    jobs += [*changes, *live]
-    told = [job.name for job in jobs]
-    alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
+    quality, maintenance = _quality_job(pipeline, checks), maintenance_job(pipeline)
+    jobs: list[dg.JobDefinition | AssetJob] = [*streams, _backfill_job(pipeline), quality, maintenance]
+    jobs += [erasure_job(pipeline), retention_job(pipeline), *change_jobs(pipeline)]
+    jobs += [trigger_job(pipeline), pause_job(pipeline)]
+    if any(is_suppressed(node) for node in with_unnamed(pipeline.nodes)):
+        jobs.append(limits_job(pipeline))
+    told, suffix = [job.name for job in jobs], pipeline.suffix
+    alerting = [alert_sensor(f"alerts{suffix}", pipeline, told, alerts, _status(alerts_running))]
     return dg.Definitions(
         assets=[
             streaming_assets(pipeline),
@@ -122,23 +116,15 @@ def build_definitions(
         jobs=jobs,
         sensors=[
             *(keep_running_sensor(pipeline, job, _status(sensor_running)) for job in streams),
-            first_checks_sensor(
-                f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
-            ),
+            first_checks_sensor(f"first_checks{suffix}", pipeline, quality, _status(first_checks_running)),
             *(alerting if alerts else ()),
         ],
         schedules=[
-            dg.ScheduleDefinition(
-                name=f"{quality.name}_schedule",
-                job=quality,
-                cron_schedule=quality_cron,
-                description="Runs every check of every log and table.",
-            ),
-            dg.ScheduleDefinition(
-                name=f"{maintenance.name}_schedule",
-                job=maintenance,
-                cron_schedule=maintenance_cron,
-                description="Packs files and deletes those that nobody can read any more.",
+            _schedule(quality, quality_cron, "Runs every check of every log and table."),
+            _schedule(
+                maintenance,
+                maintenance_cron,
+                "Packs files and deletes those that nobody can read any more.",
             ),
         ],
         resources=_resources(
@@ -161,8 +147,10 @@ def _status(running: bool) -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
 
 
-def _suffix(pipeline: Pipeline) -> str:
-    return "" if pipeline.name == "streams" else f"_{pipeline.name}"
+def _schedule(job: dg.JobDefinition | AssetJob, cron: str, description: str) -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        name=f"{job.name}_schedule", job=job, cron_schedule=cron, description=description
+    )
 
 
 def _stream_job(pipeline: Pipeline, run: str) -> AssetJob:
@@ -176,20 +164,21 @@ def _stream_job(pipeline: Pipeline, run: str) -> AssetJob:
     )
 
 
-def _jobs(pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]) -> tuple[AssetJob, AssetJob]:
-    suffix = _suffix(pipeline)
-    backfill = dg.define_asset_job(
-        f"backfill{suffix}",
+def _backfill_job(pipeline: Pipeline) -> AssetJob:
+    return dg.define_asset_job(
+        f"backfill{pipeline.suffix}",
         dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
         description="Recomputes days of the tables from the logs and replaces only the rows that differ.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
-    quality = dg.define_asset_job(
-        f"quality{suffix}",
+
+
+def _quality_job(pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]) -> AssetJob:
+    return dg.define_asset_job(
+        f"quality{pipeline.suffix}",
         dg.AssetSelection.checks(*checks),
         description="Runs every check of every log and table and writes their pages.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
-    return backfill, quality

@@ -97,6 +97,11 @@ class Pipeline:
         return [*described, *self.owners.get(key.to_user_string(), ())]
 
     @property
+    def suffix(self) -> str:
+        """What the names of its jobs end with, beside those of other pipelines."""
+        return "" if self.name == "streams" else f"_{self.name}"
+
+    @property
     def runs(self) -> tuple[str, ...]:
         """The names of the runs that may host it: of their jobs, and the values of their tag."""
         return (self.name, f"{self.name}_standby") if self.standby else (self.name,)

@@ -29,7 +29,7 @@ class ApplyConfig(dg.Config):
     )
 
 
-def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
+def change_jobs(pipeline: Pipeline) -> Sequence[dg.JobDefinition]:
     """Make the jobs that plan, apply and undo changes of descriptions."""
 
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
@@ -74,9 +74,9 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         context.add_output_metadata({"nodes": ", ".join(nodes)})
 
     return [
-        job_of(pipeline, f"plan_changes{suffix}", "plan", plan),
-        job_of(pipeline, f"apply_changes{suffix}", "apply", apply),
-        job_of(pipeline, f"roll_back_changes{suffix}", "roll_back", back),
+        job_of(pipeline, "plan_changes", "plan", plan),
+        job_of(pipeline, "apply_changes", "apply", apply),
+        job_of(pipeline, "roll_back_changes", "roll_back", back),
     ]
 
 

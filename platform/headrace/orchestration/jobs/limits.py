@@ -33,7 +33,7 @@ class LimitsConfig(dg.Config):
     max_bytes: int | None = Field(default=None, description="How many bytes may wait; 0: no bound.")
 
 
-def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def limits_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that sets limits of a suppression, whether its stream runs or not."""
 
     def record(
@@ -68,7 +68,7 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
         context.add_output_metadata(figures)
 
-    return job_of(pipeline, name, "record_limits", record)
+    return job_of(pipeline, "set_limits", "record_limits", record)
 
 
 class TriggerConfig(dg.Config):
@@ -79,7 +79,7 @@ class TriggerConfig(dg.Config):
     )
 
 
-def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def trigger_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that sets the trigger interval of a stream, whether it runs or not."""
 
     def record(
@@ -94,7 +94,7 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         set_trigger(lake.lake, pipeline.name, config.trigger_ms)
         context.log.info(f"Stream '{pipeline.name}': trigger_ms {config.trigger_ms or 'as configured'}.")
 
-    return job_of(pipeline, name, "record_trigger", record)
+    return job_of(pipeline, "set_trigger", "record_trigger", record)
 
 
 class PauseConfig(dg.Config):
@@ -104,7 +104,7 @@ class PauseConfig(dg.Config):
     paused: bool = Field(default=True, description="True: pause the node; False: resume it.")
 
 
-def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def pause_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that lets one node of a stream rest, or go on, whether the stream runs or not."""
 
     def record(
@@ -127,7 +127,7 @@ def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             resume(lake.lake, config.node)
         context.log.info(f"Node '{config.node}' {'rests' if config.paused else 'goes on'}.")
 
-    return job_of(pipeline, name, "record_pause", record)
+    return job_of(pipeline, "pause_node", "record_pause", record)
 
 
 def _at(entry: LimitsSet) -> str:

@@ -24,7 +24,9 @@ def job_of(pipeline: Pipeline, name: str, op: str, work: Callable[..., None]) ->
     run = dg.op(name=op_name(op, pipeline.name), out=dg.Out(dg.Nothing))(work)
     words = " ".join((work.__doc__ or "").split())
 
-    @dg.job(name=name, description=words, tags=ENDS, executor_def=dg.in_process_executor)
+    @dg.job(
+        name=f"{name}{pipeline.suffix}", description=words, tags=ENDS, executor_def=dg.in_process_executor
+    )
     def job() -> None:
         run()
 
@@ -41,7 +43,7 @@ class MaintenanceConfig(dg.Config):
     )
 
 
-def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def maintenance_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that maintains every log and table of a pipeline; streams and backfills may run meanwhile."""
 
     def maintain(
@@ -66,7 +68,7 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             context.log_event(dg.AssetObservation(dg.AssetKey.from_user_string(asset), metadata=observed))
         context.add_output_metadata({"tables": dg.MetadataValue.md(as_table(done))})
 
-    return job_of(pipeline, name, "maintain", maintain)
+    return job_of(pipeline, "maintenance", "maintain", maintain)
 
 
 def in_words(done: Upkept) -> str:
@@ -115,7 +117,7 @@ class RetentionConfig(dg.Config):
     )
 
 
-def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def retention_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that cuts off a log's older rows; the stream may run."""
 
     def retain(
@@ -135,7 +137,7 @@ def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         context.log_event(dg.AssetObservation(log_key(topic), metadata={"rows cut off": cut.rows}))
         context.add_output_metadata({"cut": str(cut)})
 
-    return job_of(pipeline, name, "retain", retain)
+    return job_of(pipeline, "retain_log", "retain", retain)
 
 
 def utc_ms(text: str) -> int:
@@ -153,7 +155,7 @@ class ErasureConfig(dg.Config):
     )
 
 
-def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+def erasure_job(pipeline: Pipeline) -> dg.JobDefinition:
     """Make the job that erases a key's records; the stream may run."""
 
     def erase(
@@ -177,7 +179,7 @@ def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             {"tables": dg.MetadataValue.md(erased_table(done)), "older versions": until_vacuum()}
         )
 
-    return job_of(pipeline, name, "erase", erase)
+    return job_of(pipeline, "erase_key", "erase", erase)
 
 
 def erased_table(done: Sequence[Erased]) -> str:
