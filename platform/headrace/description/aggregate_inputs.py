@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
     Aggregates = Sequence[tuple[str, Aggregate]]
 
-NULL_COUNTS = (
-    "first",
-    "last",
-)  # kinds for which null is a value, so no column can say that a record does not count
+# Kinds for which null is a value, so no column can say that a record does not count.
+NULL_COUNTS = ("first", "last")
 _A_NAME = re.compile(r"\w+")
 _NOT_IN_NAMES = re.compile(r"[.`]")
 

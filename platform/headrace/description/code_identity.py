@@ -124,9 +124,8 @@ class CodeWalk:
         return _hides(value) or self.owns(getattr(value, "__module__", None))
 
     def _later(self, named: Mapping[str, tuple[str, Any]], path: str) -> None:
-        values = dict(
-            named.values()
-        )  # `helpers.names` and `helpers.names.get` are one value of module `helpers`
+        # `helpers.names` and `helpers.names.get` are one value of module `helpers`.
+        values = dict(named.values())
         self._waiting.extend((f"{path}/{name}", values[name]) for name in sorted(values))
 
     def _resolved(self, chain: tuple[str, ...], namespace: dict[str, Any], path: str) -> tuple[str, Any]:

@@ -164,9 +164,8 @@ class GroupedStream(WaysOn, kind="grouped stream"):
         Out:    a stream: the columns of the records, then the new ones. The first record of a group has nulls
         Raises: DescriptionError for a column that does not exist, whose type is not known, or that is no number
         """
-        from headrace.description.previous_values import (
-            with_previous,
-        )  # its rows are a stream, which can be grouped
+        # Its rows are a stream, which can be grouped.
+        from headrace.description.previous_values import with_previous
 
         return with_previous(self.stream, self.by, columns, order, grace)
 

@@ -20,16 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-OF_TABLES = (
-    "count",
-    *ARITHMETIC,
-    "min",
-    "max",
-    "collect",
-    *RANKED,
-    "count_distinct",
-    "quantiles",
-)  # kinds that a row can be taken out of again
+# Kinds that a row can be taken out of again.
+OF_TABLES = ("count", *ARITHMETIC, "min", "max", "collect", *RANKED, "count_distinct", "quantiles")
 
 
 @dataclass(frozen=True)

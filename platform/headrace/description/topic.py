@@ -79,9 +79,8 @@ class Topic(StreamOperators):
                     "hr.Debezium(…)."
                 )
         captured = isinstance(self.format, Debezium) and self.format.format == "json"
-        if (
-            captured and self.key is not None and self.key_format == "json"
-        ):  # keys may stand in a payload, too
+        # Keys may stand in a payload, too.
+        if captured and self.key is not None and self.key_format == "json":
             object.__setattr__(self, "key_format", Debezium())
         if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(

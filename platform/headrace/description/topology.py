@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 TOPIC, OPERATOR, TABLE, SINK = "topic", "operator", "table", "sink"
 BY_SPARK = "  (by Spark)"
-SHAPES = {
-    TOPIC: ("[(", ")]"),
-    OPERATOR: ("[", "]"),
-    TABLE: ("[[", "]]"),
-    SINK: (">", "]"),
-}  # Mermaid's brackets
+# Mermaid's brackets.
+SHAPES = {TOPIC: ("[(", ")]"), OPERATOR: ("[", "]"), TABLE: ("[[", "]]"), SINK: (">", "]")}
 
 CODES = {'"': "#quot;", "#": "#35;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br>"}  # within its quotes
 

@@ -31,12 +31,8 @@ def term_of(tree: exp.Expr, columns: Columns) -> Term | None:
     """
     try:
         return bind(tree, columns)
-    except (
-        AttributeError,
-        IndexError,
-        ValueError,
-        RecursionError,
-    ):  # sqlglot makes an odd tree of an odd call
+    except (AttributeError, IndexError, ValueError, RecursionError):
+        # Of an odd call sqlglot makes an odd tree.
         return None
 
 

@@ -52,9 +52,8 @@ def rounded(of: Arguments) -> Term | None:
     if is_floating(value.type) and abs(places) <= PLACES_MAX:
         return on_arrays(to, lambda each: _of_floats(each, places), value)
     if is_decimal(value.type) and (places >= 0 or _digits(value.type, places) <= DIGITS_MAX):
-        return on_arrays(
-            to, lambda each: _of_decimals(each, places, to), value
-        )  # more digits may be Spark's error
+        # More digits may be Spark's error.
+        return on_arrays(to, lambda each: _of_decimals(each, places, to), value)
     return typed
 
 

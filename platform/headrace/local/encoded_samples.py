@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 Encode = Callable[[Mapping[str, Any]], bytes]
 ENCODED = (Avro, Protobuf, JsonSchema)
-FRAME = b"\0" + (1).to_bytes(
-    4, "big"
-)  # the magic byte and the id of a schema, which readers of two formats do not ask for
+# The magic byte and the id of a schema, which readers of two formats do not ask for.
+FRAME = b"\0" + (1).to_bytes(4, "big")
 
 
 @lru_cache

@@ -114,9 +114,8 @@ def _read_by(node: Node) -> list[dg.AssetKey]:
     found: dict[dg.AssetKey, None] = {}
     for topic in node.topics:
         of = written_by(topic)
-        if isinstance(
-            topic, NodeReference
-        ):  # another pipeline has the asset, in this code location or elsewhere
+        # Another pipeline has the asset, in this code location or elsewhere.
+        if isinstance(topic, NodeReference):
             found[stream_named(topic.node)] = None
         elif of is not None and is_unnamed(of.required_name):
             found |= dict.fromkeys(_read_by(of))

@@ -93,9 +93,8 @@ def supervise(
         newest = active[0].dagster_run
         what = "declared failed, it was silent" if silent else newest.status.value.lower()
         return SkipReason(f"Run {newest.run_id[:8]} is {what}.")
-    records = sorted(
-        records, key=lambda record: record.end_time or now, reverse=True
-    )  # a second start may end first
+    # A second start may end first.
+    records = sorted(records, key=lambda record: record.end_time or now, reverse=True)
     reason = _reason_to_wait(records, switched_on_at or 0.0, now)
     return SkipReason(reason) if reason else _start(pipeline, run, records, switched_on_at)
 

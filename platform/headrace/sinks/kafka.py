@@ -88,9 +88,8 @@ class KafkaSink:
     register: bool = True
     kafka: Connection | None = field(default=None, repr=False, compare=False)
     quota: Quota | None = None
-    _logs: Connection | None = field(
-        default=None, repr=False, compare=False
-    )  # how the stream reaches its topics
+    # How the stream reaches its topics.
+    _logs: Connection | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         what = "KafkaSink"

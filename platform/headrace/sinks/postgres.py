@@ -32,9 +32,8 @@ CONNECTIONS_MAX = 4
 NAME_BYTES_MAX = 63
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_TABLE = re.compile(
-    r"[A-Za-z_][A-Za-z0-9_]{0,47}"
-)  # the companion tables' names are longer, and PostgreSQL has 63
+# The companion tables' names are longer, and PostgreSQL has 63.
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 
 
 @explained_call

@@ -61,9 +61,8 @@ def merge(
     """
     refused: list[Refusal] = []
     with connection.transaction():
-        connection.execute(
-            "SET CONSTRAINTS ALL IMMEDIATE"
-        )  # so that a refusal shows where it can be told whose it is
+        # So that a refusal shows where it can be told whose it is.
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         row = connection.execute(target.fill(_SUMMARY)).fetchone()
         assert row is not None
         count, first, last, deletes = row

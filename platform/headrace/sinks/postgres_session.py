@@ -37,15 +37,8 @@ REFUSING = ("22", "23", "P0", "44", "54")
 OWNER = (
     "headrace.session"  # the setting by which a session of the server is known to belong to one connection
 )
-PASSING = (
-    "08",
-    "25",
-    "40",
-    "53",
-    "55",
-    "57",
-    "58",
-)  # connection, transaction, resources, locks, shutdown, disk
+# Connection, transaction, resources, locks, shutdown, disk.
+PASSING = ("08", "25", "40", "53", "55", "57", "58")
 
 
 @retry(

@@ -142,9 +142,8 @@ class Target:
                 or its lack of a key.
         """
         name = self.staging.as_string(None)
-        connection.execute(
-            "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name]
-        )  # until the session ends
+        # Until the session ends.
+        connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name])
         if not columns_of(connection, self.table):
             self._create(connection)
         found = columns_of(connection, self.table)

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from headrace.quality.books import Books
 
 SHOWN = 3
-KEY, JOINED, STORED = (
-    "__key",
-    "__joined",
-    "__stored",
-)  # columns beside the user's; as structs, for null is a key, too
+# Columns beside the user's; as structs, for null is a key, too.
+KEY, JOINED, STORED = ("__key", "__joined", "__stored")
 PARTS = 1_000_000  # of the left keys, by hash: the finest sample
 
 
