@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field
 
-from headrace.local.traffic import Message
+from headrace.local.traffic import SEED, Message
 
 POSITIONS, TICKERS, CLIENTS = 500, 40, 60
 EXCHANGES = ("Amber", "Basalt", "Cobalt")
@@ -21,14 +20,11 @@ def ticker_of(number: int) -> str:
     return f"T{number + 1:02d}"
 
 
-@dataclass
 class Traders:
     """Positions `position-001`, `position-002`, …: opened, changed, moved to another ticker, and closed."""
 
-    seed: int = 7
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
 
     def read(self, now_ms: int) -> Message:
         """One position as of the nominal time `now_ms`, or its end."""
@@ -43,16 +39,13 @@ class Traders:
         return Message(f"position-{number + 1:03d}", value, now_ms)
 
 
-@dataclass
 class Listings:
     """Tickers: all are listed first; then one after another moves to another exchange, or is away for a while."""
 
-    seed: int = 7
-    _listed: int = 0
-    _away: int | None = field(default=None)
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
+        self._listed = 0
+        self._away: int | None = None
 
     def read(self, now_ms: int) -> Message:
         """One ticker as of the nominal time `now_ms`; no two are away at a time."""

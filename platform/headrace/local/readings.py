@@ -8,41 +8,27 @@ from __future__ import annotations
 import json
 import math
 import random
-from dataclasses import dataclass, field
 
-from headrace.local.traffic import DAY_MS, MINUTE_MS, SECOND_MS, Message
+from headrace.local.traffic import DAY_MS, MINUTE_MS, SECOND_MS, SEED, Message
 
+SENSORS = 50
 FAR_FUTURE_MS = 4_070_908_800_000  # 2099-01-01: a clock set wrong
+# How often traffic misbehaves: shares of all records.
+LATE = 0.02  # by one to three minutes
+VERY_LATE = 0.002  # by up to ten
+MALFORMED = NULL_VALUE = 0.001
+FAR_FUTURE = 0.0002
+FALLS_IDLE_PER_S = 0.01  # some sensor falls silent, for two to ten minutes
 
 
-@dataclass(frozen=True)
-class Mischief:
-    """How often traffic misbehaves: shares of all records, but for the last."""
-
-    late: float = 0.02  # by one to three minutes
-    very_late: float = 0.002  # by up to ten
-    malformed: float = 0.001
-    null_value: float = 0.001
-    far_future: float = 0.0002
-    falls_idle_per_s: float = 0.01  # some sensor falls silent, for two to ten minutes
-
-
-@dataclass
 class Sensors:
-    """A fleet of sensors, read one at a time.
+    """A fleet of sensors named sensor-01, sensor-02, …, read one at a time."""
 
-    In:     `count` sensors named sensor-01, sensor-02, …; `seed` decides everything else.
-    """
-
-    seed: int = 7
-    count: int = 50
-    mischief: Mischief = field(default_factory=Mischief)
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
-        self._idle_until_ms = [0] * self.count
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
+        self._idle_until_ms = [0] * SENSORS
         self._last_ms: int | None = None
-        self._level = [self._random.uniform(15.0, 30.0) for _ in range(self.count)]
+        self._level = [self._random.uniform(15.0, 30.0) for _ in range(SENSORS)]
 
     def read(self, now_ms: int) -> Message:
         """Read one sensor that is not idle, at the nominal time `now_ms`."""
@@ -52,29 +38,29 @@ class Sensors:
         return Message(key, self._value(key, number, now_ms), self._timestamp_ms(now_ms))
 
     def _choose(self, now_ms: int) -> int:
-        awake = [number for number in range(self.count) if self._idle_until_ms[number] <= now_ms]
-        number = self._random.choice(awake or range(self.count))
+        awake = [number for number in range(SENSORS) if self._idle_until_ms[number] <= now_ms]
+        number = self._random.choice(awake or range(SENSORS))
         elapsed_s = (now_ms - (self._last_ms or now_ms)) / SECOND_MS
-        if self._happens(self.mischief.falls_idle_per_s * elapsed_s):
+        if self._happens(FALLS_IDLE_PER_S * elapsed_s):
             self._idle_until_ms[number] = now_ms + self._random.randint(2 * MINUTE_MS, 10 * MINUTE_MS)
         return number
 
     def _value(self, key: str, number: int, now_ms: int) -> bytes | None:
-        if self._happens(self.mischief.null_value):
+        if self._happens(NULL_VALUE):
             return None
         daily = 4.0 * math.sin(2 * math.pi * (now_ms % DAY_MS) / DAY_MS)
         value = round(self._level[number] + daily + self._random.gauss(0.0, 0.5), 3)
         text = json.dumps({"sensor_id": key, "value": value})
-        if self._happens(self.mischief.malformed):
+        if self._happens(MALFORMED):
             text = text[: self._random.randint(1, len(text) - 1)]
         return text.encode()
 
     def _timestamp_ms(self, now_ms: int) -> int:
-        if self._happens(self.mischief.far_future):
+        if self._happens(FAR_FUTURE):
             return FAR_FUTURE_MS
-        if self._happens(self.mischief.very_late):
+        if self._happens(VERY_LATE):
             return now_ms - self._random.randint(3 * MINUTE_MS, 10 * MINUTE_MS)
-        if self._happens(self.mischief.late):
+        if self._happens(LATE):
             return now_ms - self._random.randint(1 * MINUTE_MS, 3 * MINUTE_MS)
         return now_ms - self._random.randint(0, 2 * SECOND_MS)
 

@@ -16,6 +16,7 @@ from headrace.local.servers.broker_config import MESSAGE_BYTES_MAX
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
 DAY_MS = 24 * 60 * MINUTE_MS
+SEED = 7  # of the demos
 PATIENCE_S = 600.0  # how long a record is kept for a broker that is away
 FAREWELL_S = 15.0  # and how long when the stream of records is asked to stop
 BEHIND_MAX_S = 30.0  # after a longer pause, such as a laptop's sleep, what was missed is not made up for

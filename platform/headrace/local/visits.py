@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
 
-from headrace.local.traffic import Message
+from headrace.local.traffic import SEED, Message
 
 CUSTOMERS, ACTIONS = 60, ("view", "search", "order")
 
 
-@dataclass
 class Visitors:
     """Visitors of customers `customer-01`, `customer-02`, …; the share of each falls with its number."""
 
-    seed: int = 7
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
         self._shares = [1 / (number + 1) ** 1.5 for number in range(CUSTOMERS)]
 
     def read(self, now_ms: int) -> Message:

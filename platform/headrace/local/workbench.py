@@ -29,7 +29,6 @@ from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
     from pyspark.sql import DataFrame
 
@@ -160,9 +159,7 @@ class Workbench:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -16,7 +16,6 @@ from headrace.streams import topic_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
 
     from prometheus_client.metrics_core import Metric
 
@@ -93,7 +92,5 @@ class MetricsEndpoint(Collector):
         self._close = close
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()

@@ -13,7 +13,6 @@ import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from dagster import DagsterInstance
 
@@ -43,9 +42,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(timeout=self._every_seconds)
 

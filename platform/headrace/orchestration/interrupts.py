@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SLICE_SECONDS = 0.2
@@ -32,9 +32,7 @@ class StopRequest:
                 signal.signal(signum, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
 

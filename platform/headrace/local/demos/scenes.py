@@ -16,7 +16,7 @@ from headrace.local.market import Listings, Traders
 from headrace.local.readings import Sensors
 from headrace.local.servers import lifeline
 from headrace.local.servers.topics import records_in
-from headrace.local.traffic import Message, produce_history, produce_live
+from headrace.local.traffic import SEED, Message, produce_history, produce_live
 from headrace.local.visits import Visitors
 
 if TYPE_CHECKING:
@@ -31,14 +31,11 @@ CRASHES = 3
 CUSTOMERS, SCREWS = ("Ada", "Grace", "Hedy", "Katherine"), 40
 
 
-@dataclass
 class Stations:
     """Stations that tighten screws, `screw-01`, `screw-02`, …, each belonging to one customer."""
 
-    seed: int = 7
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+    def __init__(self, seed: int = SEED) -> None:
+        self._random = random.Random(seed)
 
     def read(self, now_ms: int) -> Message:
         """One report of one to four tightenings at the nominal time `now_ms`."""
