@@ -34,10 +34,8 @@ from headrace.fold.contract import HASH
 from headrace.lake.state_limits import state_limits
 
 logger = structlog.get_logger(__name__)
-BY_TIME, IN_ORDER = (
-    "__by_time",
-    "__in_order",
-)  # of a table with times: the places of the rows by their time, and it
+# Of a table with times: the places of the rows by their time, and it.
+BY_TIME, IN_ORDER = ("__by_time", "__in_order")
 SUFFIX, TEMPORARY, LOCK = ".arrow", "making.tmp", "making.lock"
 FREE_BYTES_MIN = 1 << 30  # of the disk; a copy never takes them
 OPEN_MAX = 512  # copies that one process has mapped

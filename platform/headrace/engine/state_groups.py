@@ -100,9 +100,8 @@ class StateFile:
             packed, bytes_read = read_groups(self.uri, size, footer, numbers[at : at + GROUPS_AT_ONCE])
             read += bytes_read
             mine = choose(packed[HASH].to_numpy(), packed[TIME].fill_null(NO_TIME).to_numpy())
-            if (
-                len(footer.columns) > len(SHARED) + 1
-            ):  # another writer's compaction may have mixed state tables
+            # Another writer's compaction may have mixed state tables.
+            if len(footer.columns) > len(SHARED) + 1:
                 mine &= pc.equal(packed[TABLE], self.table).to_numpy()
             chosen.append(self.layout.unpacked(self.table, packed.filter(pa.array(mine))))
         return chosen, read

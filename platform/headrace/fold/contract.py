@@ -34,10 +34,7 @@ ROW_COLUMNS = pa.schema(
         (PARTITION, pa.int32()),
         (OFFSET, pa.int64()),  # null for ticks and control rows
         (EVENT, pa.int64()),  # null where a row has no event time
-        (
-            STREAM,
-            pa.int64(),
-        ),  # stream time up to and including the row, not below the node's own; null: none yet
+        (STREAM, pa.int64()),  # stream time up to and with the row, not below the node's own; null: none yet
         (SIZE, pa.int64()),  # bytes of the raw key and value
         (FATE, pa.string()),  # null: not decided yet (see `fates`)
         (REASON, pa.string()),  # why a record is a dead letter; of a control row that sets limits, its JSON

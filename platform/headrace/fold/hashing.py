@@ -38,9 +38,8 @@ def xxh64(values: pa.Array, seed: int = SEED) -> np.ndarray:
     if rows:
         data = values.buffers()[2]
         content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-        content = np.concatenate(
-            [content[: ends[-1]], np.zeros(8, np.uint8)]
-        )  # words may be read past the end
+        # Words may be read past the end.
+        content = np.concatenate([content[: ends[-1]], np.zeros(8, np.uint8)])
         with np.errstate(over="ignore"):
             _hash(content, starts, ends, np.uint64(seed), found)
     return found.view(np.int64)

@@ -17,10 +17,8 @@ from headrace.fold.hashing import xxh64
 from headrace.fold.segments import distinct
 from headrace.fold.values.encode import encode
 
-SAMPLE_ROWS, DIFFERENT_MIN = (
-    1_024,
-    1_000,
-)  # if so many of so many values differ, a dictionary of all takes longer than bytes
+# If so many of so many values differ, a dictionary of all takes longer than bytes.
+SAMPLE_ROWS, DIFFERENT_MIN = (1_024, 1_000)
 
 
 @dataclass(frozen=True)

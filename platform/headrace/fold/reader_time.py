@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-TopicTime = tuple[
-    int | None, bool
-]  # the lowest stream time of a topic's partitions, if it has one; True: it is idle
+# The lowest stream time of a topic's partitions, if it has one; True: it is idle.
+TopicTime = tuple[int | None, bool]
 
 
 def lowest_after(before_ms: int | None, at_ms: int, topics: Sequence[TopicTime]) -> int | None:

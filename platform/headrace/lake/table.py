@@ -68,10 +68,8 @@ class LakeTable:
         self._schema: pa.Schema | None = None
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.care.maintaining`
         self._checkpointed = -1
-        self._stood, self._stood_at = (
-            0,
-            -math.inf,
-        )  # a version that was seen to stand, and when by `boot_seconds`
+        # A version that was seen to stand, and when by `boot_seconds`.
+        self._stood, self._stood_at = (0, -math.inf)
         self._is_plain: bool | None = (
             None  # None: the protocol has not been looked at since it may have changed
         )

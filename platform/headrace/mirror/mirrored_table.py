@@ -119,9 +119,8 @@ class MirroredTable:
         before_ms = time.time() * 1000 - SETTLED_HOURS * HOUR_MS
         there = [name for name in small_files.names(folder) if name.endswith(".avro")]
         old = [name for name in there if small_files.modified_ms(f"{folder}/{name}") < before_ms]
-        table = self._catalog.load_table(
-            self._identifier
-        )  # after the listing: what it names now was there, or is young
+        # After the listing: what it names now was there, or is young.
+        table = self._catalog.load_table(self._identifier)
         named = {each.manifest_list for each in table.metadata.snapshots} | _manifests(table).keys()
         gone = {*old} - {path.rpartition("/")[2] for path in named}
         small_files.delete_files(f"{folder}/{name}" for name in gone)

@@ -95,9 +95,8 @@ class Bases:
 
     def _require_same_rows(self, writer: TableWriter) -> None:
         epoch = writer.epochs.get(APPENDER, 0)
-        if (
-            epoch < self._rows_of
-        ):  # a swap of this very process has come since: `as_maintainer` takes a new writer
+        # A swap of this very process has come since: `as_maintainer` takes a new writer.
+        if epoch < self._rows_of:
             raise FencedError(f"{writer.uri}: this process opened its maintainer before the last swap.")
         if epoch > self._rows_of:
             raise ReplacedRowsError(

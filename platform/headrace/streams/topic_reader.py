@@ -40,9 +40,8 @@ MEANINGS: Mapping[str, str] = {
     "spark_records": "The records of these.",
 }
 BYTES_MAX = 64 << 20  # of what the client reads for one commit
-SMALL_BYTES = (
-    128 << 20
-)  # by the mean size of the records that the client read last, a log further behind is for Spark
+# By the mean size of the records that the client read last, a log further behind is for Spark.
+SMALL_BYTES = 128 << 20
 FEW_MIN = 1_000  # records; what the client reads for a commit is bounded anyway
 BEHIND_SECONDS = 0.5  # to wait for more of what Kafka is known to hold; nearly always it comes at once
 READ_SECONDS = 2.0  # the longest that the client reads for one commit
@@ -208,9 +207,8 @@ class TopicReader:
                 self._far = _left(consumer.position, ends) > self._few
             now = time.monotonic()
             self.more = self._far or rows >= rows_max or size >= BYTES_MAX or now - began > READ_SECONDS
-            if (
-                self.more or now - fell_at > BEHIND_SECONDS
-            ):  # a partition whose broker is away holds up no other
+            # A partition whose broker is away holds up no other.
+            if self.more or now - fell_at > BEHIND_SECONDS:
                 break
             try:
                 batch = self._take(BEHIND_SECONDS)

@@ -26,9 +26,8 @@ from headrace.spark import workers
 from headrace.spark.one_task import spark_schema
 
 REPORT, BUCKET = "__report", "__bucket"
-PIECE_BYTES = (
-    16 << 20
-)  # of the rows that travel as one value: the JVM doubles the memory of a column as it fills
+# Of the rows that travel as one value: the JVM doubles the memory of a column as it fills.
+PIECE_BYTES = 16 << 20
 REPORT_TYPE, BUCKET_TYPE = StructField(REPORT, BinaryType()), StructField(BUCKET, IntegerType())
 
 

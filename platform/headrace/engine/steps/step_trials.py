@@ -39,9 +39,8 @@ class Trials:
     ) -> None:
         """Let Spark hold the rows. In: known  records that are left out."""
         self._rows, self._known, self._tries = rows, known, tries
-        self._likely: dict[
-            tuple[str, str], int | None
-        ] = {}  # which part of a feed's steps was at fault last, by topic
+        # Which part of a feed's steps was at fault last, by topic.
+        self._likely: dict[tuple[str, str], int | None] = {}
         self._logs = {topic: log.drop(*NOT_READ).persist() for topic, log in logs.items()}
 
     def close(self) -> None:

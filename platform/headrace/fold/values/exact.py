@@ -116,9 +116,8 @@ def to_integers(values: pa.Array) -> pa.Array:
 def to_doubles(values: pa.Array) -> pa.Array:
     """The double nearest to each DECIMAL."""
     of = values.type
-    if (
-        pa.types.is_decimal128(of) and of.scale <= 22
-    ):  # both are doubles exactly, so is only their quotient rounded
+    # Both are doubles exactly, so is only their quotient rounded.
+    if pa.types.is_decimal128(of) and of.scale <= 22:
         low, high = _halves(values)
         null = values.is_null().to_numpy(zero_copy_only=False)
         if (null | ((high == low >> 63) & (low < 1 << 53) & (low > -(1 << 53)))).all():

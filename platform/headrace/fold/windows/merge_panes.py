@@ -19,9 +19,8 @@ from headrace.fold.windows.assign_windows import Entered
 from headrace.fold.windows.panes import Panes
 from headrace.fold.windows.shape import FROM, PANE, RECORDS, Shape
 
-PIECES_MAX = (
-    1 << 22
-)  # panes, one for each window, that are merged at a time: windows may overlap a thousand times
+# Panes, one for each window, that are merged at a time: windows may overlap a thousand times.
+PIECES_MAX = 1 << 22
 
 
 def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bool = False) -> pa.Table:

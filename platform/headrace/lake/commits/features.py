@@ -26,10 +26,8 @@ WRITTEN = {
 
 # To append to a table with these takes an `add` with statistics, and nothing else.
 PLAIN = {"appendOnly", "invariants", "changeDataFeed", "timestampNtz"}
-PLAIN_WRITER, FEATURES_WRITER = (
-    4,
-    7,
-)  # the highest writer version without features that is plain; that with features
+# The highest writer version without features that is plain; that with features.
+PLAIN_WRITER, FEATURES_WRITER = (4, 7)
 
 
 def is_plain(table: DeltaTable) -> bool:

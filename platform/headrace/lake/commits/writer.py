@@ -88,9 +88,8 @@ class TableWriter:
         self._lock = threading.RLock()
         self._fence = Fence(role, 0)
         self._judged = -1  # through this version every commit is known
-        self._looked_at = (
-            boot_seconds()
-        )  # at that time the version after the last one judged was free, or had a commit file
+        # At that time the version after the last one judged was free, or had a commit file.
+        self._looked_at = boot_seconds()
         self._unsure = False  # an earlier attempt may still arrive
         for tries in range(TRIES_MAX):
             try:

@@ -147,9 +147,8 @@ class _Run:
         self.moments: dict[Place, float] = {}  # of records in the order of time
         self.before = StreamTimes()  # the stream times of partitions before the current log commit
         self.numbers: dict[Any, int] = {}  # of the rows of each call
-        self.complete_ms = complete_at(
-            node, log
-        )  # the commit that completes global tables; None: there is none yet
+        # The commit that completes global tables; None: there is none yet.
+        self.complete_ms = complete_at(node, log)
 
     def _made(self) -> Processor:
         made = self.node.processor()

@@ -16,9 +16,8 @@ CREDENTIALS = (
     "…_OAUTH_CLIENT_ID, HEADRACE_KAFKA_OAUTH_CLIENT_SECRET and …_OAUTH_SCOPE."
 )
 TLS = "Correct HEADRACE_KAFKA_SSL_CA_LOCATION, …_SSL_CERTIFICATE_LOCATION, …_SSL_KEY_LOCATION and …_SSL_KEY_PASSWORD."
-ADDRESS = re.compile(
-    r"\b(sasl_)?(ssl|plaintext)://"
-)  # begins what the client says of a broker, whatever went wrong
+# Begins what the client says of a broker, whatever went wrong.
+ADDRESS = re.compile(r"\b(sasl_)?(ssl|plaintext)://")
 MISSING = "UNKNOWN_TOPIC_OR_PART"
 CREATE = (
     "Create the topic, or correct its name. A topic that was deleted and created again is another one: "

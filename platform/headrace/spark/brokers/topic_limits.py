@@ -10,9 +10,8 @@ AHEAD_MS_MAX = 3_600_000
 BEHIND_MS_MAX = (1 << 63) - 1
 COMPACT = "compact"
 AS_SENT = "producer"
-_OF_TOPICS = {
-    "none": "uncompressed"
-}  # a codec's name in a topic's settings, where it is not that of the client
+# A codec's name in a topic's settings, where it is not that of the client.
+_OF_TOPICS = {"none": "uncompressed"}
 NO_TIMESTAMP = -1  # Kafka's sign for a record without a time
 NOT_SENDABLE_MS = {
     0: "1970-01-01 00:00:00, and Kafka's client takes 0 for the present; 1 ms later it can be sent",

@@ -122,9 +122,8 @@ class LogStream(SharedLog):
         begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
         next_offsets, ends = sequencer.state.next_offsets, self._kafka.ends(partitions)
         require_same_topic(self.name, next_offsets, ends)
-        needed = (
-            dict.fromkeys(partitions, 0) | next_offsets
-        )  # a partition added since then is needed from its start
+        # A partition added since then is needed from its start.
+        needed = dict.fromkeys(partitions, 0) | next_offsets
         require_no_loss(self.name, lost_offsets(needed, self._kafka.earliest(needed)))
         sequencer.read_first_to(ends)  # of a log that begins, or began before this was recorded
         self.sequencer = sequencer

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake.paths import Lake
 
-FEW_BYTES = (
-    16 << 20
-)  # of the files of a log in which this process counts by itself; in more of them Spark does
+# Of the files of a log in which this process counts by itself; in more of them Spark does.
+FEW_BYTES = 16 << 20
 
 
 def log_version(lake: Lake, topic: Topic) -> int:

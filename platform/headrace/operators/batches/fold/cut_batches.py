@@ -137,9 +137,8 @@ def _followed(places: np.ndarray, after: np.ndarray) -> np.ndarray:
         further = further[further < nowhere]
         if not len(further):
             return places
-        places = np.concatenate(
-            [places, further]
-        )  # no two groups meet, and no group comes back: none is there twice
+        # No two groups meet, and no group comes back: none is there twice.
+        places = np.concatenate([places, further])
         jump = jump[jump]
 
 

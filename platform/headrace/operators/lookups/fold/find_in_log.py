@@ -58,9 +58,8 @@ class FindInLog(Step):
     rows: pa.Schema
     by_timestamp: bool
     counts: bool  # whether this step counts the fates
-    revised_at_commit_end: tuple[
-        str, ...
-    ] = ()  # topics whose versions stand after all records of their commit
+    # Topics whose versions stand after all records of their commit.
+    revised_at_commit_end: tuple[str, ...] = ()
     waited: Frontier | None = (
         None  # by which `ReleaseRecords` has released the records; None: it stands not before this
     )

@@ -35,12 +35,8 @@ WALL_TIMERS, RECORDS, END, DRAINED = range(4)  # the phases of a log commit
 # is called; at the end of a commit it is null. Nulls come last, so a record's own rows follow those of the timers before it.
 PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, DUE, GROUP_HASH, NUMBER)
 TIE = "__tie"  # in the order of time, of a record its number among those of its group and moment
-PLACE_IN_TIME = (
-    PHASE,
-    CLOCK,
-    TIE,
-    *PLACE_IN_COMMIT[1:],
-)  # in the order of time; the clock is that of the call
+# In the order of time; the clock is that of the call.
+PLACE_IN_TIME = (PHASE, CLOCK, TIE, *PLACE_IN_COMMIT[1:])
 
 
 @dataclass

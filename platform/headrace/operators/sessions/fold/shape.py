@@ -9,11 +9,8 @@ import pyarrow as pa
 from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC
 from headrace.fold.window_shape import GROUPS, PLACES, WindowShape
 
-START, END, RECORDS = (
-    "__start_ms",
-    "__end_ms",
-    "__records",
-)  # of a session: first and last event, and how many
+# Of a session: first and last event, and how many.
+START, END, RECORDS = ("__start_ms", "__end_ms", "__records")
 STREAM_BEFORE = "__before_ms"  # of a record: stream time of its partition before it (see `mark_raises`)
 
 

@@ -103,9 +103,8 @@ class JoinRecords(Step):
             results.append(rows_alone(records, alone, candidates, leaves_at_ms, sides))
             open_ones = matched[candidates.closes_ms[matched] > lowest_ms(times.after)]
             changes[MATCHED] = self._marks(records, open_ones)
-        tally = (
-            None if sides.shared else tally_of(rows)
-        )  # a topic on both sides is counted before (`CountFates`)
+        # A topic on both sides is counted before (`CountFates`).
+        tally = None if sides.shared else tally_of(rows)
         return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally)
 
     def _candidates(self, records: pa.Table, known: int) -> Candidates:

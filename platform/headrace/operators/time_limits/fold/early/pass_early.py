@@ -59,9 +59,8 @@ WAITS, ENTRY = "waits", "__entry"
 LEFT = (LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM, LEFT_CLOCK)
 NO_ENTRY = -1  # of a tick, or of a row that sets limits
 Row = tuple[int, int, int, int, int]  # expiry time after it, number of its bound, entry, timestamp, bytes
-Left = tuple[
-    int, int, int, bool
-]  # entry, the row that opened the wait, the row that ended it, whether a bound did
+# Entry, the row that opened the wait, the row that ended it, whether a bound did.
+Left = tuple[int, int, int, bool]
 
 
 @dataclass
