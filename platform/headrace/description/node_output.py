@@ -70,11 +70,9 @@ class NodeOutput(Topic):
         """Its name for people: the node, or the first words about a step without a name."""
         assert self.written_by is not None
         name = self.written_by.required_name
-        return (
-            f"a step without a name ({self.written_by.in_words.removesuffix('.')})"
-            if is_unnamed(name)
-            else name
-        )
+        if is_unnamed(name):
+            return f"a step without a name ({self.written_by.in_words.removesuffix('.')})"
+        return name
 
     def rules(self) -> dict[str, Any]:
         """The rules that its rows depend on: the rules of its node."""

@@ -53,11 +53,9 @@ def _effect(record: NamedRecord) -> str:
         return ""
     if not record.deciding:
         return "  · without it the row is equal"
-    return (
-        f"  · without it {values_in_words(record.without)}"
-        if record.without
-        else "  · without it there is no such row"
-    )
+    if record.without:
+        return f"  · without it {values_in_words(record.without)}"
+    return "  · without it there is no such row"
 
 
 def _missed(record: UncountedRecord) -> str:

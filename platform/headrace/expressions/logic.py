@@ -88,11 +88,9 @@ def _less(left: Datum, right: Datum) -> Datum:
     if left.type == BOOLEAN:
         left, right = pc.cast(left, pa.int8()), pc.cast(right, pa.int8())
     less = pc.less(left, right)
-    return (
-        pc.or_(less, pc.and_(pc.is_nan(right), pc.invert(pc.is_nan(left))))
-        if is_floating(left.type)
-        else less
-    )
+    if is_floating(left.type):
+        return pc.or_(less, pc.and_(pc.is_nan(right), pc.invert(pc.is_nan(left))))
+    return less
 
 
 def _less_or_equal(left: Datum, right: Datum) -> Datum:

@@ -134,11 +134,9 @@ def _begin_of(value: pa.Array, unit: str) -> pa.Array:
 def shifted(term: Term, number: int, unit: str) -> Term | None:
     """A time plus an interval. In: unit  DAY or shorter, in upper case; number  of units, maybe negative."""
     if unit not in _UNITS_US:
-        return (
-            Term(term.type)
-            if unit in ("MONTH", "YEAR") and term.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-            else None
-        )
+        if unit in ("MONTH", "YEAR") and term.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+            return Term(term.type)
+        return None
     if term.type == DATE:
         return lifted(DATE, lambda value: _days_later(value, number), term) if unit == "DAY" else None
     if term.type not in (TIMESTAMP, TIMESTAMP_NTZ):

@@ -30,11 +30,9 @@ def check_lake(root: str) -> Iterator[Finding]:
 
 
 def _format(root: str) -> str:
-    return (
-        "this version's"
-        if is_known(root)
-        else "new: nothing is there yet, or a build before formats wrote it"
-    )
+    if is_known(root):
+        return "this version's"
+    return "new: nothing is there yet, or a build before formats wrote it"
 
 
 def _conditional_put(root: str) -> str:

@@ -55,11 +55,9 @@ class Debezium(Format):
         """The columns of keys or values (see `Format.columns`)."""
         what = f"Topic '{topic}': {part}"
         if part == "key":
-            return (
-                self.format.columns(topic, part, declared)
-                if isinstance(self.format, Avro)
-                else parse_ddl(declared or "", what)
-            )
+            if isinstance(self.format, Avro):
+                return self.format.columns(topic, part, declared)
+            return parse_ddl(declared or "", what)
         columns = (*self._of_table(topic, declared, what), *self.more)
         names = [column.name for column in columns]
         refuse_repeats(names, what)

@@ -40,11 +40,9 @@ class Example:
     def place(self) -> str:
         """Where it is; rows that a node gave have one partition, and the node's name before the `@`."""
         node, at, _ = self.topic.partition("@")
-        return (
-            f"row {self.offset} of {name_of(node)}"
-            if at
-            else f"partition {self.partition}, offset {self.offset}"
-        )
+        if at:
+            return f"row {self.offset} of {name_of(node)}"
+        return f"partition {self.partition}, offset {self.offset}"
 
 
 @dataclass(frozen=True)
