@@ -58,8 +58,14 @@ def _literal(value: Any) -> str:
     return exp.Literal.string(str(value)).sql(dialect="spark")
 
 
-def _unless_null(column: str, condition: str) -> str:
-    return f"{quote(column)} IS NULL OR coalesce({condition}, false)"
+def _unless_null(claim: Callable[[str, Arguments], str]) -> Callable[[Arguments], str]:
+    """The condition that a value is null or as claimed. In: claim  takes the column, quoted."""
+
+    def condition(arguments: Arguments) -> str:
+        column = quote(arguments["column"])
+        return f"{column} IS NULL OR coalesce({claim(column, arguments)}, false)"
+
+    return condition
 
 
 def _bounds(value: str, arguments: Arguments) -> str:
@@ -70,31 +76,13 @@ def _bounds(value: str, arguments: Arguments) -> str:
     return " AND ".join(sides) or "true"
 
 
-def _between(arguments: Arguments) -> str:
-    return _unless_null(arguments["column"], _bounds(quote(arguments["column"]), arguments))
-
-
-def _lengths(arguments: Arguments) -> str:
-    return _unless_null(arguments["column"], _bounds(f"length({quote(arguments['column'])})", arguments))
-
-
-def _length(arguments: Arguments) -> str:
-    return _unless_null(
-        arguments["column"], f"length({quote(arguments['column'])}) = {_literal(arguments['value'])}"
-    )
-
-
-def _in_set(arguments: Arguments, negated: str = "") -> str:
+def _in_set(value: str, arguments: Arguments) -> str:
     values: Sequence[Any] = arguments.get("value_set") or ()
-    listed = ", ".join(map(_literal, values)) or "NULL"
-    inside = f"coalesce({quote(arguments['column'])} IN ({listed}), false)"
-    return _unless_null(arguments["column"], f"{negated}{inside}")
+    return f"coalesce({value} IN ({', '.join(map(_literal, values)) or 'NULL'}), false)"
 
 
-def _matches(arguments: Arguments, negated: str = "") -> str:
-    return _unless_null(
-        arguments["column"], f"{negated}({quote(arguments['column'])} RLIKE {_literal(arguments['regex'])})"
-    )
+def _matches(value: str, arguments: Arguments) -> str:
+    return f"({value} RLIKE {_literal(arguments['regex'])})"
 
 
 def _pair_equal(arguments: Arguments) -> str:
@@ -113,13 +101,16 @@ _RANGE = {"min_value", "max_value", "strict_min", "strict_max"}
 CONDITIONS: Mapping[str, tuple[Callable[[Arguments], str], set[str]]] = {
     "ExpectColumnValuesToNotBeNull": (lambda arguments: f"{quote(arguments['column'])} IS NOT NULL", set()),
     "ExpectColumnValuesToBeNull": (lambda arguments: f"{quote(arguments['column'])} IS NULL", set()),
-    "ExpectColumnValuesToBeBetween": (_between, _RANGE),
-    "ExpectColumnValuesToBeInSet": (_in_set, {"value_set"}),
-    "ExpectColumnValuesToNotBeInSet": (lambda arguments: _in_set(arguments, "NOT "), {"value_set"}),
-    "ExpectColumnValuesToMatchRegex": (_matches, {"regex"}),
-    "ExpectColumnValuesToNotMatchRegex": (lambda arguments: _matches(arguments, "NOT "), {"regex"}),
-    "ExpectColumnValueLengthsToBeBetween": (_lengths, _RANGE),
-    "ExpectColumnValueLengthsToEqual": (_length, {"value"}),
+    "ExpectColumnValuesToBeBetween": (_unless_null(_bounds), _RANGE),
+    "ExpectColumnValuesToBeInSet": (_unless_null(_in_set), {"value_set"}),
+    "ExpectColumnValuesToNotBeInSet": (_unless_null(lambda x, of: f"NOT {_in_set(x, of)}"), {"value_set"}),
+    "ExpectColumnValuesToMatchRegex": (_unless_null(_matches), {"regex"}),
+    "ExpectColumnValuesToNotMatchRegex": (_unless_null(lambda x, of: f"NOT {_matches(x, of)}"), {"regex"}),
+    "ExpectColumnValueLengthsToBeBetween": (_unless_null(lambda x, of: _bounds(f"length({x})", of)), _RANGE),
+    "ExpectColumnValueLengthsToEqual": (
+        _unless_null(lambda x, of: f"length({x}) = {_literal(of['value'])}"),
+        {"value"},
+    ),
     "ExpectColumnPairValuesToBeEqual": (_pair_equal, set()),
     "ExpectColumnPairValuesAToBeGreaterThanB": (_pair_greater, {"or_equal"}),
 }

@@ -26,7 +26,8 @@ BY_SPARK = "  (by Spark)"
 # Mermaid's brackets.
 SHAPES = {TOPIC: ("[(", ")]"), OPERATOR: ("[", "]"), TABLE: ("[[", "]]"), SINK: (">", "]")}
 
-CODES = {'"': "#quot;", "#": "#35;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br>"}  # within its quotes
+# Letters within its quotes.
+CODES = str.maketrans({'"': "#quot;", "#": "#35;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br>"})
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,4 @@ def _lines(part: Part, before: str = "", after: str = "") -> Iterator[str]:
 
 def _box(number: int, part: Part) -> str:
     opening, closing = SHAPES[part.kind]
-    return f'  p{number}{opening}"{_escaped(part.marked)}"{closing}'
-
-
-def _escaped(words: str) -> str:
-    """Text within Mermaid's quotes."""
-    return "".join(CODES.get(letter, letter) for letter in words)
+    return f'  p{number}{opening}"{part.marked.translate(CODES)}"{closing}'

@@ -121,7 +121,7 @@ class Postgres(LocalServer):
         return True
 
     def _last_words(self) -> str:
-        return f"{self._refusal}\n{super()._last_words()}"
+        return "\n".join(filter(None, [self._refusal, super()._last_words()]))
 
     def stop(self) -> None:
         """Shut the server down in order, whoever is connected; nothing happens when it does not run."""
