@@ -84,11 +84,9 @@ def _counted(name: str, fates: Mapping[str, int]) -> str:
 
 def command_for(node: str, fate: str) -> str:
     """The command that shows the records of a node that met a fate."""
-    return (
-        f"headrace dead-letters {stream_name(node)}"
-        if fate == DEAD_LETTER
-        else f"headrace records {node} {fate}"
-    )
+    if fate == DEAD_LETTER:
+        return f"headrace dead-letters {stream_name(node)}"
+    return f"headrace records {node} {fate}"
 
 
 def _nothing_delivered(node: Node, facts: LakeFacts, reader: str) -> str | None:

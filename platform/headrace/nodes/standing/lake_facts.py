@@ -36,11 +36,9 @@ class LakeFacts:
         """Where the log of a topic of Kafka stands; None: there is no log, or a node writes it."""
         table = open_table(self.lake.log(topic))
         commit = last_commit(table, f"log/{topic}", recent=True) if table.exists else None
-        return (
-            None
-            if commit is None or "after" not in commit.record
-            else LogState.from_json(commit.record["after"])
-        )
+        if commit is None or "after" not in commit.record:
+            return None
+        return LogState.from_json(commit.record["after"])
 
     def settled_ms(self, topic: str) -> int | None:
         """No later row of the log will lie at or before this commit time; None: it is not known."""

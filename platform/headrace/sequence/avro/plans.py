@@ -163,11 +163,9 @@ def _parsed(schema: RegisteredSchema) -> AvroType:
 def _narrowed(reader: AvroType, fields: Sequence[pa.Field]) -> AvroType:
     """A record without the fields that have no column: what is not read need not resolve."""
     names = {field.name for field in fields}
-    return (
-        replace(reader, fields=tuple(f for f in reader.fields if f.name in names))
-        if reader.fields
-        else reader
-    )
+    if reader.fields:
+        return replace(reader, fields=tuple(f for f in reader.fields if f.name in names))
+    return reader
 
 
 def _without_defaults(of: AvroType) -> AvroType:

@@ -42,11 +42,9 @@ def _field(field: FieldDescriptor) -> Take:
         if take is None:
             return lambda message: getattr(message, name) if message.HasField(name) else None
         return lambda message: take(getattr(message, name)) if message.HasField(name) else None
-    return (
-        (lambda message: getattr(message, name))
-        if take is None
-        else (lambda message: take(getattr(message, name)))
-    )
+    if take is None:
+        return lambda message: getattr(message, name)
+    return lambda message: take(getattr(message, name))
 
 
 def _value(field: FieldDescriptor) -> Take | None:

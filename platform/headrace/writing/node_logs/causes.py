@@ -43,11 +43,9 @@ def clocks_of(rows: pa.Table, of: RowClock | None, before: np.ndarray) -> np.nda
 def _parts(rows: pa.Table, name: str, columns: Sequence[str]) -> list[pa.Array]:
     """The bytes that a column adds to the place. The topic stands for the whole position."""
     if name != TOPIC or OFFSET not in columns:
-        return (
-            []
-            if name in (*PARTNER, OFFSET) or (name == PARTITION and OFFSET in columns)
-            else [_value(rows, name)]
-        )
+        if name in (*PARTNER, OFFSET) or (name == PARTITION and OFFSET in columns):
+            return []
+        return [_value(rows, name)]
     own = _position(rows, POSITION, CAUSE)
     if PARTNER[0] not in rows.column_names:
         return [own]
