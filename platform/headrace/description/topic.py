@@ -69,7 +69,7 @@ class Topic(StreamOperators):
     family: str | None = None
 
     def __post_init__(self) -> None:
-        check_topic_name(self.name, "Topic")
+        self._check_name()
         for name, given in (("format", self.format), ("key_format", self.key_format)):
             if given not in FORMATS and not isinstance(given, Format):
                 raise DescriptionError(
@@ -247,6 +247,9 @@ class Topic(StreamOperators):
 
     def __hash__(self) -> int:
         return hash(self._content)
+
+    def _check_name(self) -> None:
+        check_topic_name(self.name, "Topic")
 
     def _check_shared_columns(self) -> None:
         keys = {column.name.lower(): column for column in self.key_columns}
