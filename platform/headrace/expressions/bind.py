@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -112,7 +113,7 @@ def _concat(tree: exp.Expr, columns: Columns) -> Term | None:
     return _all(texts.concat)(tree, columns) if tree.args.get("safe") else Term(STRING)
 
 
-def _terms(trees: Iterable[exp.Expr], columns: Columns) -> list[Term] | None:
+def _terms(trees: Iterable[Any], columns: Columns) -> list[Term] | None:
     """The terms of all trees; None: one of them is not known."""
     terms = [bind(tree, columns) for tree in trees]
     known = [term for term in terms if term is not None]
