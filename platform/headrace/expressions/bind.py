@@ -121,7 +121,7 @@ def _terms(trees: Iterable[Any], columns: Columns) -> list[Term] | None:
 
 
 def _of(names: tuple[str, ...], compute: Callable[..., Term | None], otherwise: Term | None = None) -> Binder:
-    """What is computed of the parts of a tree with these names; otherwise: if one of them is not known."""
+    """Computes a term from the parts of a tree with these names. In: otherwise  the term if a part is not known."""
 
     def binder(tree: exp.Expr, columns: Columns) -> Term | None:
         terms = _terms((tree.args.get(name) for name in names), columns)

@@ -98,7 +98,7 @@ class Pipeline:
 
     @property
     def suffix(self) -> str:
-        """What the names of its jobs end with, beside those of other pipelines."""
+        """The end of its jobs' names, which tells them from those of other pipelines."""
         return "" if self.name == "streams" else f"_{self.name}"
 
     @property

@@ -1,4 +1,4 @@
-"""What a command is for: the nodes of a pipeline, and the lake that holds their tables."""
+"""The nodes of a pipeline and the lake that holds their tables, as a command names them."""
 
 from __future__ import annotations
 
