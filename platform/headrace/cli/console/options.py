@@ -36,7 +36,7 @@ S = TypeVar("S", bound=BaseSettings)
 
 
 def with_options_of_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command for Typer. Each field of a parameter that is a dataclass becomes an option, in the place of the parameter."""
+    """A command for Typer. Each field of a parameter that is a dataclass becomes an option, in its place."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: get_type_hints(of, include_extras=True) for name, of in hints.items() if is_dataclass(of)}
     parameters = list[Parameter]()
