@@ -15,9 +15,9 @@ from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle import rewrite_state as rewriting
 from headrace.lifecycle.rewrite_state import rewrite_state
-from headrace.nodes.balances.opening import Standing
 from headrace.nodes.progress import Progress
 from headrace.nodes.standing.state_commits import state_record
+from headrace.writing.fold_aside import Standing
 from tests.changing.held import NO_SPARK, hold
 
 if TYPE_CHECKING:

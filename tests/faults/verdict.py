@@ -30,12 +30,13 @@ from headrace.lake.storage import spark_uri
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrors import Mirrors
-from headrace.nodes.balances.opening import read_opening, stand
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.rows.node_frames import NodeFrames
 from headrace.observe.views import Views, fates_of
 from headrace.quality.books import open_books
 from headrace.spark.rows.json_rows import as_json
+from headrace.writing.fold_aside import stand
 from tests.faults.pipeline import pipeline, table
 from tests.faults.traffic import CHAIN
 from tests.oracle import guard_oracle

@@ -10,30 +10,30 @@ Equal rows are left alone; one MERGE changes just the differing rows, so that re
   not compared: the log no longer tells them;
 - rows that are older than the node's description (`since=`) are not compared (see `nodes.balances.older_rows`);
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
-  stay where they are, and the stream does not fold them while a backfill runs.
+  stay where they are, and the stream does not fold them while a backfill runs;
+- a fold that was killed, or broke off, is the next one's to go on with (see `writing.fold_aside`); one for `plan` is not.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from functools import cached_property, reduce
+from contextlib import suppress
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
-from headrace.description.epoch_time import milliseconds
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfills.backfill_plan import STAGES, BackfillPlan, DayVerdict
-from headrace.lifecycle.backfills.compare_rows import ONLY_IN, compare_rows, differing_rows
+from headrace.lifecycle.backfills.compare_rows import compare_rows, differing_rows, examples_of
 from headrace.lifecycle.backfills.sink_corrections import SinkVerdict, correct_sinks
 from headrace.lifecycle.following import nodes_following
 from headrace.log.clock import SystemClock
 from headrace.nodes.balances.older_rows import is_made
-from headrace.nodes.balances.opening import Opening, Standing, read_opening, stand
+from headrace.nodes.balances.opening import Opening, read_opening
 from headrace.nodes.days import day_of_row, first_ms_of
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
@@ -45,7 +45,8 @@ from headrace.spark.rows.merge import exchange
 from headrace.spark.rows.same_rows import rows_not_of, rows_of
 from headrace.spark.session import pipeline_session
 from headrace.writing.delivery.right_rows import right_rows_of_results, right_rows_of_table
-from headrace.writing.leases.lease import Lease
+from headrace.writing.fold_aside import Standing, stand
+from headrace.writing.leases.lease import Lease, LeaseLostError
 from headrace.writing.leases.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 DAY_MS = 86_400_000
-SHOWN = 5  # how many differing rows a verdict names
 PATIENCE_SECONDS = 60  # for the stream to end the fold of current results that is under way
 
 
@@ -97,6 +97,8 @@ class Backfill:
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
         self._whole = whole and not self._operator.appended
         self._computed = standing
+        self._resumes = False  # True while this process holds the lease
+        self._on_folded: Callable[[int, int | None], object] = lambda done, of: None
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -133,6 +135,7 @@ class Backfill:
         *,
         swap: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
+        on_folded: Callable[[int, int | None], object] = lambda done, of: None,
         before_swap: Callable[[DataFrame], None] = lambda differing: None,
         lease: Lease | None = None,
         correct: bool = True,
@@ -141,13 +144,16 @@ class Backfill:
 
         Sinks that can be corrected are put right before it: a backfill that dies in between finds the same again.
 
-        In:     before_swap  called with the rows that differ; `compare_rows.ONLY_IN` is `log` or `table`
+        In:     on_folded    called before the first increment of the log and after each: how many of how many records
+                             are folded
+                before_swap  called with the rows that differ; `compare_rows.ONLY_IN` is `log` or `table`
                 lease        of the node's backfills, if the caller holds it
                 correct      False: sinks keep what they have
         Raises: LeaseTakenError when another backfill of the node is running; TransientError when a sink's store is away.
         """
         name = self.node.required_name
         held = lease or self._take_lease(name)
+        self._resumes, self._on_folded = True, on_folded
         try:
             self._drop_outdated_base()
             on_stage(STAGES[0])
@@ -170,10 +176,14 @@ class Backfill:
                     self._swap(recomputed, differing, held)
             finally:
                 differing.unpersist()
+            with suppress(LeaseLostError):  # else another process may be reading it
+                held.check()
+                self._release()
         finally:
+            vars(self).pop("_standing", None)  # what lies there after an error stays: see `stand`
+            self._resumes = False
             if lease is None:
                 held.release()
-            self._release()
         return [
             DayVerdict(
                 day,
@@ -199,9 +209,12 @@ class Backfill:
     @cached_property
     def _standing(self) -> Standing:
         """The rows that the log leads to, in files beside the node's tables until `_release`."""
-        if self._computed is not None:
-            return self._computed
-        return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
+
+        def folded(done: int) -> None:
+            self._on_folded(done, self.progress.all_records)
+
+        fold = partial(stand, self._spark, self._lake, self.node, self._upto_ms, self._opening)
+        return self._computed or fold(resumes=self._resumes, on_folded=folded)
 
     def _release(self) -> None:
         """Let go of what was folded, as far as it was."""
@@ -277,18 +290,8 @@ class Backfill:
         counted = frame.groupBy(self._day().alias("day")).count().collect()
         return Counter({row["day"]: row["count"] for row in counted})
 
-    def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
-        """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
-        users = [name for name in differing.columns if not name.startswith("__")]
-        order = [F.col(quote(name)) for name in (*identity_of(self.node, differing), ONLY_IN)]
-        within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
-        some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
-        shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
-        words: dict[dt.date | None, list[str]] = {}
-        for row in some.select(self._day().alias("__day"), ONLY_IN, *shown).collect():
-            values = ", ".join(f"{name}={row[name]}" for name in users)
-            words.setdefault(row["__day"], []).append(f"{row[ONLY_IN]}: {values}")
-        return words
+    def _examples(self, differing: DataFrame) -> Mapping[dt.date | None, Sequence[str]]:
+        return examples_of(differing, self._day(), identity_of(self.node, differing))
 
     def _correct_sinks(self, recomputed: DataFrame, differing: DataFrame) -> tuple[SinkVerdict, ...]:
         """Let the sinks hold what the table holds after the swap."""
@@ -337,10 +340,7 @@ def verify(
     days: Sequence[dt.date] | None = None,
     *,
     on_stage: Callable[[str], None] = lambda stage: None,
+    on_folded: Callable[[int, int | None], object] = lambda done, of: None,
 ) -> list[DayVerdict]:
     """Recompute and compare; change nothing. In: see `Backfill.run`."""
-    return Backfill(spark, lake, node, days).run(swap=False, on_stage=on_stage)
-
-
-def _ms(day: dt.date) -> int:
-    return milliseconds(dt.datetime.combine(day, dt.time()))
+    return Backfill(spark, lake, node, days).run(swap=False, on_stage=on_stage, on_folded=on_folded)

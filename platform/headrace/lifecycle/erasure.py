@@ -10,13 +10,13 @@ meanwhile. Records of the key that come later are new ones.
   1. Spark is asked whether it can compare the rows of each node; rebuilds, former tables, and logs of other descriptions go;
      nodes of other pipelines that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
   2. the log's rows are blanked in one commit;
-  3. the nodes are folded from that log aside, each before those that read it (see `fold_aside`);
+  3. the nodes are folded from that log aside, each before those that read it (see `writing.fold_aside`);
   4. streams hand the nodes over. Each completes the micro-batch that a crash had interrupted, and folds what it has not
      folded; what came meanwhile is folded aside, too;
   5. for each node: refused rows of the key and of results that differ go, these results are swapped, then its state and what
      it remembers of unusable records are written anew. Then its stream goes on.
 Until then a node that runs may have folded rows from before with rows from after. All of it is replaced, but for what sinks
-were given. After a crash run it again: it does all but what is done.
+were given. After a crash run it again: it does all but what is done, and the fold aside goes on after its last increment.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from headrace.lifecycle.backfills.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.lifecycle.pending_erasures import has_followed, note_pending
-from headrace.lifecycle.rebuilds.fold_aside import FoldedAside
 from headrace.lifecycle.rebuilds.former import drop_former
+from headrace.lifecycle.rebuilds.meeting_point import standing
 from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.log.clock import SystemClock
@@ -54,24 +54,26 @@ from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import names_of, nodes_below
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.rows.sink_rows import with_place
+from headrace.nodes.standing.state_commits import records_folded
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.rows.json_rows import as_json
 from headrace.spark.session import pipeline_session
+from headrace.writing.fold_aside import FoldedAside, drop_scratch
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease_waits import nothing_rebuilds
 from headrace.writing.node_logs.node_log import rewrite_node_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.balances.opening import Standing
+    from headrace.writing.fold_aside import Standing
     from headrace.writing.leases.lease import Lease
 
 WHO = "headrace erase"
@@ -132,10 +134,17 @@ class Erasure:
         self._raw = key_bytes(topic, key)
         self._clock = clock or SystemClock()
 
-    def run(self, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Erased]:
+    def run(
+        self,
+        patience_seconds: float = PATIENCE_SECONDS,
+        *,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        on_folded: Callable[[int, int | None], object] = lambda done, of: None,
+    ) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
 
         In:     patience_seconds  for a stream's fold of current results to end
+                on_folded         called after each increment of a node: how many of how many records are folded aside
         Raises: LeaseTakenError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
                 somebody does not hand a node over.
         """
@@ -151,13 +160,15 @@ class Erasure:
             # Nodes that have begun since may have read the key, too.
             present, elsewhere = self._present(), self._nodes_elsewhere()
             note_pending(lake, self._topic.name, elsewhere)
-            aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
-            aside.advance()
+            place = lake.erasing(self._topic.name)
+            aside = FoldedAside(spark, lake, present, place, lambda node: standing(lake, node) or {})
+            self._fold(aside, on_stage, on_folded)
             names = [node.required_name for node in present]
             with handed_over(spark, lake, names, clock, what=WHO):
                 known = [node for node in present if settled(spark, lake, node)]
                 aside.advance()
                 for node in known:
+                    on_stage(f"Compares the rows of {node.required_name}.")
                     yield from self._node(node, backfills[node.required_name], aside.standing(node))
             aside.remove()
             for node in self._nodes:
@@ -170,6 +181,24 @@ class Erasure:
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
+
+    def _fold(
+        self,
+        aside: FoldedAside,
+        on_stage: Callable[[str], None],
+        on_folded: Callable[[int, int | None], object],
+    ) -> None:
+        """Fold the nodes aside, as far as their tables have read."""
+        records: dict[str, int] = {}
+
+        def folded(node: Node, done: int) -> None:
+            name = node.required_name
+            if name not in records:
+                records[name] = records_folded(self._lake, name) or 0
+                on_stage(f"Folds the log of {name} aside.")
+            on_folded(done, max(done, records[name]))  # a micro-batch that was broken off counts as folded, too
+
+        aside.advance(folded)
 
     def _present(self) -> list[Node]:
         """The nodes that have tables."""
@@ -196,7 +225,7 @@ class Erasure:
             folder = self._lake.rebuilds(node.required_name)
             small_files.delete(folder)
             lakes.forget(folder)
-            small_files.delete(self._lake.scratch(node.required_name))  # what a backfill that died has left
+            drop_scratch(self._lake, node.required_name)  # what a backfill that died has left
 
     def _require_whole_log(self) -> None:
         for node in self._nodes:

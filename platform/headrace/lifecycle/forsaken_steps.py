@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.lake import small_files
+from headrace.writing.fold_aside import drop_scratch
 from headrace.writing.leases.lease import lease_taken_ms
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def forsaken_steps(lake: Lake, described: Collection[str], before_ms: int, clock
 
 def remove_step(lake: Lake, step: str) -> None:
     """Remove all that a step kept."""
-    for folder in ("state", "unusable", "node_logs", "rebuilds", "beside", "refused", "tables"):
+    drop_scratch(lake, step)
+    for folder in ("state", "unusable", "node_logs", "rebuilds", "refused", "tables"):
         path = f"{lake.root}/{folder}/{step}"
         small_files.delete(path)
         lakes.forget(path)

@@ -41,6 +41,7 @@ from headrace.nodes.node_tables import read_progress, results_writer
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
+from headrace.writing.fold_aside import drop_scratch
 from headrace.writing.leases.lease import Lease, LeaseTakenError, lease_taken_ms, take_lease
 from headrace.writing.leases.lease_waits import take_lease_patiently
 from headrace.writing.state_upkeep import StateUpkeep
@@ -185,7 +186,7 @@ class Maintenance:
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
-                small_files.delete(lake.scratch(name))  # what a backfill that died has left
+                drop_scratch(lake, name)  # what a backfill that died has left
                 for what, path in present.items():
                     signed, is_log = f"maintenance/{name}", what == "log"
                     work = partial(self._compact, path, signed, writers.get(what, []), is_log=is_log)

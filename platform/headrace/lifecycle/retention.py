@@ -37,7 +37,7 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.history.cut_commits import CutCommits, note_commits, write_standing
 from headrace.log.recovery import commits_during
 from headrace.nodes.balances.cuts import day_after, note_cut
-from headrace.nodes.balances.opening import read_opening, stand, write_opening
+from headrace.nodes.balances.opening import read_opening, write_opening
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import names_of, wall_waits
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
@@ -47,6 +47,7 @@ from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
+from headrace.writing.fold_aside import stand
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease_waits import nothing_rebuilds
 from headrace.writing.leases.readers import asked_in, can_be_read, readers_of
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.balances.opening import Standing
     from headrace.sequence.log_state import LogState
 
 PATIENCE_SECONDS = 60.0
@@ -123,9 +123,17 @@ class Retention:
         self._nodes = [node for node in self._all if topic in node.topics]
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
 
-    def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
+    def run(
+        self,
+        before_ms: int,
+        *,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        on_folded: Callable[[int, int | None], object] = lambda done, of: None,
+    ) -> Cut:
         """Cut off the log commits before a moment.
 
+        In:     on_folded  called after each increment of a balance: how many of a node's records it stands for; of how many
+                           is not known
         Raises: LeaseTakenError while a backfill, rebuild or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
@@ -138,7 +146,7 @@ class Retention:
             self._require_unneeded(at_ms)
             for node in self._nodes:
                 on_stage(f"Strikes the balance of {node.required_name}.")
-                self._balance(node, at_ms)
+                self._balance(node, at_ms, lambda done: on_folded(done, None))
             on_stage("Cuts off the rows.")
             highest_ms = note_cut(self._lake, self._topic, at_ms, self._highest_event_ms(at_ms))
             after = self._standing(at_ms)
@@ -200,7 +208,7 @@ class Retention:
             return f"{name} needs {since}: it has read no further."
         return ""
 
-    def _balance(self, node: Node, at_ms: int) -> None:
+    def _balance(self, node: Node, at_ms: int, on_folded: Callable[[int], object]) -> None:
         """Write the node's balance at the cut."""
         base, topic = base_of(self._lake, node), self._topic.name
         # The node's log is written before rows go: afterwards the stream times of their commits are not known. A crash may
@@ -216,11 +224,11 @@ class Retention:
         opening = read_opening(self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: at_ms for t in node.topics}  # it reads them in one order
-            standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
-            try:
-                write_opening(self._spark, self._lake, node, standing)
-            finally:
-                standing.release()
+            standing = stand(
+                self._spark, self._lake, node, upto_ms, opening, resumes=True, on_folded=on_folded
+            )
+            write_opening(self._spark, self._lake, node, standing.source, standing.progress)
+            standing.release()
 
     def _settle(self, node: Node, *, is_read: bool) -> None:
         """Let the node's table and its log hold what it has read."""

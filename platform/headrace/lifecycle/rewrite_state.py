@@ -13,11 +13,12 @@ from headrace import lake as lakes
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TransientError
 from headrace.lifecycle.rebuilds.meeting_point import is_behind
-from headrace.nodes.balances.opening import copy_state, read_opening, stand
+from headrace.nodes.balances.opening import copy_state, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.standing.state_commits import state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.writing.fold_aside import stand
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.nodes.balances.opening import Standing
+    from headrace.writing.fold_aside import Standing
 
 
 def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:

@@ -40,7 +40,7 @@ class KnownUnusable:
     """The remembered records that a node cannot use.
 
     read     gives those after the first and through the second commit time of each topic
-    trusted  False: each record is evaluated again before it is set apart
+    trusted  False: each record is evaluated again before it is set apart, and counts as one that was not known
     """
 
     read: Callable[[Marks, Marks], Sequence[Unusable]]
@@ -98,7 +98,8 @@ def _set_apart(spark: SparkSession, of: BoundOperator, increment: Increment, kno
     before = known.read(done_ms, increment.upto_ms)
     if before and not known.trusted:
         before = still_raising(of.rows, logs, before)
-    return set_apart(of.rows, logs, done_ms, increment.upto_ms, before)
+    apart = set_apart(of.rows, logs, done_ms, increment.upto_ms, before)
+    return apart if known.trusted else replace(apart, added=apart.unusable)
 
 
 def _through(increment: Increment, upto_ms: Marks) -> Increment:

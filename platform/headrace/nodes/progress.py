@@ -81,6 +81,11 @@ class Progress:
                 totals.update(fates)
         return dict(totals)
 
+    @property
+    def all_records(self) -> int:
+        """The records of all fates and partitions."""
+        return sum(self.totals().values())
+
     def to_json(self) -> dict[str, Any]:
         """The progress as a JSON document."""
         return {name: of for name, of in asdict(self).items() if name not in ("complete", "idle") or of}

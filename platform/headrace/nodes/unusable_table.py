@@ -23,6 +23,7 @@ from headrace.engine.steps.unusable import Unusable
 from headrace.lake import kinds, small_files
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.nodes.descriptions.evolution import fingerprint_of_updated
+from headrace.nodes.fold_usable import KnownUnusable
 from headrace.spark.lake_rows import rewrite
 
 if TYPE_CHECKING:
@@ -72,11 +73,20 @@ class UnusableTable:
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
         """Nothing is read yet."""
-        self._spark, self._name = spark, node.required_name
+        self._spark, self._lake, self._node = spark, lake, node
+        self._name = node.required_name
         self.uri = unusable_uri(lake, node)
         known = lake if self._name in lake.aside else replace(lake, nodes=None)
         self._uris = list(dict.fromkeys([self.uri, unusable_uri(known, node)]))
         self._writer: lakes.TableWriter | None = None
+
+    @property
+    def known(self) -> KnownUnusable:
+        """The records that a fold need not look for. One aside evaluates again each that the node's tables remember."""
+        if self._name not in self._lake.aside:
+            return KnownUnusable(self.read, trusted=True)
+        tables = replace(self._lake, nodes=None, aside=frozenset())
+        return KnownUnusable(UnusableTable(self._spark, tables, self._node).read, trusted=False)
 
     def read(
         self, after_ms: Mapping[str, int] | None = None, upto_ms: Mapping[str, int] | None = None

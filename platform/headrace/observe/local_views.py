@@ -5,7 +5,6 @@ Law: each answer has the rows of that of `Views`. Spark starts only for steps th
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,9 +12,9 @@ import pyarrow.compute as pc
 
 from headrace.description import Topic, with_unnamed
 from headrace.engine.slices.log_slices import LogSlice
-from headrace.lake import open_table, small_files
+from headrace.lake import open_table
 from headrace.lake.files.sorted_rows import fitted
-from headrace.nodes.balances.opening import fold_logs, read_opening
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import frontier_ms, read_progress
@@ -28,6 +27,7 @@ from headrace.observe.fates.fated_records import CONTENTS, FatedRows, contents, 
 from headrace.observe.fates.records_by_fate import POSITION, nodes_with_fate
 from headrace.observe.views import counted_fates, ledger_rows
 from headrace.sequence.log_columns import DEAD_LETTER
+from headrace.writing.fold_aside import folded_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,9 +117,7 @@ class LocalViews:
         node = resolve_references(self._lake, node)
         of, operator, opening = bound(self._spark, node), operator_of(node), read_opening(self._lake, node)
         upto_ms = read_progress(self._lake, node).upto_ms
-        folder = f"{self._lake.scratch(node.required_name)}/{uuid.uuid4().hex}"
-        try:
-            folded = fold_logs(self._spark, self._lake, node, upto_ms, opening, folder)
+        with folded_logs(self._spark, self._lake, node, upto_ms, opening) as folded:
             uris = [f"{folded.results_uri}/{name}" for name in folded.results]
             rows = rows_of(uris, of.result_schema)
             if operator.appended and not opening.is_at_the_beginning:
@@ -127,8 +125,6 @@ class LocalViews:
                 rows = pa.concat_tables([before, fitted(rows, before.schema)])
             stored = StoredRows(of, rows, folded.source, folded.progress, NOTHING_FOLDED)
             return _without_internal(stored.table)
-        finally:
-            small_files.delete(folder)
 
     def _records(self, node: Node, fate: str) -> Iterator[Values]:
         """The records of one node's logs that met a fate."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
 from headrace.fold.fates import DUPLICATE, FATES, KEPT, OPEN, USED
 from headrace.log.history.views import dead_letters as log_dead_letters
-from headrace.nodes.balances.opening import read_opening, stand
+from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import base_of, read_progress, snapshot
 from headrace.nodes.operator_frames import operator_of
@@ -24,6 +24,7 @@ from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
 from headrace.spark.session import pinned
+from headrace.writing.fold_aside import stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -23,7 +23,6 @@ from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.description.clocks import WALL
 from headrace.engine.compact_runs import AT_REST, OFTEN, Packing
-from headrace.engine.slices.increments import reach
 from headrace.engine.slices.log_slices import first_commit_ms
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
@@ -33,17 +32,16 @@ from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.stored_columns import note_columns
-from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import (
     frontier_ms,
     note_description,
     read_progress,
     require_state_reaches,
     results_writer,
-    settled_ms,
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.standing.next_increment import next_increment, next_towards
 from headrace.nodes.standing.planned import planned_after, results_record
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
@@ -79,16 +77,19 @@ class NodeRunner:
         on_step: Callable[[str], None] = lambda step: None,
         is_read: bool = False,
         bounds: Callable[[], Mapping[str, int]] = dict,
+        exact: bool = False,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
         In: on_step    called with each numbered step's name; it may raise to stop there
             is_read    whether other nodes read it
             bounds     asked before each micro-batch: commit times of topics beyond which it reads nothing
+            exact      it reads that far, also beyond the end of a log that has lost commits
         """
         self.node, self.name = node, node.required_name
         self.operator = operator_of(node)
-        self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
+        self._spark, self._lake, self._on_step = spark, lake, on_step
+        self._bounds, self._exact = bounds, exact
         self._writer = f"node/{self.name}"
         self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
@@ -118,7 +119,6 @@ class NodeRunner:
         self.quotas = SinkQuotas(node)
         self._bases = None if self.operator.appended else Bases(lake, self._of, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
-        self._known = KnownUnusable(self._unusable.read, trusted=True)
         self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
         self._publish()
 
@@ -133,7 +133,9 @@ class NodeRunner:
         source = StateSource.committed(self._state, recent=True)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         try:
-            found = self.operator.fold(self._spark, slices, progress, source, self._outputs, self._known)
+            found = self.operator.fold(
+                self._spark, slices, progress, source, self._outputs, self._unusable.known
+            )
         except Exception as error:
             who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
             error.add_note(f"{who} folded its logs: {self.node.in_words}")
@@ -174,11 +176,6 @@ class NodeRunner:
             return first_commit_ms(uri, done_ms, end_ms) - 1
         return max(promised_ms, done_ms)
 
-    def _settled(self, bounds: Mapping[str, int]) -> int:
-        """Through this commit time all topics are settled, as far as this node reads them."""
-        settled = [settled_ms(self._lake, topic) for topic in self.node.topics]
-        return min([*settled, *bounds.values()])
-
     def _remember(self, unusable: Sequence[Unusable]) -> None:
         self._unusable.add(unusable)
         for one in unusable[:1]:
@@ -203,7 +200,7 @@ class NodeRunner:
 
     def _write(self, folded: FoldedIncrement, plan: Mapping[str, Any]) -> None:
         written = self._has_outputs(folded.progress.batch)
-        if folded.refused is not None and not written:
+        if folded.refused is not None and not written and self.name not in self._lake.aside:
             self._discard(folded)
             self._forget(plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, plan["upto_ms"][self.node.topics[0].name]
@@ -312,21 +309,12 @@ class NodeRunner:
             if known is not None and known["batch"] == batch:
                 return dict(known)
             self._repeating = False
-        topics, progress = self.node.topics, self.progress
-        bounds = self._bounds()
-        done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
-        ends = {topic.name: frontier_ms(self._lake, topic, recent=True) for topic in topics}
-        frontiers = {name: max(done_ms[name], min(ms, bounds.get(name, ms))) for name, ms in ends.items()}
-        if all(frontiers[name] <= ms for name, ms in done_ms.items()):
+        progress, bounds = self.progress, self._bounds()
+        done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in self.node.topics}
+        following = next_towards if self._exact else next_increment
+        upto_ms = following(self._lake, self.node, done_ms, bounds)
+        if upto_ms is None:
             return None
-        if self.operator.ordered:
-            settled = self._settled(bounds)
-            if settled <= min(done_ms.values()):
-                return None
-            settled = self._portion(topics, done_ms, settled)
-            upto_ms = dict.fromkeys(done_ms, settled)
-        else:
-            upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
         began = {"batch": batch, "after_ms": dict(progress.upto_ms)}
         plan = {**began, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
         if self.node.sinks:
@@ -337,9 +325,6 @@ class NodeRunner:
         """The plan of the micro-batch that never became durable; None: there is none."""
         last = last_state_commit(self._lake, self.name)
         return planned_after(self._lake, self.name, last, appended=self.operator.appended)
-
-    def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
-        return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})
 
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace import lake as lakes
 from headrace.description.durations import duration_ms
 from headrace.description.windows import END, START
 from headrace.explain.scope_size import require_small
@@ -27,13 +26,14 @@ from headrace.fold.keys import key_of_row
 from headrace.fold.segments import NO_TIME
 from headrace.fold.values.columns import int64
 from headrace.lake import small_files
-from headrace.nodes.balances.opening import Opening, fold_logs, read_opening
+from headrace.nodes.balances.opening import Opening, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.rows.stored_rows import rows_of
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.grace import with_grace
+from headrace.writing.fold_aside import folded_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,12 +159,12 @@ class _Folded:
 def _fold(spark: SparkSession, lake: Lake, node: WindowedAggregate, stretch: _Stretch) -> _Folded:
     """Fold a stretch of the logs. After a cut the windows that were open then are left out."""
     opening = replace(stretch.opening, source=None)
-    with tempfile.TemporaryDirectory(prefix="headrace-what-if-") as path:
-        folder = f"file:{path}"
-        folded = fold_logs(spark, lake, node, stretch.upto_ms, opening, folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-what-if-") as path,
+        folded_logs(spark, lake, node, stretch.upto_ms, opening, f"file:{path}/fold") as folded,
+    ):
         uris = [f"{folded.results_uri}/{name}" for name in folded.results]
         rows = rows_of(uris, bound(spark, node).result_schema)
-        lakes.forget(folder)
     names = [*node.key, *(name for name in (TOPIC, PARTITION) if name in rows.column_names)]
     return _Folded(node, stretch, rows.append_column(WINDOW, key_of_row(rows, names)[0]), folded.progress)
 

@@ -11,17 +11,20 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from headrace.description import quote
 from headrace.spark.rows.checksums import Checksum, checksums
 from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
 LOG, TABLE = "log", "table"
+SHOWN = 5  # how many differing rows a verdict names, if each is on both sides
 ONLY_IN = "__only_in"  # the side that has a row; no table of a node has a column of this name
 Day = dt.date | None  # None: the whole table
 
@@ -68,6 +71,20 @@ def differing_rows(log: DataFrame, table: DataFrame) -> DataFrame:
     """See `Comparison.differing`. In: log, table  comparable rows with the same columns."""
     only_log = log.exceptAll(table).withColumn(ONLY_IN, F.lit(LOG))
     return only_log.unionByName(table.exceptAll(log).withColumn(ONLY_IN, F.lit(TABLE)))
+
+
+def examples_of(differing: DataFrame, day: Column, identity: Iterable[str]) -> Mapping[Day, Sequence[str]]:
+    """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
+    users = [name for name in differing.columns if not name.startswith("__")]
+    order = [F.col(quote(name)) for name in (*identity, ONLY_IN)]
+    within = F.row_number().over(Window.partitionBy(day).orderBy(*order))
+    some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
+    shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
+    words: dict[Day, list[str]] = {}
+    for row in some.select(day.alias("__day"), ONLY_IN, *shown).collect():
+        values = ", ".join(f"{name}={row[name]}" for name in users)
+        words.setdefault(row["__day"], []).append(f"{row[ONLY_IN]}: {values}")
+    return words
 
 
 def _rows(checksums: Mapping[Day, Checksum]) -> Counter[Day]:

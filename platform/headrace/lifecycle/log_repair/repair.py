@@ -24,12 +24,13 @@ computed again, the other nodes follow the log as it is, and the refusal is rais
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.care.alter import name_past
 from headrace.lake.commits.epochs import foreign_commits
 from headrace.lake.commits.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.backfill import Backfill
@@ -52,6 +53,7 @@ from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.fold_aside import drop_scratch
 from headrace.writing.leases.lease_waits import nothing_writes
 from headrace.writing.node_logs.node_log import rewrite_node_log
 
@@ -118,7 +120,10 @@ class Repair:
                 # A node that folded such rows may have passed over rows, or taken others.
                 self._owe(mark, self._beyond(readers, -1))
             yield from _undone(self._path, log, log)
-            self._owe(mark, self._beyond(readers, settled_ms(self._lake, self._topic)))  # the log went back
+            beyond = self._beyond(readers, settled_ms(self._lake, self._topic))
+            self._owe(mark, beyond)
+            if beyond:  # the log went back
+                name_past(self._maintainer(), self._signed())
             trouble: TerminalError | None = None
             try:
                 yield from self._gaps_closed(readers, mark)
@@ -135,12 +140,23 @@ class Repair:
             raise trouble
 
     def _owe(self, mark: RepairMark, names: Collection[str]) -> None:
-        """Note nodes that have folded a log which is about to change, and drop their half-built rebuilds."""
+        """Note nodes that have folded a log which is about to change, and drop their half-built rebuilds and folds."""
         mark.owe(names)
         for name in names:
             folder = self._lake.rebuilds(name)
             small_files.delete(folder)
             lakes.forget(folder)
+            drop_scratch(self._lake, name)
+
+    def _maintainer(self) -> lakes.TableWriter:
+        return lakes.TableWriter(
+            lakes.open_table(self._path), lakes.MAINTAINER, carries=[f"log/{self._topic.name}"]
+        )
+
+    def _signed(self) -> dict[str, Any]:
+        """The record of a commit of the log."""
+        writer = f"log/{self._topic.name}"
+        return {"writer": f"repair/{writer}", **lakes.carried(lakes.open_table(self._path), [writer])}
 
     def _following(self, logs: Sequence[str]) -> list[str]:
         """The nodes of the lake that follow from logs, whatever pipeline describes them."""
@@ -169,11 +185,10 @@ class Repair:
         for node in self._nodes:
             if node.required_name in concerned | mark.owed:
                 require_whole_past(self._lake, node)
-        maintainer = lakes.TableWriter(
-            lakes.open_table(self._path), lakes.MAINTAINER, carries=[f"log/{self._topic.name}"]
-        )
+        maintainer = self._maintainer()
         self._require_still(gaps)
         self._owe(mark, concerned)
+        name_past(maintainer, self._signed())
         for gap, files in lost:
             yield self._put_back(gap, files, maintainer)
 
@@ -258,16 +273,15 @@ class Repair:
 
     def _put_back(self, gap: Gap, files: Sequence[NewFile] | None, maintainer: lakes.TableWriter) -> Repaired:
         """Commit what is gone between two commits, in one commit."""
-        writer, table = f"log/{self._topic.name}", lakes.open_table(self._path)
         records, stray = 0, files is not None
         if files is None:
             files, records = self._lost.from_kafka(gap)
         files = fill_commits(self._spark, self._path, self._topic, files, gap.after_ms, stray=stray)
-        maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
+        maintainer.append(files, self._signed())
         source = "from files that no version named" if stray else _read_from_kafka(gap, records)
         what = ", ".join(gap.stretches) or "no record"
         commits = f"{gap.commits:,} commit{'s' if gap.commits > 1 else ''}"
-        return Repaired(writer, f"{commits} put back ({what}), {source}")
+        return Repaired(f"log/{self._topic.name}", f"{commits} put back ({what}), {source}")
 
 
 def _read_from_kafka(gap: Gap, records: int) -> str:

@@ -50,8 +50,8 @@ from headrace.nodes.node_tables import (
     results_writer,
     write_description,
 )
-from headrace.nodes.progress import Progress
 from headrace.nodes.standing.planned import VOID
+from headrace.nodes.standing.state_commits import last_state_commit, records_folded
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.delivery.redeliver import can_be_put_right, put_right
 from headrace.writing.leases.lease import LeaseTakenError, require_leases, take_lease
@@ -155,13 +155,12 @@ class Rebuild:
     @property
     def records(self) -> int:
         """How many records it has folded."""
-        return sum(self.runner.progress.totals().values())
+        return self.runner.progress.all_records
 
     @property
     def records_before(self) -> int | None:
         """Records already in the tables to be replaced; None: there are no tables."""
-        held = self._replaced_record
-        return None if held is None else sum(Progress.from_json(held["progress"]).totals().values())
+        return records_folded(self._lake, self._node.required_name)
 
     @property
     def scratch(self) -> Lake:
@@ -266,19 +265,10 @@ class Rebuild:
         """Give the lease back; what is built so far stays."""
         self._lease.release()
 
-    @property
-    def _replaced_record(self) -> Mapping[str, Any] | None:
-        """The record of the last commit of the state that is to be replaced."""
-        name = self._node.required_name
-        commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
-        return None if commit is None else commit.record
-
     def _drop_outdated_log(self) -> None:
         """Remove the log that an earlier generation of the same description gave; logs may have been mended since."""
-        if (
-            self._replaced_record is not None
-            and self._replaced_record["fingerprint"] != self._node.fingerprint()
-        ):
+        replaced = last_state_commit(self._lake, self._node.required_name)
+        if replaced is not None and replaced.record["fingerprint"] != self._node.fingerprint():
             uri = self._lake.log(output_name(self._node))
             small_files.delete(uri)
             lakes.forget(uri)

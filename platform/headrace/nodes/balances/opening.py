@@ -1,4 +1,4 @@
-"""Folds of logs beside a node's tables; and opening balances: where a node stood at the cut of a log.
+"""Opening balances: where a node stood at the cut of a log.
 
 Rows of a log before its cut are gone.
 
@@ -14,19 +14,16 @@ the balance of the description before, too: each description reads its own.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.description import is_unnamed, written_by
 from headrace.engine.compact_runs import Packing
 from headrace.engine.compact_tables import compact_state
-from headrace.engine.slices.increments import reach
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
-from headrace.engine.steps.unusable import Unusable
 from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
@@ -34,12 +31,8 @@ from headrace.lake.commits.snapshot import stats_json
 from headrace.nodes.balances.cuts import holds_since
 from headrace.nodes.balances.older_rows import since_of
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.fold_usable import KnownUnusable
-from headrace.nodes.node_tables import slices_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.standing.state_commits import last_state_commit
-from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark.lake_rows import rows_of_files
 
 if TYPE_CHECKING:
@@ -48,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
-STATE, RESULTS = "state", "results"
+STATE = "state"
 BEFORE = "before"  # the balance of the description before, while a node is swapped
 
 
@@ -79,24 +72,6 @@ class Opening:
     def state(self, spark: SparkSession, node: Node) -> DataFrame | None:
         """The rows of its state table; None: there are none."""
         return None if self.source is None else _rows(spark, node, self.source)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The result of folding logs.
-
-    results   appended results: those since the opening; current results: all, as the base has them
-    state     rows of the state, which is in the files of `source`
-    unusable  the records since the opening that the node cannot use
-    release   deletes the files; call it after all has been read
-    """
-
-    results: DataFrame
-    state: DataFrame
-    source: StateSource
-    progress: Progress
-    unusable: Sequence[Unusable]
-    release: Callable[[], object]
 
 
 def read_opening(lake: Lake, node: Node) -> Opening:
@@ -166,87 +141,20 @@ def _folded_from(lake: Lake, node: Node) -> Iterator[str]:
             yield from _folded_from(lake, step)
 
 
-def stand(
-    spark: SparkSession,
-    lake: Lake,
-    node: Node,
-    upto_ms: Mapping[str, int],
-    opening: Opening,
-) -> Standing:
-    """Fold the logs from the opening balance through a frontier, in increments that a task can hold."""
-    folder = f"{lake.scratch(node.required_name)}/{uuid.uuid4().hex}"
-    try:
-        return _stand(spark, lake, node, upto_ms, opening, folder)
-    except BaseException:
-        small_files.delete(folder)
-        raise
-
-
-def _stand(
-    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
-) -> Standing:
-    operator, of = operator_of(node), bound(spark, node)
-    folded = fold_logs(spark, lake, node, upto_ms, opening, folder)
-    state = _rows(spark, node, folded.source)
-    if operator.appended:
-        rows = rows_of_files(spark, folded.results_uri, folded.results, of.results)
-    else:
-        rows = operator.current_of(state)
-    release = partial(small_files.delete, folder)
-    return Standing(rows, state, folded.source, folded.progress, folded.unusable, release)
-
-
-@dataclass(frozen=True)
-class FoldedLogs:
-    """The files to which logs lead.
-
-    results_uri  the folder of appended results; results: their files
-    source       the state
-    unusable     the records since the opening that the node cannot use
-    """
-
-    results_uri: str
-    results: Sequence[str]
-    source: StateSource
-    progress: Progress
-    unusable: Sequence[Unusable]
-
-
-def fold_logs(
-    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
-) -> FoldedLogs:
-    """Fold the logs from the opening balance through a frontier into files in a folder, which the caller deletes."""
-    operator, uri = operator_of(node), f"{folder}/{RESULTS}"
-    source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
-    results, unusable = list[NewFile](), list[Unusable]()
-    known = KnownUnusable(UnusableTable(spark, lake, node).read, trusted=False)
-    through_ms: Mapping[str, int] | None = _next(lake, node, progress, upto_ms) or {
-        topic.name: progress.upto_ms.get(topic.name, 0) for topic in node.topics
-    }
-    while through_ms is not None:
-        slices = slices_of(lake, node, progress.upto_ms, through_ms)
-        increment = operator.fold(spark, slices, progress, source, uri, known)
-        source, progress = source.plus(increment.state), increment.progress
-        results += increment.results
-        unusable += increment.apart.unusable
-        through_ms = _next(lake, node, progress, upto_ms)
-    return FoldedLogs(uri, [file.path for file in results], source, progress, unusable)
-
-
-def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:
-    """Make where a node stands its opening balance; the one before goes."""
+def write_opening(
+    spark: SparkSession, lake: Lake, node: Node, source: StateSource, progress: Progress
+) -> None:
+    """Make where a node stands its opening balance; the one before goes. In: source  the state as of the progress."""
     name, of = node.required_name, bound(spark, node)
     folder = uuid.uuid4().hex  # never one used before: Spark remembers what it has read by path
     uri = f"{lake.openings(name)}/{folder}/{STATE}"
     table = lakes.create(uri, of.state_schema, kinds.state(tuple(SHARED.names)))
     writer = f"opening/{name}"
-    copied = copy_state(standing.source, uri)
+    copied = copy_state(source, uri)
     lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
     maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
-    compact_state(
-        table, maintainer, of.operator.layout, standing.progress.clock, [writer], Packing(whole=True)
-    )
-    entry = opening_entry(node, folder, standing.progress)
+    compact_state(table, maintainer, of.operator.layout, progress.clock, [writer], Packing(whole=True))
+    entry = opening_entry(node, folder, progress)
     small_files.write_json(lake.opening(name), entry)
     forget_openings_but(lake, name, folder)
 
@@ -276,25 +184,6 @@ def copy_state(source: StateSource, uri: str) -> list[NewFile]:
     return [
         NewFile(name, file.size, stats_json(file, SHARED.names, {})) for name, file in source.files.items()
     ]
-
-
-def _copied(opening: Opening, uri: str) -> StateSource:
-    if opening.source is None:
-        return StateSource(uri)
-    copy_state(opening.source, uri)
-    return StateSource(uri, opening.source.files)
-
-
-def _next(lake: Lake, node: Node, progress: Progress, upto_ms: Mapping[str, int]) -> Mapping[str, int] | None:
-    """Through which commit time of each topic the next increment goes; None: nothing is left."""
-    topics = [topic.name for topic in node.topics]
-    done = {name: progress.upto_ms.get(name, 0) for name in topics}
-    last = {name: max(upto_ms.get(name, 0), done[name]) for name in topics}
-    left = {name: last[name] for name in topics if done[name] < last[name]}
-    if not left:
-        return None
-    through = reach(lake, done, left)
-    return {name: max(done[name], min(through, last[name])) for name in topics}
 
 
 def _rows(spark: SparkSession, node: Node, source: StateSource) -> DataFrame:

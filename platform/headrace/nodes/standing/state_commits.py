@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.description import is_of_kafka, written_by
 from headrace.log.history.writings import WRITINGS, writings_of
+from headrace.nodes.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
-    from headrace.nodes.progress import Progress
 
 
 READS = "reads"
@@ -29,6 +29,12 @@ def state_written_by(lake: Lake, name: str) -> str | None:
     """The fingerprint of the description by which a node's state was last written; None: nothing was written yet."""
     commit = last_state_commit(lake, name)
     return None if commit is None else str(commit.record["fingerprint"])
+
+
+def records_folded(lake: Lake, name: str) -> int | None:
+    """How many records the node with this name has folded, by that commit; None: there is none."""
+    commit = last_state_commit(lake, name)
+    return None if commit is None else Progress.from_json(commit.record["progress"]).all_records
 
 
 def state_record(
