@@ -36,7 +36,7 @@ def test_without_a_terminal_a_long_step_says_each_half_minute_how_far_it_is_and_
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = iter([100.0, 110.0, 130.0, 140.0, 220.0])
-    monkeypatch.setattr("headrace.cli.console.long_work.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("headrace.observe.long_work.time.monotonic", lambda: next(seconds))
     with shown.long_work("Folds the log.") as work:
         for done in (1_000_000, 2_000_000, 4_000_000, 5_000_000, 13_000_000):
             work.reach(done, 50_000_000, "records folded")

@@ -17,6 +17,7 @@ from headrace.lifecycle.erasure import Erased, Erasure
 from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
 from headrace.log.decisions.promise import write_promise
+from headrace.observe import long_work
 from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
@@ -86,8 +87,9 @@ def line(spark: SparkSession, lake: Lake) -> Line:
 
 
 def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
-    spark: SparkSession, line: Line, tmp_path: Path
+    spark: SparkSession, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(long_work, "LINE_SECONDS", 0.0)
     lake = line.lake
     dies_between_outputs_and_state(line)
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
@@ -104,6 +106,8 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
         told = [entry.message for entry in instance.all_logs(result.run_id)]
     assert any("log/readings, log: 3 rows, blanked where they stand" in text for text in told)
     assert any("counts, results: 2 rows" in text for text in told)
+    folds = told.index("Folds the log of counts aside.")
+    assert told[folds + 1 : folds + 3] == ["0 of 4 records folded", "6 of 6 records folded, about 0 s to go"]
     assert any("counts, refused by refusing: 2 rows" in text for text in told)
     assert any("Older versions of the tables hold the records until" in text for text in told)
 

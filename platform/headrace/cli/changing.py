@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -106,7 +105,7 @@ def apply_pipeline(
         Site(deployment.session(), deployment.lake), deployment.nodes, emit=emit, kept_hours=keep_hours
     )
     with long_work("Applies the plan.") as work:
-        act.on_folded = partial(work.reach, what="records folded")
+        act.on_folded = work.reach
         if not build_only:
             applied = act.run(on_stage=work.begin)
         else:

@@ -155,7 +155,7 @@ def rebuild(
     try:
         with long_work("Folds the log.") as work:
             while built.advance():
-                work.reach(built.records, built.records_before, "records folded")
+                work.reach(built.records, built.records_before)
     finally:
         built.close()
     told = f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
@@ -196,8 +196,9 @@ def erase(
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
     nodes = deployment.nodes
-    with long_work("Erases the key's records."):
-        for done in Erasure(deployment.session(), deployment.lake, nodes, deployment.topic(topic), key).run():
+    erasure = Erasure(deployment.session(), deployment.lake, nodes, deployment.topic(topic), key)
+    with long_work("Erases the key's records.") as work:
+        for done in erasure.run(on_stage=work.begin, on_folded=work.reach):
             report(done)
     report(until_vacuum())
 
@@ -213,7 +214,7 @@ def retain(
 
     work = Retention(deployment.session(), deployment.lake, deployment.nodes, deployment.topic(topic))
     with long_work("Looks at the log.") as shown:
-        cut = work.run(milliseconds(before), on_stage=shown.begin)
+        cut = work.run(milliseconds(before), on_stage=shown.begin, on_folded=shown.reach)
     report(cut)
 
 

@@ -52,6 +52,7 @@ def verify_node(
             described,
             days,
             on_stage=lambda stage: work.begin(stage.capitalize()),
+            on_folded=work.reach,
         )
     for verdict in verdicts:
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"

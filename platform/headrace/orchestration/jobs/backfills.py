@@ -15,6 +15,7 @@ from headrace.description import Node
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.backfills.backfill_plan import STAGES, DayVerdict
 from headrace.lifecycle.backfills.sink_corrections import SinkVerdict
+from headrace.observe.long_work import Lines
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
 
@@ -45,11 +46,13 @@ def backfill(
     plan = work.plan().explain()
     context.log.info(_unmarked(plan))
 
+    shown = Lines(context.log.info)
+
     def on_stage(stage: str) -> None:
-        context.log.info(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
+        shown.begin(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
 
     with logged_progress(started, context.log):
-        verdicts = work.run(swap=config.swap, on_stage=on_stage)
+        verdicts = work.run(swap=config.swap, on_stage=on_stage, on_folded=shown.reach)
     for verdict in verdicts:
         key = verdict.day.isoformat() if verdict.day else None
         context.add_asset_metadata(metadata=_figures(verdict), partition_key=key)

@@ -12,6 +12,7 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.changing.requirements import EMITS, NOTHING
 from headrace.changing.roll_back import RESTORED, roll_back
 from headrace.log.site import Site
+from headrace.observe.long_work import Lines
 from headrace.orchestration.jobs.upkeep import job_of
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
@@ -60,7 +61,9 @@ def change_jobs(pipeline: Pipeline) -> Sequence[dg.JobDefinition]:
         )
         context.log.info(str(act.plan))
         # Dagster keeps what it is told for ever, so it gets no examples of rows: a key that is erased must not stand there.
-        done = act.run(on_stage=context.log.info).in_words(examples=False)
+        shown = Lines(context.log.info)
+        act.on_folded = shown.reach
+        done = act.run(on_stage=shown.begin).in_words(examples=False)
         context.log.info(done)
         context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
 

@@ -12,6 +12,7 @@ from headrace.lifecycle.erasure import Erased, Erasure, until_vacuum
 from headrace.lifecycle.maintenance import RETENTION_HOURS, Maintenance, Upkept
 from headrace.lifecycle.retention import Retention
 from headrace.nodes.descriptions.topics import topic_named
+from headrace.observe.long_work import Lines
 from headrace.orchestration.keys import ENDS, log_key, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
@@ -132,7 +133,8 @@ def retention_job(pipeline: Pipeline) -> dg.JobDefinition:
         """
         topic = topic_named(pipeline.nodes, config.topic)
         work = Retention(session(spark, context.log), lake.lake, pipeline.nodes, topic)
-        cut = work.run(utc_ms(config.before), on_stage=context.log.info)
+        shown = Lines(context.log.info)
+        cut = work.run(utc_ms(config.before), on_stage=shown.begin, on_folded=shown.reach)
         context.log.info(str(cut))
         context.log_event(dg.AssetObservation(log_key(topic), metadata={"rows cut off": cut.rows}))
         context.add_output_metadata({"cut": str(cut)})
@@ -170,8 +172,8 @@ def erasure_job(pipeline: Pipeline) -> dg.JobDefinition:
         """
         topic = topic_named(pipeline.nodes, config.topic)
         work = Erasure(session(spark, context.log), lake.lake, pipeline.nodes, topic, config.key)
-        done = []
-        for each in work.run():
+        done, shown = [], Lines(context.log.info)
+        for each in work.run(on_stage=shown.begin, on_folded=shown.reach):
             context.log.info(str(each))
             done.append(each)
         context.log.info(until_vacuum())
