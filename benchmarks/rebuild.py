@@ -1,9 +1,10 @@
-"""A rebuild of 50,000,000 records: how long it takes, how much memory, and what a kill in its middle costs.
+"""A rebuild and a verification of 50,000,000 records: how long they take, how much memory, and what a kill costs.
 
 `python -m benchmarks.rebuild`. A log is written by hand, and totals of a million keys fold it. Then a process applies a
 changed description, as `headrace apply` does: it folds the log into new tables, compares the rows and swaps the tables in.
 Another change is applied, too: once half of the records are folded, that process and all that it has started are killed,
-and a second process goes on. In the end the totals are compared with SQL over the log.
+and a second process goes on. Then the totals are verified, as `headrace verify` does, in the same three ways. In the end
+they are compared with SQL over the log.
 
 Memory is that of the process, its JVM and its Python workers together; pages that they share count once.
 """
@@ -35,6 +36,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.cli.console.long_work import long_work
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
 from headrace.log.site import Site
 from headrace.spark.session import pipeline_session
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 FOLDED = "folded"  # begins the lines in which a process says how far it is
 SAMPLE_SECONDS = 0.5
 MAINTAINED_EVERY = 10 * PIECE  # records
-FILL, APPLY, CHECK = "fill", "apply", "check"
+FILL, APPLY, VERIFY, CHECK = "fill", "apply", "verify", "check"
 
 
 def totals(**more: Any) -> Node:
@@ -63,7 +65,7 @@ class Run:
 
     seconds   from its start to its end
     peak_mib  the most that it and its children had at once
-    first     the records folded after its first increment; last  after its last one
+    first     how many records are folded when it tells that first; last: when it tells it last
     """
 
     seconds: float
@@ -95,9 +97,15 @@ def main(
             "another, killed": _measured([*sizes, "--act", APPLY, "--node", "2"], kills_at=records // 2),
             "the process that goes on": _measured([*sizes, "--act", APPLY, "--node", "2"]),
         }
+        verifies = [*sizes, "--act", VERIFY, "--node", "2"]
+        runs |= {
+            "a verification": _measured(verifies),
+            "another, which is killed": _measured(verifies, kills_at=records // 2),
+            "the one that goes on": _measured(verifies),
+        }
         _measured([*sizes, "--act", CHECK, "--node", "2"])
     shown = Table(title=f"{records:,} records, {keys:,} keys; all totals are right")
-    for column in ("", "seconds", "records after its first increment", "after its last", "peak MiB"):
+    for column in ("", "seconds", "records that it tells first", "after its last", "peak MiB"):
         shown.add_column(column, justify="right" if column else "left")
     for name, run in runs.items():
         shown.add_row(
@@ -107,13 +115,18 @@ def main(
 
 
 def _act(spark: SparkSession, lake: Lake, act: str, node: Node, records: int, keys: int) -> None:
-    if act == APPLY:
-        with long_work("Applies the change.") as work:
+    if act in (APPLY, VERIFY):
+        with long_work("Begins.") as work:
 
             def folded(done: int, of: int | None) -> None:
-                work.reach(done, of, "records folded")
+                work.reach(done, of)
                 print(FOLDED, done, flush=True)
 
+            if act == VERIFY:
+                verdicts = verify(spark, lake, node, on_stage=work.begin, on_folded=folded)
+                if not all(each.equal for each in verdicts):
+                    raise TerminalError("A verification has found rows that differ.")
+                return
             apply = ApplyChanges(Site(spark, lake), [node])
             apply.on_folded = folded
             apply.run(on_stage=work.begin)
