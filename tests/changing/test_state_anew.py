@@ -95,7 +95,6 @@ def test_what_another_process_folds_during_the_fold_stays(
         return standing
 
     monkeypatch.setattr(rewriting, "stand", fold)
-    monkeypatch.setattr(rewriting, "read_opening", lambda *_: None)
     with pytest.raises(FencedError):
         rewrite_state(NO_SPARK, lake, TOTALS)
     assert reached(lake) == 2

@@ -30,7 +30,6 @@ from headrace.lake.storage import spark_uri
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrors import Mirrors
-from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.rows.node_frames import NodeFrames
 from headrace.observe.views import Views, fates_of
@@ -276,7 +275,7 @@ def judge_node(verdict: Verdict, spark: SparkSession, lake: Lake, node: Node) ->
         verdict.words.append(f"{name} is not the oracle's: {checked.first_differences}")
     books = open_books(spark, lake, node)
     progress = read_progress(lake, node)
-    again = stand(spark, lake, node, progress.upto_ms, read_opening(lake, node))
+    again = stand(spark, lake, node, progress.upto_ms)
     try:
         in_one_go = fates_of(node, NodeFrames(again.results, again.state), again.progress)
         ledger = {(a.topic, a.partition): dict(a.fates) for a in books.accounts}

@@ -39,7 +39,13 @@ SENSORS = "s1", "s2"
 PIECE = len(SENSORS)  # records of a commit
 
 
-def one_commit(lake: Lake, done_ms: Mapping[str, int], upto_ms: Mapping[str, int], *_: int) -> int:
+def one_commit(
+    lake: Lake,
+    done_ms: Mapping[str, int],
+    upto_ms: Mapping[str, int],
+    bytes_max: int = 0,
+    decoded_max: int = 0,
+) -> int:
     """The commit time through which an increment goes: one commit. See `increments.reach`."""
     left = {topic: ms for topic, ms in upto_ms.items() if done_ms[topic] < ms}
     first = (first_commit_ms(lake.log(topic), done_ms[topic], ms) for topic, ms in left.items())
@@ -64,7 +70,7 @@ def main(lake: str, records: int) -> None:
         if done >= records:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    next_increment.reach = one_commit
+    vars(next_increment)["reach"] = one_commit
     verify(build_session(spark_conf(spark_jars()) | CONF), Lake(lake), FINAL, on_folded=folded)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,28 +10,21 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.changing.apply_changes import ApplyChanges
 from headrace.engine.state_files import StateSource
 from headrace.lake import small_files
 from headrace.lake.care.alter import name_past, rewritable
-from headrace.lifecycle.backfill import Backfill, verify
-from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.maintenance import Maintenance
 from headrace.lifecycle.rebuilds.meeting_point import standing
-from headrace.lifecycle.retention import Retention
-from headrace.log.site import Site
 from headrace.nodes.balances.opening import Opening
 from headrace.nodes.node_tables import read_progress
 from headrace.nodes.standing import next_increment
-from headrace.observe.local_views import LocalViews
 from headrace.writing import fold_aside
-from headrace.writing.fold_aside import FoldedAside, drop_scratch
+from headrace.writing.fold_aside import FoldedAside, kept_fold
 from tests.changing.living import Living
 from tests.lake import other_hands
 from tests.no_spark import no_session
 from tests.rows import file_rows
 from tests.runtime.folds import BY_SENSOR, FINAL, PIECE, READINGS, SENSORS, TOTALS, feed, one_commit
-from tests.runtime.line import Line, at
+from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +34,8 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
+
+pytestmark = pytest.mark.fast
 
 COMMITS = 6
 ALL = COMMITS * PIECE
@@ -81,7 +73,7 @@ def fold(line: Line, *, kills_at: int | None = None, upto_ms: int | None = None,
         if records == kills_at:
             raise Killed
 
-    aside = FoldedAside(line.spark, line.lake, [node], place(line.lake), lambda _: marks, **more)
+    aside = kept_fold(line.spark, line.lake, [node], place(line.lake), lambda _: marks, **more)
     try:
         aside.advance(folded)
     except Killed:
@@ -92,7 +84,7 @@ def fold(line: Line, *, kills_at: int | None = None, upto_ms: int | None = None,
 
 def rows_aside(line: Line) -> dict[str, Any]:
     """The rows of results and state of the fold, in their order."""
-    note = small_files.read_json(f"{place(line.lake)}/{fold_aside.NOTE}")
+    note: Any = small_files.read_json(f"{place(line.lake)}/{fold_aside.NOTE}")
     return _rows(replace(line.lake, nodes=f"{place(line.lake)}/{note['folder']}"), line.node)
 
 
@@ -101,7 +93,6 @@ def _rows(lake: Lake, node: Node) -> dict[str, Any]:
     return {what: sorted(map(repr, file_rows(uri))) for what, uri in uris.items()}
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("node", [FINAL, TOTALS], ids=lambda node: node.required_name)
 def test_a_fold_goes_on_after_its_last_increment(lake: Lake, node: Node) -> None:
     line = fed(no_session(), lake, node)
@@ -113,11 +104,10 @@ def test_a_fold_goes_on_after_its_last_increment(lake: Lake, node: Node) -> None
     assert fold(line) == [14], "nothing is left"
 
 
-@pytest.mark.fast
 def test_a_fold_from_a_balance_goes_on_after_its_last_increment(lake: Lake) -> None:
     line = fed(no_session(), lake, TOTALS)
     cut_ms = {"readings": read_progress(lake, TOTALS).upto_ms["readings"] - 3 * 60_000}
-    cut = FoldedAside(line.spark, lake, [TOTALS], f"{lake.root}/cut", lambda _: cut_ms, resumes=False)
+    cut = FoldedAside(line.spark, lake, [TOTALS], f"{lake.root}/cut", lambda _: cut_ms)
     cut.advance()
     balance = Opening(cut.folded(TOTALS).progress, cut.folded(TOTALS).source)
     assert fold(line, kills_at=8, opening=balance) == [6, 8]
@@ -125,14 +115,12 @@ def test_a_fold_from_a_balance_goes_on_after_its_last_increment(lake: Lake) -> N
     assert rows_aside(line)["state"] == _rows(lake, TOTALS)["state"]
 
 
-@pytest.mark.fast
 def test_a_fold_reaches_where_the_tables_stand_though_the_log_has_lost_its_end(lake: Lake) -> None:
     line = fed(no_session(), lake, TOTALS)
     stands_ms = read_progress(lake, TOTALS).upto_ms["readings"]
     assert fold(line, upto_ms=stands_ms + 1_000, opening=Opening())[-1] == ALL
 
 
-@pytest.mark.fast
 def test_an_increment_whose_results_are_there_and_whose_state_is_not_is_repeated(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +142,6 @@ def test_an_increment_whose_results_are_there_and_whose_state_is_not_is_repeated
     assert rows_aside(line)["results"] == _rows(lake, FINAL)["results"]
 
 
-@pytest.mark.fast
 def test_nodes_that_read_each_other_go_on_together(tmp_path: Path) -> None:
     chain = [FINAL, FINAL.as_stream().group_by("sensor_id").aggregate(windows=hr.count()).named("second")]
     living = Living(no_session(), tmp_path / "lake", READINGS)
@@ -170,7 +157,7 @@ def test_nodes_that_read_each_other_go_on_together(tmp_path: Path) -> None:
             if told[-1] == kills_at:
                 raise Killed
 
-        aside = FoldedAside(
+        aside = kept_fold(
             living.spark,
             living.lake,
             chain,
@@ -234,7 +221,6 @@ def the_tables_go_back(line: Line) -> dict[str, Any]:
     return {"upto_ms": read_progress(line.lake, line.node).upto_ms["readings"] - (COMMITS - 1) * 60_000}
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "change",
     [
@@ -256,7 +242,6 @@ def test_a_fold_of_something_else_begins_anew(lake: Lake, change: Callable[[Line
     assert not {*small_files.names(place(lake))} & {*before} - {fold_aside.NOTE}
 
 
-@pytest.mark.fast
 def test_a_fold_whose_deletion_broke_off_is_none_to_go_on_with(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,124 +264,9 @@ def test_a_fold_whose_deletion_broke_off_is_none_to_go_on_with(
     assert rows_aside(line) == _rows(lake, TOTALS)
 
 
-@pytest.mark.fast
 def test_a_fold_does_not_go_on_over_rows_that_somebody_else_has_changed(lake: Lake) -> None:
     line = fed(no_session(), lake, TOTALS)
     assert fold(line)[-1] == ALL
     other_hands.delete(lake.log("readings"), "offset = 0")
     with pytest.raises(lakes.ForeignCommitError):
         fold(line)
-
-
-@pytest.mark.spark
-def test_a_verification_that_was_killed_is_gone_on_with(spark: SparkSession, lake: Lake) -> None:
-    line = fed(spark, lake, FINAL)
-    program = [sys.executable, "-m", "tests.runtime.folds", lake.root, "6"]
-    victim = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
-    assert victim.returncode == -signal.SIGKILL, victim.stderr[-4000:]
-    assert victim.stdout.splitlines()[-4:] == ["0 12", "2 12", "4 12", "6 12"]
-    feed(line, range(COMMITS, COMMITS + 2))  # the stream goes on
-    told: list[tuple[int, int | None]] = []
-    verdicts = verify(spark, lake, FINAL, on_folded=lambda done, of: told.append((done, of)))
-    assert told == [(done, 16) for done in (6, 8, 10, 12, 14, 16)]
-    assert [(each.equal, each.rows_recomputed) for each in verdicts] == [(True, 6)]
-    assert not small_files.exists(f"{lake.scratch('final')}/backfill"), "nothing is left of it"
-
-
-def killed(spark: SparkSession, lake: Lake, node: Node) -> None:
-    """A verification that ends after four records."""
-
-    def folded(done: int, of: int | None) -> None:
-        if done == 4:
-            raise Killed
-
-    with pytest.raises(Killed):
-        verify(spark, lake, node, on_folded=folded)
-
-
-def first_told(spark: SparkSession, lake: Lake, node: Node) -> int:
-    """How many records the next backfill begins with. It finds the table to be right."""
-    told: list[int] = []
-    verdicts = Backfill(spark, lake, node).run(on_folded=lambda done, of: told.append(done))
-    assert all(verdict.equal for verdict in verdicts)
-    return told[0]
-
-
-@pytest.mark.spark
-def test_a_verification_begins_anew_after_an_erasure_a_cut_and_a_change(
-    spark: SparkSession, lake: Lake
-) -> None:
-    line = fed(spark, lake, TOTALS)
-    killed(spark, lake, TOTALS)
-    assert first_told(spark, lake, TOTALS) == 4, "a backfill goes on with it"
-    line.runner.maintain()
-    killed(spark, lake, TOTALS)
-    list(Erasure(spark, lake, [TOTALS], READINGS, "s1").run())
-    assert first_told(spark, lake, TOTALS) == 0
-    killed(spark, lake, TOTALS)
-    Retention(spark, lake, [TOTALS], READINGS).run(at("2024-06-01 00:03:30"))
-    assert first_told(spark, lake, TOTALS) == 3 * PIECE, "it begins with the balance"
-    Maintenance(spark, lake, [TOTALS])
-    assert LocalViews(spark, lake).read(TOTALS).num_rows == 1
-
-
-@pytest.mark.spark
-def test_a_verification_of_a_changed_description_begins_anew(spark: SparkSession, lake: Lake) -> None:
-    fed(spark, lake, TOTALS)
-    killed(spark, lake, TOTALS)
-    ApplyChanges(Site(spark, lake), [CHANGED]).run()
-    assert first_told(spark, lake, CHANGED) == 0
-
-
-@pytest.mark.spark
-def test_an_erasure_that_was_killed_goes_on_with_its_fold_and_tells_how_far_it_is(
-    spark: SparkSession, lake: Lake
-) -> None:
-    line = fed(spark, lake, FINAL)
-    stages: list[str] = []
-    told: list[tuple[int, int | None]] = []
-
-    def folded(done: int, of: int | None) -> None:
-        told.append((done, of))
-        if told.count((4, ALL)) == 1 and done == 4:
-            raise Killed
-
-    erasure = Erasure(spark, lake, [FINAL], READINGS, "s1")
-    with pytest.raises(Killed):
-        list(erasure.run(on_stage=stages.append, on_folded=folded))
-    list(erasure.run(on_stage=stages.append, on_folded=folded))
-    assert told == [(0, ALL), (2, ALL), (4, ALL), (4, ALL), (6, ALL), (8, ALL), (10, ALL), (12, ALL)]
-    assert stages == ["Folds the log of final aside."] * 2 + ["Compares the rows of final."]
-    assert {row["sensor_id"] for row in LocalViews(spark, lake).read(FINAL).to_pylist()} == {SENSORS[1]}
-    assert not small_files.exists(lake.erasing("readings"))
-    line.runner = Line(spark, lake, FINAL).runner
-    assert first_told(spark, lake, FINAL) == 0
-
-
-@pytest.mark.spark
-def test_another_erasure_begins_its_fold_anew(spark: SparkSession, lake: Lake) -> None:
-    fed(spark, lake, FINAL)
-    told: list[int] = []
-
-    def folded(done: int, of: int | None) -> None:
-        told.append(done)
-        if told == [0, 2, 4]:
-            raise Killed
-
-    with pytest.raises(Killed):
-        list(Erasure(spark, lake, [FINAL], READINGS, "s1").run(on_folded=folded))
-    list(Erasure(spark, lake, [FINAL], READINGS, "s2").run(on_folded=folded))
-    assert told[3] == 0, "the log has lost more since"
-    assert not LocalViews(spark, lake).read(FINAL).num_rows
-
-
-@pytest.mark.spark
-def test_maintenance_removes_what_a_killed_verification_has_left(spark: SparkSession, lake: Lake) -> None:
-    fed(spark, lake, FINAL)
-    killed(spark, lake, FINAL)
-    assert small_files.names(lake.scratch("final")) == ["backfill"]
-    list(Maintenance(spark, lake, [FINAL]).run())
-    assert not small_files.exists(lake.scratch("final"))
-    killed(spark, lake, FINAL)
-    drop_scratch(lake, "final")
-    assert first_told(spark, lake, FINAL) == 0

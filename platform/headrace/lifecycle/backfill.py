@@ -213,7 +213,7 @@ class Backfill:
         def folded(done: int) -> None:
             self._on_folded(done, self.progress.all_records)
 
-        fold = partial(stand, self._spark, self._lake, self.node, self._upto_ms, self._opening)
+        fold = partial(stand, self._spark, self._lake, self.node, self._upto_ms)
         return self._computed or fold(resumes=self._resumes, on_folded=folded)
 
     def _release(self) -> None:

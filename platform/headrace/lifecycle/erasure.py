@@ -60,7 +60,7 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.rows.json_rows import as_json
 from headrace.spark.session import pipeline_session
-from headrace.writing.fold_aside import FoldedAside, drop_scratch
+from headrace.writing.fold_aside import drop_aside, drop_scratch, kept_fold
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease_waits import nothing_rebuilds
 from headrace.writing.node_logs.node_log import rewrite_node_log
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.writing.fold_aside import Standing
+    from headrace.writing.fold_aside import FoldedAside, Standing
     from headrace.writing.leases.lease import Lease
 
 WHO = "headrace erase"
@@ -161,7 +161,7 @@ class Erasure:
             present, elsewhere = self._present(), self._nodes_elsewhere()
             note_pending(lake, self._topic.name, elsewhere)
             place = lake.erasing(self._topic.name)
-            aside = FoldedAside(spark, lake, present, place, lambda node: standing(lake, node) or {})
+            aside = kept_fold(spark, lake, present, place, lambda node: standing(lake, node) or {})
             self._fold(aside, on_stage, on_folded)
             names = [node.required_name for node in present]
             with handed_over(spark, lake, names, clock, what=WHO):
@@ -170,7 +170,7 @@ class Erasure:
                 for node in known:
                     on_stage(f"Compares the rows of {node.required_name}.")
                     yield from self._node(node, backfills[node.required_name], aside.standing(node))
-            aside.remove()
+            drop_aside(place)
             for node in self._nodes:
                 has_followed(lake, self._topic.name, node.required_name)
         for name in elsewhere:
@@ -196,7 +196,9 @@ class Erasure:
             if name not in records:
                 records[name] = records_folded(self._lake, name) or 0
                 on_stage(f"Folds the log of {name} aside.")
-            on_folded(done, max(done, records[name]))  # a micro-batch that was broken off counts as folded, too
+            on_folded(
+                done, max(done, records[name])
+            )  # a micro-batch that was broken off counts as folded, too
 
         aside.advance(folded)
 

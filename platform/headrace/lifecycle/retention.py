@@ -224,9 +224,7 @@ class Retention:
         opening = read_opening(self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: at_ms for t in node.topics}  # it reads them in one order
-            standing = stand(
-                self._spark, self._lake, node, upto_ms, opening, resumes=True, on_folded=on_folded
-            )
+            standing = stand(self._spark, self._lake, node, upto_ms, resumes=True, on_folded=on_folded)
             write_opening(self._spark, self._lake, node, standing.source, standing.progress)
             standing.release()
 

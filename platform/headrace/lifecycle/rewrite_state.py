@@ -13,7 +13,7 @@ from headrace import lake as lakes
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TransientError
 from headrace.lifecycle.rebuilds.meeting_point import is_behind
-from headrace.nodes.balances.opening import copy_state, read_opening
+from headrace.nodes.balances.opening import copy_state
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.standing.state_commits import state_record, writings_read
@@ -76,7 +76,7 @@ def rewrite_state(
             f"Node '{name}': another process has written its state meanwhile.",
             hint="Its state stays as it is. Run it again: it does what is missing.",
         )
-    now = standing or stand(spark, lake, node, upto_ms, read_opening(lake, node))
+    now = standing or stand(spark, lake, node, upto_ms)
     progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
     kept = bound(spark, node).operator.kept
     files = {

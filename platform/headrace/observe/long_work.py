@@ -27,16 +27,16 @@ class LongWork(Protocol):
 class Lines:
     """A line for each step, and of a long one a line each half minute."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        """In: tell  takes a line."""
-        self._tell = tell
+    def __init__(self, line: Callable[[str], object]) -> None:
+        """In: line  takes each."""
+        self._line = line
         self._began: tuple[float, int] | None = None  # when a step's things were told first, and how many
         self._line_at = 0.0
 
     def begin(self, step: str) -> None:
         """See `LongWork`."""
         self._began = None
-        self._tell(step)
+        self._line(step)
 
     def reach(self, done: int, total: int | None, what: str = FOLDED) -> None:
         """A line each half minute. See `LongWork`."""
@@ -47,7 +47,7 @@ class Lines:
             return
         self._line_at = now
         of = "" if total is None else f" of {total:,}"
-        self._tell(f"{done:,}{of} {what}{self._to_go(now, done, total)}")
+        self._line(f"{done:,}{of} {what}{self._to_go(now, done, total)}")
 
     def _to_go(self, now: float, done: int, total: int | None) -> str:
         assert self._began is not None

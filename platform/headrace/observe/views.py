@@ -137,7 +137,7 @@ class Views:
         node = resolve_references(self._lake, node)
         progress, operator = read_progress(self._lake, node), operator_of(node)
         opening = read_opening(self._lake, node)
-        standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)
+        standing = stand(self._spark, self._lake, node, progress.upto_ms)
         results = standing.results
         if operator.appended and not opening.is_at_the_beginning:
             base = base_of(self._lake, node).read(self._spark)

@@ -26,10 +26,11 @@ from headrace.engine.state_layout import SHARED
 from headrace.errors import TransientError
 from headrace.lake import kinds, small_files
 from headrace.lake.care.alter import past_of
-from headrace.nodes.balances.opening import Opening, copy_state
+from headrace.nodes.balances.opening import Opening, copy_state, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.topics import is_read
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.standing.next_increment import next_towards
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark.lake_rows import rows_of_files
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
-NOTE = "fold.json"
+NOTE, KEPT = "fold.json", "backfill"
 Marks = Mapping[str, int]  # commit times in ms, by topic
 
 
@@ -89,71 +90,32 @@ class FoldedAside:
         spark: SparkSession,
         lake: Lake,
         nodes: Sequence[Node],
-        place: str,
+        folder: str,
         upto_ms: Callable[[Node], Marks],
         opening: Opening | None = None,
-        *,
-        resumes: bool = True,
     ) -> None:
-        """Go on where a fold of the same stopped at this place; else begin anew, and what lies there goes.
+        """Open the tables in the folder, and go on where they stand.
 
         In: nodes    upstream first; all that read another of these, and all of these that are read
             upto_ms  how far a node is folded; asked before each increment
             opening  of a node that is alone: where its fold begins. It is folded that far even if a log has lost commits
-            resumes  False: nobody goes on with it
         """
-        self._spark, self._outside, self._nodes, self._place = spark, lake, nodes, place
-        self._upto_ms, self._opening = upto_ms, opening
-        if not resumes:
-            self._open(uuid4().hex)
-            return
-        note = small_files.read_json(f"{place}/{NOTE}")
-        is_known = note is not None and note["of"] == self._identity()
-        self._open(note["folder"] if is_known else self._begun())
-        if is_known and any(self._is_beyond(node) for node in nodes):
-            self._open(self._begun())
-
-    def _identity(self) -> dict[str, Any]:
-        """What tells a fold from others, as JSON has it."""
-        names = {node.required_name for node in self._nodes}
-        logs = {topic.name for node in self._nodes for topic in node.topics}
-        own = {name for name in logs if "@" in name and name.partition("@")[0] in names}
-        source = None if self._opening is None else self._opening.source
-        logs_read = {name: lakes.open_table(self._outside.log(name)) for name in sorted(logs - own)}
-        for log in logs_read.values():  # what is folded already is not read again
-            if log.version >= 0:
-                lakes.require_own_rows(log)
-        return {
-            "release": version("headrace"),
-            "nodes": {node.required_name: node.fingerprint() for node in self._nodes},
-            "opening": "" if source is None else source.uri,
-            "logs": {name: past_of(log) for name, log in logs_read.items()},
-        }
-
-    def _begun(self) -> str:
-        """Begin anew, in a folder that was never used before: Spark remembers by path what it has read."""
-        self.remove()
-        folder = uuid4().hex
-        small_files.write_json(f"{self._place}/{NOTE}", {"of": self._identity(), "folder": folder})
-        return folder
-
-    def _open(self, folder: str) -> None:
-        names = frozenset(node.required_name for node in self._nodes)
-        self.lake = replace(self._outside, nodes=f"{self._place}/{folder}", aside=names)
-        self._runners = {node.required_name: self._runner(node) for node in self._nodes}
+        self._spark, self._nodes, self._upto_ms, self._opening = spark, nodes, upto_ms, opening
+        names = frozenset(node.required_name for node in nodes)
+        self.lake = replace(lake, nodes=folder, aside=names)
+        self._runners = {node.required_name: self._runner(node) for node in nodes}
 
     def _runner(self, node: Node) -> NodeRunner:
         """It delivers nothing, and stops where the node is to be folded."""
         if self._opening is not None:
             self._begin_from(node, self._opening)
-        alone = replace(node, sinks=())
-        return NodeRunner(
+        runner = NodeRunner if self._opening is None else _ExactRunner
+        return runner(
             self._spark,
-            alone,
+            replace(node, sinks=()),
             self.lake,
             is_read=is_read(node, self._nodes),
             bounds=partial(self._bounds, node),
-            exact=self._opening is not None,
         )
 
     def _begin_from(self, node: Node, opening: Opening) -> None:
@@ -163,7 +125,7 @@ class FoldedAside:
             return
         copied = [] if opening.source is None else copy_state(opening.source, uri)
         table = lakes.create(uri, bound(self._spark, node).state_schema, kinds.state(tuple(SHARED.names)))
-        record = state_record(node, opening.progress, writings_read(self._outside, node))
+        record = state_record(node, opening.progress, writings_read(self.lake, node))
         lakes.TableWriter(table, lakes.APPENDER).append(copied, record)
 
     def _bounds(self, node: Node) -> Marks:
@@ -171,10 +133,14 @@ class FoldedAside:
         begun_ms = {} if self._opening is None else self._opening.progress.upto_ms
         return {t.name: max(upto_ms.get(t.name, 0), begun_ms.get(t.name, 0)) for t in node.topics}
 
-    def _is_beyond(self, node: Node) -> bool:
-        """Whether it was folded further than its tables go: they have gone back since."""
-        bounds, now_ms = self._bounds(node), self._runners[node.required_name].progress.upto_ms
-        return any(now_ms.get(name, 0) > ms for name, ms in bounds.items())
+    @property
+    def is_beyond(self) -> bool:
+        """Whether a node was folded further than it is to be: its tables have gone back since."""
+        return any(
+            self._runners[node.required_name].progress.upto_ms.get(name, 0) > ms
+            for node in self._nodes
+            for name, ms in self._bounds(node).items()
+        )
 
     def advance(self, on_folded: Callable[[Node, int], object] = lambda node, records: None) -> None:
         """Fold what is left, in bounded increments, each node before those that read it.
@@ -216,9 +182,53 @@ class FoldedAside:
             results = operator.current_of(state)
         return Standing(results, state, folded.source, folded.progress, folded.unusable, release)
 
-    def remove(self) -> None:
-        """Delete all of it."""
-        drop_aside(self._place)
+
+class _ExactRunner(NodeRunner):
+    """Reads as far as its bounds, also beyond the end of a log that has lost commits."""
+
+    def _following(self, done_ms: Marks) -> Marks | None:
+        return next_towards(self._lake, self.node, done_ms, self._bounds())
+
+
+def kept_fold(
+    spark: SparkSession,
+    lake: Lake,
+    nodes: Sequence[Node],
+    place: str,
+    upto_ms: Callable[[Node], Marks],
+    opening: Opening | None = None,
+) -> FoldedAside:
+    """Go on where a fold of the same stopped at this place; else begin anew, and what lies there goes.
+
+    In: see `FoldedAside`
+    """
+    of, note = _identity(lake, nodes, opening), small_files.read_json(f"{place}/{NOTE}")
+    if note is not None and note["of"] == of:
+        aside = FoldedAside(spark, lake, nodes, f"{place}/{note['folder']}", upto_ms, opening)
+        if not aside.is_beyond:
+            return aside
+    drop_aside(place)
+    folder = uuid4().hex  # never one used before: Spark remembers by path what it has read
+    small_files.write_json(f"{place}/{NOTE}", {"of": of, "folder": folder})
+    return FoldedAside(spark, lake, nodes, f"{place}/{folder}", upto_ms, opening)
+
+
+def _identity(lake: Lake, nodes: Sequence[Node], opening: Opening | None) -> dict[str, Any]:
+    """All by which a fold differs from others, as JSON has it."""
+    names = {node.required_name for node in nodes}
+    topics = {topic.name for node in nodes for topic in node.topics}
+    outside = sorted(name for name in topics if "@" not in name or name.partition("@")[0] not in names)
+    logs = {name: lakes.open_table(lake.log(name)) for name in outside}
+    for log in logs.values():  # what is folded already is not read again
+        if log.version >= 0:
+            lakes.require_own_rows(log)
+    source = None if opening is None else opening.source
+    return {
+        "release": version("headrace"),
+        "nodes": {node.required_name: node.fingerprint() for node in nodes},
+        "opening": "" if source is None else source.uri,
+        "logs": {name: past_of(log) for name, log in logs.items()},
+    }
 
 
 def stand(
@@ -226,22 +236,22 @@ def stand(
     lake: Lake,
     node: Node,
     upto_ms: Marks,
-    opening: Opening,
     *,
     resumes: bool = False,
     on_folded: Callable[[int], object] = lambda records: None,
 ) -> Standing:
-    """Fold the logs of a node from the opening balance through a frontier.
+    """Fold the logs of a node from its opening balance through a frontier.
 
     In: resumes    the caller holds the lease of the node's backfills: the fold goes on where one stopped that was killed,
                    and what is folded stays for the next one if this one breaks off
         on_folded  called with the records that are folded so far
     """
-    place = _kept(lake, node.required_name) if resumes else _private(lake, node)
+    place = _kept(lake, node) if resumes else _private(lake, node)
+    fold: Callable[..., FoldedAside] = kept_fold if resumes else FoldedAside
     try:
-        aside = FoldedAside(spark, lake, [node], place, lambda _: upto_ms, opening, resumes=resumes)
+        aside = fold(spark, lake, [node], place, lambda _: upto_ms, read_opening(lake, node))
         aside.advance(lambda _, records: on_folded(records))
-        return aside.standing(node, release=aside.remove)
+        return aside.standing(node, release=partial(drop_aside, place))
     except BaseException:
         if not resumes:
             drop_aside(place)
@@ -250,16 +260,16 @@ def stand(
 
 @contextmanager
 def folded_logs(
-    spark: SparkSession, lake: Lake, node: Node, upto_ms: Marks, opening: Opening, place: str | None = None
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Marks, opening: Opening, folder: str | None = None
 ) -> Iterator[FoldedLogs]:
-    """The files of the same fold while entered. In: place  that nobody else knows; None: in the lake."""
-    place = place or _private(lake, node)
+    """The files of the same fold while entered. In: folder  that nobody else knows; None: in the lake."""
+    folder = folder or _private(lake, node)
     try:
-        aside = FoldedAside(spark, lake, [node], place, lambda _: upto_ms, opening, resumes=False)
+        aside = FoldedAside(spark, lake, [node], folder, lambda _: upto_ms, opening)
         aside.advance()
         yield aside.folded(node)
     finally:
-        drop_aside(place)
+        drop_aside(folder)
 
 
 def drop_aside(place: str) -> None:
@@ -271,12 +281,12 @@ def drop_aside(place: str) -> None:
 
 def drop_scratch(lake: Lake, name: str) -> None:
     """Delete what folds of a node have left that died or broke off. The caller holds the lease of its backfills."""
-    drop_aside(_kept(lake, name))
+    drop_aside(f"{lake.scratch(name)}/{KEPT}")
     drop_aside(lake.scratch(name))
 
 
-def _kept(lake: Lake, name: str) -> str:
-    return f"{lake.scratch(name)}/backfill"
+def _kept(lake: Lake, node: Node) -> str:
+    return f"{lake.scratch(node.required_name)}/{KEPT}"
 
 
 def _private(lake: Lake, node: Node) -> str:

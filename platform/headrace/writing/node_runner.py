@@ -41,7 +41,7 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.standing.next_increment import next_increment, next_towards
+from headrace.nodes.standing.next_increment import next_increment
 from headrace.nodes.standing.planned import planned_after, results_record
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
@@ -77,19 +77,16 @@ class NodeRunner:
         on_step: Callable[[str], None] = lambda step: None,
         is_read: bool = False,
         bounds: Callable[[], Mapping[str, int]] = dict,
-        exact: bool = False,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
         In: on_step    called with each numbered step's name; it may raise to stop there
             is_read    whether other nodes read it
             bounds     asked before each micro-batch: commit times of topics beyond which it reads nothing
-            exact      it reads that far, also beyond the end of a log that has lost commits
         """
         self.node, self.name = node, node.required_name
         self.operator = operator_of(node)
-        self._spark, self._lake, self._on_step = spark, lake, on_step
-        self._bounds, self._exact = bounds, exact
+        self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
         self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
@@ -309,17 +306,18 @@ class NodeRunner:
             if known is not None and known["batch"] == batch:
                 return dict(known)
             self._repeating = False
-        progress, bounds = self.progress, self._bounds()
-        done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in self.node.topics}
-        following = next_towards if self._exact else next_increment
-        upto_ms = following(self._lake, self.node, done_ms, bounds)
+        upto_ms = self._following({t.name: self.progress.upto_ms.get(t.name, 0) for t in self.node.topics})
         if upto_ms is None:
             return None
-        began = {"batch": batch, "after_ms": dict(progress.upto_ms)}
+        began = {"batch": batch, "after_ms": dict(self.progress.upto_ms)}
         plan = {**began, "upto_ms": upto_ms, "token": uuid4().hex}  # no other plan is equal to it
         if self.node.sinks:
             small_files.write_json(path, plan)
         return plan
+
+    def _following(self, done_ms: Mapping[str, int]) -> Mapping[str, int] | None:
+        """Through which commit times the next micro-batch goes; None: there is nothing new. In: done_ms  what is read."""
+        return next_increment(self._lake, self.node, done_ms, self._bounds())
 
     def _planned(self) -> Mapping[str, Any] | None:
         """The plan of the micro-batch that never became durable; None: there is none."""
