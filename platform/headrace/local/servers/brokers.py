@@ -33,7 +33,7 @@ class Brokers:
         """The addresses of all members, for clients: any member may be away."""
         return ",".join(member.bootstrap_servers for member in self.members)
 
-    def wait_ready(self, timeout_s: float = 180.0) -> Self:
+    def wait_ready(self, timeout_s: float = 300.0) -> Self:
         """Return when each has joined.
 
         Raises: BrokerFailed when one has ended or is missing at the end of the time

@@ -30,7 +30,7 @@ class LocalServer(ABC):
 
     noun = "server"  # as errors name it
     failed: type[TerminalError] = TerminalError
-    ready_s = 180.0  # within which it answers, on a busy machine too
+    ready_s = 300.0  # within which it answers, on a busy machine too
 
     def __init__(self, data_dir: Path, port: int | None, log_name: str) -> None:
         self.data_dir = data_dir
