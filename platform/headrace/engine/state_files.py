@@ -121,7 +121,7 @@ def write_merged(
     assert written is not None
     new = NewFile(**written)
     if remember:
-        FOOTERS.put(f"{uri}/{new.path}", writer.footer)
+        FOOTERS.put(f"{uri}/{new.path}", writer.footer, packed.column_names)
         StateFile(f"{uri}/{new.path}", layout, table).remember_written(packed, group_rows)
     return new
 

@@ -6,7 +6,7 @@ each group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,13 +40,16 @@ class Footer:
     times: np.ndarray
 
     @classmethod
-    def of(cls, parquet: pq.FileMetaData) -> Footer:
-        """Look at all groups once."""
+    def of(cls, parquet: pq.FileMetaData, columns: Iterable[str]) -> Footer:
+        """Look at all groups once.
+
+        Its schema is not asked: a footer that has given it out belongs to a circle, which is freed late.
+        """
         groups = [parquet.row_group(number) for number in range(parquet.num_row_groups)]
         hashes, times = (
             pairs([_bounds(group, place) for group in groups]) for place in (HASH_PLACE, TIME_PLACE)
         )
-        return cls(parquet, frozenset(parquet.schema.to_arrow_schema().names), hashes, times)
+        return cls(parquet, frozenset(columns), hashes, times)
 
     @property
     def rows_bytes(self) -> int:
@@ -74,12 +77,12 @@ class Footers:
         if found is not None:
             return found, 0
         with open_parquet(uri, size, None) as file:
-            parquet = file.metadata
-        return self.put(uri, parquet), int(parquet.serialized_size)
+            parquet, columns = file.metadata, file.schema_arrow.names
+        return self.put(uri, parquet, columns), int(parquet.serialized_size)
 
-    def put(self, uri: str, parquet: pq.FileMetaData) -> Footer:
-        """Remember the footer of a file that was read or written."""
-        footer = Footer.of(parquet)
+    def put(self, uri: str, parquet: pq.FileMetaData, columns: Iterable[str]) -> Footer:
+        """Remember the footer of a file that was read or written. In: columns  the names at the top level."""
+        footer = Footer.of(parquet, columns)
         self._known.put(uri, footer, footer.memory_bytes)
         return footer
 

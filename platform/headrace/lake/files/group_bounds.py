@@ -19,12 +19,14 @@ class GroupBounds:
 
     def of(self, group: int, path: str) -> tuple[Any, Any] | None:
         """The lowest and the highest of a column in a group; None: the file does not say. In: path  with dots."""
-        place = self._place(path)
+        place = self._place(group, path)
         of = None if place is None else self._footer.row_group(group).column(place).statistics
         return None if of is None or not of.has_min_max else (of.min, of.max)
 
-    def _place(self, path: str) -> int | None:
+    def _place(self, group: int, path: str) -> int | None:
+        """The place of a column. The footer's schema is not asked: with it the footer belongs to a circle, freed late."""
         if path not in self._places:
-            schema, places = self._footer.schema, range(self._footer.num_columns)
-            self._places[path] = next((at for at in places if schema.column(at).path == path), None)
+            columns, places = self._footer.row_group(group), range(self._footer.num_columns)
+            same = (at for at in places if columns.column(at).path_in_schema == path)
+            self._places[path] = next(same, None)
         return self._places[path]
