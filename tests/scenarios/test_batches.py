@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.engine.slices.increments import reach
-from headrace.writing import node_runner as runner
+from headrace.nodes.standing import next_increment
 from tests.conftest import Drive
 from tests.laws import tables
 from tests.rows import state_rows
@@ -189,7 +189,7 @@ def test_the_state_keeps_one_small_row_for_each_open_batch(drive: Drive) -> None
 def test_a_node_far_behind_takes_the_log_in_portions_and_finds_the_same(
     described: Callable[..., Batches], drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "reach", partial(reach, bytes_max=1))
+    monkeypatch.setattr(next_increment, "reach", partial(reach, bytes_max=1))
     driver = drive(described(max_records=3, max_wait="20 seconds"))
     for customers in ("ab", "a", "aabbc", "c"):
         for customer in customers:

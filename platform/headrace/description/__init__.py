@@ -3,6 +3,7 @@
 from headrace.description.aggregates import Aggregate
 from headrace.description.batch_processor import BatchContext, BatchProcessor, BatchStore
 from headrace.description.batches import Batches
+from headrace.description.distinct import Distinct
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import parse_expression
 from headrace.description.flat_map import FlatMap
@@ -56,8 +57,8 @@ from headrace.description.windows import CalendarWindows, SessionWindows, Slidin
 
 __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "CalendarWindows",
-    "Column", "Context", "Duration", "FlatMap", "FlatMapped", "GlobalTable", "GroupedStream", "Join", "KeyValueStore",
-    "Lookup", "Merged", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed",
+    "Column", "Context", "Distinct", "Duration", "FlatMap", "FlatMapped", "GlobalTable", "GroupedStream", "Join",
+    "KeyValueStore", "Lookup", "Merged", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed",
     "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "RunningAggregate", "Select",
     "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table",
     "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic", "Transform", "Where", "WindowStore",
