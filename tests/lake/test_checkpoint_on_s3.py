@@ -28,7 +28,7 @@ from headrace.lake import (
     small_files,
 )
 from headrace.lake.care import upkeep
-from headrace.lake.care.alter import set_property
+from headrace.lake.care.alter import set_properties
 from headrace.lake.commits import checkpoint, snapshot
 from headrace.lake.commits.checkpoint import last_checkpoint, write_checkpoint
 from headrace.lake.files import object_files
@@ -67,7 +67,9 @@ class Worked:
         upkeep.clean(self.table, TableWriter(self.table, upkeep.UPKEEP))
 
     def alter(self) -> None:
-        assert set_property(self._maintainer, "headrace.test", "yes", {"writer": "compaction"}) is not None
+        assert (
+            set_properties(self._maintainer, {"headrace.test": "yes"}, {"writer": "compaction"}) is not None
+        )
 
 
 def taken(store: WatchedStore, work: Callable[[], Any]) -> dict[str, int]:

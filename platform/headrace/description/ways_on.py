@@ -21,7 +21,7 @@ _WINDOW = ".window(hr.tumbling('5 minutes'), grace='1 minute')"
 _AGGREGATE = ".aggregate(n=hr.count())"
 _GROUP = ".group_by('…')"
 
-# What methods of other libraries are called here.
+# The methods that people know from other libraries, and what they are called here.
 _THEIRS = {
     "where": "filter",
     "select": "map",

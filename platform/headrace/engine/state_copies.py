@@ -34,7 +34,7 @@ from headrace.fold.contract import HASH
 from headrace.lake.state_limits import state_limits
 
 logger = structlog.get_logger(__name__)
-# Of a table with times: the places of the rows by their time, and it.
+# A table with times has two more columns: the places of the rows in the order of their times, and those times.
 BY_TIME, IN_ORDER = ("__by_time", "__in_order")
 SUFFIX, TEMPORARY, LOCK = ".arrow", "making.tmp", "making.lock"
 FREE_BYTES_MIN = 1 << 30  # of the disk; a copy never takes them

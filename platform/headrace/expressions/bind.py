@@ -33,7 +33,7 @@ def term_of(tree: exp.Expr, columns: Columns) -> Term | None:
     try:
         return bind(tree, columns)
     except (AttributeError, IndexError, ValueError, RecursionError):
-        # Of an odd call sqlglot makes an odd tree.
+        # An odd call gives a tree of sqlglot with parts missing.
         return None
 
 

@@ -22,7 +22,7 @@ BARE_TOMBSTONE = "bare tombstone"  # REASON of a record without a value among De
 FATES = (USED, OPEN, LATE, DUPLICATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
 TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE = "tick", "control", "drain", "set_limits", "complete"
-# Of control rows: all partitions of a topic are silent; a node's log waits for more.
+# Fates of control rows: all partitions of a topic are silent; a node's log waits for more.
 IDLE, BUSY = ("idle", "busy")
 NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS, COMPLETE, IDLE, BUSY)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.fold.contract import Clock, Times
 
 START, END = "window_start", "window_end"
-# Of a result: its event time, and the commit that closed it.
+# Columns of a result: its event time, and the commit that closed it.
 TIMESTAMP, SEQUENCE = ("__timestamp", "__sequence")
 PLACES = ((TOPIC, pa.string()), (PARTITION, pa.int32()))
 GROUPS = ((KEY, pa.binary()), (HASH, pa.int64()))

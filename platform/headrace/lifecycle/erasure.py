@@ -196,9 +196,8 @@ class Erasure:
             if name not in records:
                 records[name] = records_folded(self._lake, name) or 0
                 on_stage(f"Folds the log of {name} aside.")
-            on_folded(
-                done, max(done, records[name])
-            )  # a micro-batch that was broken off counts as folded, too
+            # Beyond the committed records: the micro-batch that a crash broke off counts as folded, too.
+            on_folded(done, max(done, records[name]))
 
         aside.advance(folded)
 

@@ -26,7 +26,7 @@ from headrace.spark import workers
 from headrace.spark.one_task import spark_schema
 
 REPORT, BUCKET = "__report", "__bucket"
-# Of the rows that travel as one value: the JVM doubles the memory of a column as it fills.
+# Rows travel in values of this size, because the JVM doubles the memory of a column as it fills.
 PIECE_BYTES = 16 << 20
 REPORT_TYPE, BUCKET_TYPE = StructField(REPORT, BinaryType()), StructField(BUCKET, IntegerType())
 

@@ -24,16 +24,16 @@ def rewritable(writer: TableWriter, record: Mapping[str, Any]) -> Iterator[None]
 
     It is named before and after: what was read in between is of neither.
     """
-    set_property(writer, "delta.appendOnly", "false", record, {PAST: uuid4().hex})
+    set_properties(writer, {"delta.appendOnly": "false", PAST: uuid4().hex}, record)
     try:
         yield
     finally:
-        set_property(writer, "delta.appendOnly", "true", record, {PAST: uuid4().hex})
+        set_properties(writer, {"delta.appendOnly": "true", PAST: uuid4().hex}, record)
 
 
 def name_past(writer: TableWriter, record: Mapping[str, Any]) -> None:
     """Give the past of a log another name: rows come into it, or have gone, before its end."""
-    set_property(writer, PAST, uuid4().hex, record)
+    set_properties(writer, {PAST: uuid4().hex}, record)
 
 
 def past_of(table: LakeTable) -> str:
@@ -46,19 +46,13 @@ def past_of(table: LakeTable) -> str:
     return f"{metadata.id} {metadata.configuration.get(PAST, '')}".strip()
 
 
-def set_property(
-    writer: TableWriter,
-    name: str,
-    value: str,
-    record: Mapping[str, Any],
-    more: Mapping[str, str] | None = None,
-) -> int | None:
-    """Set a property of a table; the version that has it. In: more  others of ours."""
+def set_properties(writer: TableWriter, changed: Mapping[str, str], record: Mapping[str, Any]) -> int | None:
+    """Set properties of a table in one commit; the version that has them."""
 
     def alter(whole: Mapping[str, Any], table: DeltaTable) -> None:
         table.alter.set_table_properties(
-            {name: value, **(more or {})},
-            raise_if_not_exists=name.startswith("delta.") and not more,  # others are ours
+            {**changed},
+            raise_if_not_exists=all(name.startswith("delta.") for name in changed),  # others are ours
             commit_properties=properties(whole),
             post_commithook_properties=no_hooks(),
         )

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from headrace.lake import small_files
-from headrace.lake.care.alter import set_property
+from headrace.lake.care.alter import set_properties
 from headrace.lake.commits.commit_file import no_hooks, properties
 from headrace.lake.commits.fence import FencedError
 from headrace.lake.commits.snapshot import stats_json
@@ -84,4 +84,4 @@ def _take_over(writer: TableWriter, source: LakeTable, name: str) -> None:
         for table in (source, open_table(writer.uri))
     )
     if wanted is not None and wanted != known:
-        set_property(writer, name, wanted, {"writer": "describer"})
+        set_properties(writer, {name: wanted}, {"writer": "describer"})

@@ -16,7 +16,7 @@ from headrace import lake as lakes
 from headrace.description import WindowedAggregate, quote
 from headrace.description.since import since_ms
 from headrace.lake import small_files
-from headrace.lake.care.alter import set_property
+from headrace.lake.care.alter import set_properties
 from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 from headrace.spark.rows.cast_by_name import cast_by_name
@@ -78,7 +78,7 @@ def mark_since(node: Node, writer: TableWriter) -> None:
     before = lakes.open_table(writer.uri).with_handle(lambda handle: dict(handle.metadata().configuration))
     now = node.since or ""
     if now != before.get(PROPERTY, ""):
-        set_property(writer, PROPERTY, now, {"writer": "since"})
+        set_properties(writer, {PROPERTY: now}, {"writer": "since"})
 
 
 def keep_older_rows(spark: SparkSession, lake: Lake, scratch: Lake, node: Node, writer: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC
 from headrace.fold.window_shape import GROUPS, PLACES, WindowShape
 
-# Of a session: first and last event, and how many.
+# Columns of a session: its first and last event time, and the number of its records.
 START, END, RECORDS = ("__start_ms", "__end_ms", "__records")
 STREAM_BEFORE = "__before_ms"  # of a record: stream time of its partition before it (see `mark_raises`)
 
