@@ -7,7 +7,6 @@ many more lives, at every step of every operator and sink, at random moments.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,6 @@ from headrace.local.postgres import Postgres
 from headrace.local.servers.broker import Broker
 from tests.faults.lives import Life, Place
 from tests.faults.stream import Order
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -35,10 +31,10 @@ KILLS = [
     ("postgres-{}_batches", "before delivery", 1),
     ("stream/batches_stream", "after state", 1),
 ]
-# Behind the commit of a log, between the tables of a node, and on both sides of a store that is told.
+# Behind the commit of a log, between the tables of a node, and on both sides of a store that is told; each once.
 MET = [
     kill
-    for kill in KILLS
+    for kill in dict.fromkeys(KILLS)
     if kill[1] in ("after log commit", "after outputs", "after delivery", "before delivery")
 ]
 ON_S3 = [(READINGS, "after log commit", 3)]

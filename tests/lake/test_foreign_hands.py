@@ -158,6 +158,15 @@ def test_rows_that_were_added_are_refused_until_a_backfill_or_a_restore(place: P
     place.is_right(place.records())
 
 
+@pytest.mark.parametrize(
+    "place",
+    # How a repair undoes it, long too, shows the refusal of each kind.
+    [
+        pytest.param(kind, marks=pytest.mark.long if kind in ("appended results", "state") else ())
+        for kind in KINDS
+    ],
+    indirect=True,
+)
 def test_a_restore_to_an_older_version_is_refused_until_it_is_undone(place: Place) -> None:
     table = lakes.open_table(place.path)
     newest = table.version
@@ -290,13 +299,24 @@ def test_what_a_platform_switches_on_is_refused_by_every_reader_until_the_named_
     place.is_right(place.records())
 
 
+# What somebody changes, and what is said of it. Each kind of table meets one of them, and in `make test-long` both.
+CHANGES = {
+    "a column": ("ALTER TABLE {table} ADD COLUMN extra INT", "other columns"),
+    "deletion vectors": (
+        "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "deletionVectors",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("place", "change", "says"),
     [
-        ("ALTER TABLE {table} ADD COLUMN extra INT", "other columns"),
-        ("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", "deletionVectors"),
+        pytest.param(kind, *change, id=f"{what}-{kind}", marks=pytest.mark.long if (of + number) % 2 else ())
+        for of, kind in enumerate(KINDS)
+        for number, (what, change) in enumerate(CHANGES.items())
     ],
-    ids=["a column", "deletion vectors"],
+    indirect=["place"],
 )
 def test_a_changed_schema_or_protocol_is_refused_by_who_writes_and_by_who_opens(
     place: Place, change: str, says: str
