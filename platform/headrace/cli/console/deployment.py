@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,9 @@ class Deployment:
     pipeline: Pipeline = DEFAULTS.pipeline
     lake_root: Root = DEFAULTS.lake
 
-    @property
+    @cached_property
     def nodes(self) -> Sequence[Node]:
-        """The pipeline's nodes."""
+        """The pipeline's nodes. The pipeline is loaded once."""
         return load_pipeline(self.pipeline)
 
     @property
@@ -72,15 +73,17 @@ class Deployment:
         """
         from headrace.nodes.descriptions.topics import topics_of
 
-        nodes = self.nodes
-        topics = topics_of(nodes)
+        topics = topics_of(self.nodes)
         kind, _, rest = name.rpartition("/")
         if kind in ("", "log") and rest in topics:
             return topics[rest]
-        for node in with_unnamed(nodes):
+        for node in with_unnamed(self.nodes):
             if name in (node.required_name, stream_name(node.required_name)):
                 return node
-        known = [*(f"log/{each}" for each in topics), *(stream_name(each.required_name) for each in nodes)]
+        known = [
+            *(f"log/{each}" for each in topics),
+            *(stream_name(each.required_name) for each in self.nodes),
+        ]
         said = f"no topic and no node {name!r} in {self.pipeline}; there are: {', '.join(known)}"
         raise typer.BadParameter(said)
 
