@@ -6,6 +6,7 @@ the result.
 """
 
 from importlib.metadata import version
+from time import time
 from typing import TYPE_CHECKING
 
 from headrace.description import (
@@ -75,6 +76,7 @@ else:
     from headrace import local  # the package, which can be called: see there
 
 __version__ = version("headrace")
+__loaded_at__ = time()  # seconds since 1970: see `headrace.writing.code_digest`
 
 __all__ = [
     "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Bytes", "CalendarWindows", "Context",

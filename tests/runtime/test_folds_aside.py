@@ -73,7 +73,10 @@ def fold(line: Line, *, kills_at: int | None = None, upto_ms: int | None = None,
         if records == kills_at:
             raise Killed
 
-    aside = kept_fold(line.spark, line.lake, [node], place(line.lake), lambda _: marks, **more)
+    with pytest.MonkeyPatch.context() as patch:
+        if code := more.pop("code", None):
+            patch.setattr(fold_aside, "code_digest", lambda: code)
+        aside = kept_fold(line.spark, line.lake, [node], place(line.lake), lambda _: marks, **more)
     try:
         aside.advance(folded)
     except Killed:
@@ -217,6 +220,10 @@ def the_node_has_another_balance(line: Line) -> dict[str, Any]:
     return {"opening": replace(balance, progress=replace(balance.progress, upto_ms={}))}
 
 
+def the_code_changes(line: Line) -> dict[str, Any]:
+    return {"code": "another digest"}
+
+
 def the_tables_go_back(line: Line) -> dict[str, Any]:
     return {"upto_ms": read_progress(line.lake, line.node).upto_ms["readings"] - (COMMITS - 1) * 60_000}
 
@@ -228,6 +235,7 @@ def the_tables_go_back(line: Line) -> dict[str, Any]:
         lost_rows_come_back,
         the_log_is_made_anew,
         the_description_changes,
+        the_code_changes,
         the_node_has_another_balance,
         the_tables_go_back,
     ],

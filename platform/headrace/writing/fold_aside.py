@@ -4,7 +4,7 @@ Law: what is folded aside is what a fold of the logs as they are now gives. A no
 that one gives aside, and nothing of what its tables have told.
 
 The fold is that of streams (see `NodeRunner`), in increments that a task can hold. A fold that was killed goes on after its
-last increment if it is still the same one: the same release, descriptions and opening balances, and no log was changed
+last increment if it is still the same one: the same code, descriptions and opening balances, and no log was changed
 before its end (see `past_of`). A note beside its folder says which fold it is of. The note is written while there is no
 folder, and goes before anything in it does, so it never names a part of a fold. Exactly one fold may be open at a place: the
 caller holds a lease, or nobody else knows the place.
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -34,6 +33,7 @@ from headrace.nodes.standing.next_increment import next_towards
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark.lake_rows import rows_of_files
+from headrace.writing.code_digest import code_digest
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _identity(lake: Lake, nodes: Sequence[Node], opening: Opening | None) -> dic
             lakes.require_own_rows(log)
     source = None if opening is None else opening.source
     return {
-        "release": version("headrace"),
+        "code": code_digest(),
         "nodes": {node.required_name: node.fingerprint() for node in nodes},
         "opening": "" if source is None else source.uri,
         "logs": {name: past_of(log) for name, log in logs.items()},
