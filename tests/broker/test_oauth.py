@@ -110,7 +110,10 @@ def test_a_client_goes_on_when_its_token_has_ended(broker: OauthBroker, settings
     until(lambda: len(broker.server.given) > before)  # it fetches another one by itself
 
 
-def test_a_wrong_secret_is_named_and_not_shown(broker: OauthBroker, settings: KafkaSettings) -> None:
+def test_a_wrong_secret_is_named_and_not_shown(
+    broker: OauthBroker, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", 2)  # nothing answers who is refused
     stranger = KafkaSettings(oauth_client_secret="guessed")  # type: ignore[arg-type]
     said = refusal("refuses the credentials", KafkaTopic("readings", stranger).partitions)
     assert "HEADRACE_KAFKA_OAUTH_CLIENT_SECRET" in said

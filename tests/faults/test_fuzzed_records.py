@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("number", [300, pytest.param(1_000, marks=pytest.mark.long)])
 def test_whatever_bytes_a_record_holds_it_is_in_the_log_once_as_the_oracle_reads_it(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str]
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str], number: int
 ) -> None:
     topics = {form: new_topic(PARTITIONS) for form in FORMATS}
-    found = fuzzed(spark, lake, kafka.bootstrap_servers, topics, seed=34, number=1_000)
+    found = fuzzed(spark, lake, kafka.bootstrap_servers, topics, seed=34, number=number)
     assert found.words == []
-    assert found.records == 1_000 * len(FORMATS)
+    assert found.records == number * len(FORMATS)
 
 
 @pytest.mark.fast

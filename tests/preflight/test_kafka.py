@@ -107,7 +107,7 @@ def test_a_compacted_topic_that_would_lose_rows_is_named(broker: SaslBroker) -> 
 def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
     broker: SaslBroker, soon: Callable[[int], None]
 ) -> None:
-    soon(4)
+    soon(2)
     (refused,) = until(
         lambda: [*check_kafka([node("readings")], settings(broker, "wr0ng"))],
         lambda found: "refuses the credentials" in str(found[0]),
@@ -140,7 +140,7 @@ def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[int
 
 
 def test_a_stream_with_wrong_credentials_is_told_so(broker: SaslBroker, soon: Callable[[int], None]) -> None:
-    soon(4)
+    soon(2)
     said = refusal("refuses the credentials", KafkaTopic("readings", settings(broker, "wr0ng")).partitions)
     assert "HEADRACE_KAFKA_PASSWORD" in said.replace("…_", "HEADRACE_KAFKA_")
 

@@ -285,12 +285,12 @@ def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSe
 def test_one_process_erases_key_after_key(spark: SparkSession) -> None:
     """Each erasure replaces the rows of the tables that this very process maintains."""
     driver = TestDriver([READINGS.table().named("latest")], spark)
-    for number, gone in enumerate(("a", "b", "c")):
-        for sensor in ("a", "b", "c", "d"):
+    for number, gone in enumerate(("a", "b")):
+        for sensor in ("a", "b", "c"):
             value = {"sensor_id": sensor, "value": float(number)}
             driver.pipe("readings", key=sensor, value=value, timestamp_ms=1_700_000_000_000 + number)
         driver.cut()
         driver.erase("readings", gone)
-    assert {row["sensor_id"] for row in driver.rows("latest")} == {"a", "b", "d"}
+    assert {row["sensor_id"] for row in driver.rows("latest")} == {"a", "c"}
     driver.check("latest")
     driver.close()

@@ -179,8 +179,23 @@ def in_order(rows: pa.Table) -> pa.Table:
     return rows.sort_by(places).combine_chunks()
 
 
-@pytest.mark.parametrize("what", OTHERS)
-@pytest.mark.parametrize(("before", "now"), [(True, True), (True, "kafka"), (False, "kafka"), (False, True)])
+# Where the bytes were before, and where they are now. Each description meets both values of each; in `make test-long` all four.
+PLACES: Sequence[tuple[bool | str, bool | str]] = [
+    (True, True),
+    (True, "kafka"),
+    (False, "kafka"),
+    (False, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "what"),
+    [
+        pytest.param(*places, what, marks=(pytest.mark.slow, pytest.mark.long) if (number + at) % 2 else ())
+        for number, what in enumerate(OTHERS)
+        for at, places in enumerate(PLACES)
+    ],
+)
 @given(random=st.integers(0, 2**32).map(Random))
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 def test_a_log_made_anew_is_the_one_that_the_other_description_would_have_written(
