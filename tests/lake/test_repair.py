@@ -121,6 +121,21 @@ def test_commits_whose_files_are_left_come_back_as_they_were(
     require_backfilled(spark, lake, COUNTS)
 
 
+def test_a_repair_tells_how_far_it_is(spark: SparkSession, lake: Lake, line: Line) -> None:
+    theirs, told = versions(lake.log("readings"), LOG), list[object]()
+    for number in (1, 3):
+        overwrite(lake.log("readings"), theirs[number])
+    work = Repair(spark, lake, NODES, READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
+    work.on_stage = told.append
+    work.on_put_back = work.on_folded = lambda done, of: told.append((done, of))
+    list(work.run())
+    folded = [(0, 10), (10, 10)]
+    assert [each for each in told if isinstance(each, tuple)] == [(0, 2), (1, 2), (2, 2), *folded, *folded]
+    assert told[:2] == ["Looks for lost commits.", "Puts the lost commits back."]
+    at = told.index("Computes the tables of totals again.")
+    assert told[at:] == [told[at], *folded, "Writes the state and the log of totals again."]
+
+
 @pytest.mark.parametrize("broken_off", ["_put_back", "_mended"])
 def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
     spark: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str

@@ -6,6 +6,7 @@ import datetime as dt
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,13 +58,16 @@ def repair(
     from headrace.lifecycle.log_repair.repair import Repair
     from headrace.spark.kafka import KafkaSettings
 
-    work = Repair(
+    act = Repair(
         deployment.session(), deployment.lake, deployment.nodes, deployment.topic(topic), KafkaSettings()
     )
     done = False
-    for each in work.run():
-        report(each)
-        done = True
+    with long_work("Looks at the log and at the tables.") as work:
+        act.on_stage, act.on_folded = work.begin, work.reach
+        act.on_put_back = partial(work.reach, what="lost commits put back")
+        for each in act.run():
+            report(each)
+            done = True
     if not done:
         report(f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows.")
 

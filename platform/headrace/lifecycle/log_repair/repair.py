@@ -23,6 +23,7 @@ computed again, the other nodes follow the log as it is, and the refusal is rais
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from headrace.writing.leases.lease import Lease
 
 GAPS_MAX = 10_000  # in one run
+Reached = Callable[[int, int | None], object]  # how many of how many
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,12 @@ class Repaired:
 
 
 class Repair:
-    """Repairs one topic's log and the tables of the nodes that read it."""
+    """Repairs one topic's log and the tables of the nodes that read it.
+
+    on_stage     called as each stage begins, with what it does
+    on_put_back  called after each gap: how many of how many lost commits are back
+    on_folded    called after each increment of a node: how many of how many records are folded
+    """
 
     def __init__(
         self,
@@ -104,6 +111,9 @@ class Repair:
         self._kafka = KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
         self._lost = LostCommits(self._spark, lake, topic, kafka)
+        self.on_stage: Callable[[str], object] = lambda stage: None
+        self.on_put_back: Reached = lambda done, of: None
+        self.on_folded: Reached = lambda done, of: None
 
     def run(self) -> Iterator[Repaired]:
         """Repair; says of one gap and one node after the other what was done.
@@ -175,6 +185,7 @@ class Repair:
 
     def _gaps_closed(self, readers: Sequence[str], mark: RepairMark) -> Iterator[Repaired]:
         """Put back all commits that are gone, or none. Raises: TerminalError, before any is put back."""
+        self.on_stage("Looks for lost commits.")
         gaps = self._gaps()
         if not gaps:
             return
@@ -189,8 +200,13 @@ class Repair:
         self._require_still(gaps)
         self._owe(mark, concerned)
         name_past(maintainer, self._signed())
+        self.on_stage("Puts the lost commits back.")
+        done, commits = 0, sum(gap.commits for gap in gaps)
+        self.on_put_back(done, commits)
         for gap, files in lost:
             yield self._put_back(gap, files, maintainer)
+            done += gap.commits
+            self.on_put_back(done, commits)
 
     def _mended(self, node: Node, mark: RepairMark, lease: Lease) -> Iterator[Repaired]:
         """Undo what others did to a node's tables; compute them again where that cannot be, or a log is another."""
@@ -224,7 +240,11 @@ class Repair:
         if not lost:
             settled(self._spark, self._lake, node)
         take_over(self._lake, name)
-        verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
+        self.on_stage(f"Computes the tables of {name} again.")
+        verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(
+            on_folded=self.on_folded, lease=lease, correct=False
+        )
+        self.on_stage(f"Writes the state and the log of {name} again.")
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)
         rewrite_state(self._spark, self._lake, node)
