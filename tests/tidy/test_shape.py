@@ -41,18 +41,55 @@ def shown(path: Path, function: Function) -> str:
     return f"{path.relative_to(HEADRACE)}:{function.lineno} {function.name}"
 
 
+def classes() -> Iterator[ast.ClassDef]:
+    """All classes."""
+    return (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
 def kinds() -> set[str]:
     """The classes of nodes, of their windows, and of kernels."""
     bases = {
         node.name: {name.id for base in node.bases for name in ast.walk(base) if isinstance(name, ast.Name)}
-        for tree in trees().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
+        for node in classes()
     }
     found = {"Node", "Kernel"}
     while more := {name for name, of in bases.items() if of & found} - found:
         found |= more
     return found - {"Node", "Kernel"} | WINDOWS
+
+
+def members(of: set[str]) -> set[str]:
+    """The names that the bodies of classes give."""
+    lines = [line for node in classes() if node.name in of for line in node.body]
+    assigned = {target.id for line in lines for target in _targets(line) if isinstance(target, ast.Name)}
+    return assigned | {line.name for line in lines if isinstance(line, Function)}
+
+
+def _targets(line: ast.stmt) -> list[ast.expr]:
+    return [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
+
+
+def probes() -> list[str]:
+    """The functions that find the kind of a node by whether it has an attribute that some kinds alone have.
+
+    Those of `description/` and `oracle/` do not count: what a person gives may be no node at all, and an oracle has no other
+    contract.
+    """
+    own = members(kinds()) - members({"Node", "Kernel"})
+    return [
+        shown(path, function)
+        for path, function in functions()
+        if path.relative_to(HEADRACE).parts[0] not in ("operators", "description", "oracle")
+        and any(_probed(node) in own for node in _own(function))
+    ]
+
+
+def _probed(node: ast.AST) -> object:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        return None
+    if node.func.id not in ("getattr", "hasattr") or not isinstance(node.args[1], ast.Constant):
+        return None
+    return node.args[1].value
 
 
 def branches() -> list[str]:
@@ -186,6 +223,10 @@ def test_branches_on_kinds_of_nodes_belong_to_operators() -> None:
     assert len(found) <= BRANCHES_LEFT, found
 
 
+def test_what_some_kinds_of_nodes_alone_have_is_asked_of_their_operators() -> None:
+    assert not probes()
+
+
 def test_a_function_with_many_parameters_lacks_a_concept() -> None:
     found = long_signatures()
     assert len(found) <= LONG_SIGNATURES_LEFT, found
@@ -203,6 +244,7 @@ def test_no_files_import_one_another() -> None:
 if __name__ == "__main__":
     for name, found in (
         ("branches on kinds outside operators/", branches()),
+        ("attributes of kinds that are looked for", probes()),
         ("functions with more than six parameters", long_signatures()),
         ("folders with more than fifteen files", full_folders()),
         ("circles of files", circles()),

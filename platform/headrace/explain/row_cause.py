@@ -6,7 +6,7 @@ Law: without any record that is not named, the oracle's row is equal. Without on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -177,17 +177,9 @@ class ExplainedNode:
         return Sought.of(self.node, named, self.results)
 
     def _scope_of(self, sought: Sought) -> KeyScope:
-        """The scope that is read: for one window of fixed bounds the records of its time alone."""
-        window: Any = getattr(self.node, "window", None)
-        if START not in sought.columns or getattr(window, "by_records", True):  # of streams it is a method
-            return self.scope
-        start = sought.values[START][0].as_py()
-        if start is None:
-            return self.scope
-        first_us = milliseconds(start) * 1_000
-        return replace(
-            self.scope, evidence=self.evidence.between(first_us, first_us + window.wait_ms * 1_000)
-        )
+        """The scope that is read: for one window, what makes it."""
+        start = sought.values[START][0].as_py() if START in sought.columns else None
+        return self.scope if start is None else self.scope.of_windows(milliseconds(start) * 1_000)
 
     def keys(self, sought: Sought) -> pa.Table | None:
         """The keys whose records are replayed; None: all."""

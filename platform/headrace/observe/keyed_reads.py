@@ -34,8 +34,9 @@ from headrace.nodes.descriptions.stored_columns import stored_operator
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.observe.rows_by_hash import HashesOfFile
-from headrace.observe.sought_keys import Moment, Sought, group_of, moment, typed, values_of
+from headrace.observe.sought_keys import Moment, Sought, moment, typed, values_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +78,8 @@ class KeyedReads:
         if not node.has_windows:
             raise DescriptionError(
                 f"Node '{node.required_name}': its rows are final, and several may have one key.",
-                hint=f"Read them all by {listed(group_of(node))}: KeyedReads.fetch, or headrace get with --from and --to.",
+                hint=f"Read them all by {listed(operator_for(node).group)}: KeyedReads.fetch, or headrace get with --from "
+                "and --to.",
             )
         results, _ = self._tables(node)
         values = values_of(node, key, node.key)
@@ -103,7 +105,7 @@ class KeyedReads:
         Raises: as `get`; DescriptionError when rows are revised and have no time, or have no key
         """
         node = resolve_references(self._lake, node)
-        columns = group_of(node)
+        columns = operator_for(node).group
         if node.day_column is None or not columns:
             what = "are revised, and have no time" if node.day_column is None else "have no key"
             raise DescriptionError(

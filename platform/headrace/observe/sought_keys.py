@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description.windows import END, START
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 from headrace.fold.contract import HASH, KEY, PARTITION, TOPIC, Needs, Scope, Step
@@ -82,14 +81,6 @@ def values_of(node: Node, key: Any, columns: Sequence[str]) -> dict[str, Any]:
             hint=f"Give a value for each of: {listed(columns)}.",
         )
     return {name: values[name] for name in columns}
-
-
-def group_of(node: Node) -> tuple[str, ...]:
-    """The columns of a node's groups, if its rows have them; else those of its key without the bounds of windows."""
-    by: tuple[str, ...] = getattr(node, "by", ())
-    if by and {*by} <= {*node.columns}:
-        return by
-    return tuple(name for name in node.key if name not in (START, END))
 
 
 def typed(node: Node, column: str, value: Any, results: LakeTable) -> pa.Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from headrace.description import WindowedAggregate
 from headrace.description.clocks import STREAM, WALL
 from headrace.description.feeds import RESULT
+from headrace.description.windows import END, START
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION, TOPIC
 from headrace.operators.claims import OF_ROWS, OF_WINDOWS
 
@@ -120,6 +121,11 @@ class Judged(Generic[AnyNode]):
     def unmatched(self) -> Unmatched | None:
         """The records that find no partner; None: none asks for one, or nothing tells which."""
         return None
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The columns by which rows that belong together are asked for: those of the key, without the bounds of a window."""
+        return tuple(name for name in self.node.key if name not in (START, END))
 
     @property
     def lateness(self) -> tuple[str, int | None]:

@@ -120,6 +120,14 @@ class KeyScope:
         """The key of a row."""
         return identity(row[name] for name in self.by)
 
+    def of_windows(self, start_us: int) -> KeyScope:
+        """The rows that make windows of one start; of windows that records make, all rows. In: start_us  since 1970."""
+        match self.node:
+            case WindowedAggregate(window=window) if not window.by_records:
+                of_time = self.evidence.between(start_us, start_us + window.wait_ms * 1_000)
+                return replace(self, evidence=of_time)
+        return self
+
     def keys_of(self, feed: str, record: Row) -> pa.Table | None:
         """The key whose rows a record of a feed may change, as a table; None: rows of all keys have to be read."""
         if feed == self.part:

@@ -27,6 +27,7 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.stored_rows import StoredRows, stored_rows
+from headrace.operators.registry import operator_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,7 +171,8 @@ def _judged(node: Node, stored: StoredRows, theirs: pa.Table) -> tuple[pa.Table,
         zero_copy_only=False
     )
     end_ms = int64(theirs[names[-1]].cast(pa.int64())) // 1_000
-    wait_ms = node.longest_wait_ms if names[-1] == START else getattr(node, "final_ms", node.longest_wait_ms)
+    clock = operator_for(node).clock
+    wait_ms = node.longest_wait_ms if names[-1] == START else clock.later_ms if clock else 0
     final = np.full(theirs.num_rows, False) if lowest_ms is None else end_ms + wait_ms <= lowest_ms
     judged = known | final
     return theirs.filter(pa.array(judged)), int((~judged).sum())

@@ -17,7 +17,7 @@ from headrace.operators.batches.fold import BatchedSink
 from headrace.operators.batches.fold.gather_events import WAITING
 from headrace.operators.batches.fold.open_batches import still_open
 from headrace.operators.processors.fold import Processors
-from headrace.operators.processors.fold.state_tables import shown_entries, store_table
+from headrace.operators.processors.fold.state_tables import shown_entries, store_table, stores_in
 from headrace.operators.time_limits.fold import TimeLimit
 from headrace.operators.time_limits.fold.settle_waits import ENTRIES
 from headrace.operators.totals.fold.merge_totals import RECORDS
@@ -76,11 +76,10 @@ def entries(of: BoundOperator, state: StateRows[T], store: str, clock: Clock) ->
 
     Raises: DescriptionError when the node has no such store
     """
-    kernel, node = of.operator.kernel, of.operator.node
-    names = [each.name for each in getattr(node, "stores", ())]
+    kernel, names = of.operator.kernel, stores_in(of.operator.layout.tables)
     if store not in names:
         raise DescriptionError(
-            f"Node '{node.required_name}' has no store {store!r}.",
+            f"Node '{of.operator.node.required_name}' has no store {store!r}.",
             hint=f"There are: {', '.join(names)}." if names else "Stores are those of processors.",
         )
     assert isinstance(kernel, Processors)

@@ -21,6 +21,11 @@ class Batches(Operator[description.Batches]):
     order = ("opened_at", *POSITION)  # by the record that opened the batch
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The group's columns."""
+        return self.node.by or super().group
+
+    @property
     def waits(self) -> Waits:
         """For wall-clock time after the record that opened a batch; a drain closes all."""
         return Waits(self.node.longest_wait_ms, self.node.wall_waits, drain=True)

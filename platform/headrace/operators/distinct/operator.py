@@ -21,6 +21,11 @@ class DistinctRecords(Appended[Distinct]):
     can_be_late = True  # the record of its id that passed may be forgotten
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The columns of an id."""
+        return self.node.by
+
+    @property
     def lateness(self) -> tuple[str, int | None]:
         """The grace."""
         return "grace", self.node.grace_ms

@@ -30,6 +30,11 @@ class Processors(Appended[Processed]):
     """
 
     @property
+    def group(self) -> tuple[str, ...]:
+        """The group's columns, if each row has them."""
+        return self.node.by if {*self.node.by} <= {*self.node.columns} else super().group
+
+    @property
     def driving(self) -> tuple[str, ...]:
         """The topics of the stream: a version of a global table calls no processor."""
         return tuple(dict.fromkeys(topic.name for topic in self.node.stream.topics))

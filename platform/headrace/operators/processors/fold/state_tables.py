@@ -6,7 +6,7 @@ is out of date makes a group be looked at for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -29,6 +29,7 @@ NAME, METHOD, CLOCK, INTERVAL, ONCE, DUE = (
     "__due_ms",
 )
 ENDS = "__ends_ms"  # of an entry with a time to live; null: it has none
+_STORE = "store_"
 BEGIN = LOWEST + 1  # due as soon as a clock has begun
 
 
@@ -63,7 +64,12 @@ def tables_of(shape: Shape) -> dict[str, StateTable]:
 
 def store_table(name: str) -> str:
     """The state table of a store."""
-    return f"store_{name}"
+    return f"{_STORE}{name}"
+
+
+def stores_in(tables: Iterable[str]) -> list[str]:
+    """The names of the stores that have tables among those of a state."""
+    return [name.removeprefix(_STORE) for name in tables if name.startswith(_STORE)]
 
 
 def named(side: str, field: pa.Field) -> pa.Field:
