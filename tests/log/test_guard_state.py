@@ -14,6 +14,7 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.log.clock import ManualClock
 from headrace.log.decisions import guard as guard_module
 from headrace.log.sequencer import Sequencer
@@ -24,7 +25,7 @@ from tests.no_spark import no_session
 from tests.rows import log_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -109,8 +110,19 @@ def test_a_large_state_is_one_file_that_the_record_names(log: Log, monkeypatch: 
     first = log.files()
     log.verdicts(sequencer, "orders/0@7")
     assert log.files() == [log.record()["guard_file"]] != first
-    (log.folder / "_guard" / "left-by-a-crash.json").write_text("{}")
-    sequencer = log.open(MONOTONE)
+    left = [log.folder / "_guard" / f"left-by-crash-{number}.json" for number in range(2)]
+    for path in left:
+        path.write_text("{}")
+    together, delete_files = list[list[str]](), small_files.delete_files
+
+    def noted(uris: Iterable[str]) -> None:
+        together.append([*uris])
+        delete_files(together[-1])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(small_files, "delete_files", noted)
+        sequencer = log.open(MONOTONE)
+    assert [f"file:{path}" for path in left] in together, "one request on an object store"
     assert log.files() == [log.record()["guard_file"]]
     assert log.verdicts(sequencer, "orders/0@7", "orders/0@8", "orders/9@5") == [True, False, True]
     sequencer.reset_guard("orders")

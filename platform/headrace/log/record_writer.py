@@ -157,9 +157,8 @@ class RecordWriter:
     def _remove_files(self, reports: Sequence[Mapping[str, Any]]) -> None:
         if self._open is not None:
             self._open.remove()
-        for each in reports:
-            if each.get("file") is not None:
-                small_files.delete(f"{self._path}/{each['file']['path']}")
+        files = [each["file"] for each in reports if each.get("file") is not None]
+        small_files.delete_files(f"{self._path}/{file['path']}" for file in files)
 
     def _distributed(
         self, raw: DataFrame, guard: Guard | None, *, in_order: bool, one_task: bool

@@ -55,9 +55,8 @@ class GuardStore:
     def read(self, record: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The state that the newest record names, None if it names none; what a crash left behind is removed."""
         self._named = record.get("guard_file")
-        for name in small_files.names(self._folder):
-            if name != self._named:
-                small_files.delete(f"{self._folder}/{name}")
+        left = [name for name in small_files.names(self._folder) if name != self._named]
+        small_files.delete_files(f"{self._folder}/{name}" for name in left)
         if self._named is None:
             return record.get("guard")
         content: Mapping[str, Any] | None = small_files.read_json(f"{self._folder}/{self._named}")
