@@ -26,8 +26,8 @@ from headrace.local.samples import sample_records
 from headrace.local.servers.dagster_ui import create_databases, wait_for_ui
 from headrace.local.servers.settings_file import read_settings_file, write_settings
 from headrace.local.workbench import key_bytes
-from headrace.sequence.written import record_bytes
 from headrace.settings import load_pipeline
+from headrace.sinks.encoding.records import record_bytes
 
 pytestmark = pytest.mark.fast
 VIEWS = hr.Topic(

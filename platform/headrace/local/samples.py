@@ -21,9 +21,9 @@ from headrace.description.event_time import UNITS, Arithmetic, Call, Field, Numb
 from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, PlainValue, Protobuf
 from headrace.description.formats.plain_values import BYTES
 from headrace.description.schema import fields_of_struct
-from headrace.local.encoded_samples import ENCODED, encode_of
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.settings import load_pipeline
+from headrace.sinks.encoding.records import ENCODED, encode_of, is_encodable
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -54,7 +54,7 @@ def topic_traffic(topic: Topic, now_ms: int, number: int = EACH_SECOND) -> Itera
 
 
 def has_samples(topic: Topic) -> bool:
-    """Whether samples of a topic's keys and values can be written: of captured tables in JSON alone (see `encode_of`).
+    """Whether samples of a topic's keys and values can be written: of captured tables in JSON alone (see `is_encodable`).
 
     They have no headers, so a topic whose event time is in one has none.
     """
@@ -136,7 +136,7 @@ def _iso(now_ms: int) -> str:
 def _is_writable(topic: Topic, part: str) -> bool:
     of = topic.key_format if part == "key" else topic.format
     if isinstance(of, ENCODED):
-        return encode_of(topic, part) is not None
+        return is_encodable(topic, part)
     return of == "json" or isinstance(of, WRITTEN) or (isinstance(of, Debezium) and of.format == "json")
 
 
@@ -154,9 +154,7 @@ def _written(topic: Topic, part: str, row: Mapping[str, Any], now_ms: int) -> An
     of: str | Format = topic.key_format if part == "key" else topic.format
     match of:
         case Avro() | Protobuf() | JsonSchema():
-            encode = encode_of(topic, part)
-            assert encode is not None  # see `has_samples`
-            return encode(row)
+            return encode_of(topic, part)(row)  # it has a schema: see `has_samples`
         case PlainValue(kind=kind):
             (value,) = row.values()
             return base64.b64decode(value) if kind == BYTES else value

@@ -20,7 +20,7 @@ from headrace.local.servers.broker import Broker
 from headrace.local.servers.topics import create_topics
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.observe.views import Views
-from headrace.sequence.written import record_bytes
+from headrace.sinks.encoding.records import ENCODED, record_bytes
 from headrace.spark.brokers.topic_limits import NOT_SENDABLE_MS
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
@@ -83,9 +83,9 @@ class Workbench:
         Raises: TerminalError when the topic has another format, or a record has no key and the topic's records have one;
                 TransientError when the broker does not take a record
         """
-        if topic.format != "json" and not isinstance(topic.format, PlainValue):
+        if topic.format != "json" and not isinstance(topic.format, (PlainValue, *ENCODED)):
             raise TerminalError(
-                f"Topic '{topic.name}' holds {topic.format}, and send writes JSON and plain values.",
+                f"Topic '{topic.name}' holds {topic.format}, and send does not write that.",
                 hint=f"Use a producer of your own: the broker is at {self.bootstrap_servers}.",
             )
         stamp = round(time.time() * 1000) if at is None else milliseconds(dt.datetime.fromisoformat(at))

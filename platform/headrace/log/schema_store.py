@@ -93,8 +93,18 @@ class SchemaStore:
         return True
 
     def _below(self, url: str) -> str:
-        """The folder of one registry: another one gives the same ids to other schemas."""
-        return f"{self._folder}/{hashlib.sha256(url.rstrip('/').encode()).hexdigest()[:16]}"
+        return _of_registry(self._folder, url)
+
+
+def keep_schema(log_path: str, url: str, schema_id: int, schema: RegisteredSchema) -> None:
+    """Keep a schema below a log before the log is opened, as if a registry had been asked for it."""
+    folder = _of_registry(f"{log_path}/{FOLDER}", url)
+    small_files.write_json(f"{folder}/{schema_id}.json", schema.to_json(), overwrite=False)
+
+
+def _of_registry(folder: str, url: str) -> str:
+    """The folder of one registry: another one gives the same ids to other schemas."""
+    return f"{folder}/{hashlib.sha256(url.rstrip('/').encode()).hexdigest()[:16]}"
 
 
 def _kept(file: str) -> RegisteredSchema:

@@ -32,7 +32,7 @@ from headrace.operators.registry import operator_for
 from headrace.spark.on_demand import SparkOnDemand, laptop_session, session_of
 from headrace.testing.findings import Findings
 from headrace.testing.own_sinks import nodes_by_name
-from headrace.testing.piped import PipedTopic, seed_piped
+from headrace.testing.piped import PipedTopic, keep_own_schemas, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
@@ -139,8 +139,9 @@ class TestDriver(Findings):
     ) -> int:
         """Add one record to a topic's partition; the next `cut` processes it.
 
-        In:  key    text for a one-column STRING key; the value of another column; a dict, sent as JSON; bytes, as they are
-             value  a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+        In:  key    text for a one-column STRING key; the value of another column; a dict; bytes, as they are
+             value  a dict of columns, sent as JSON, Avro, Protobuf or JSON with a schema, as the topic's format has it,
+                    and no registry is asked; bytes or text, sent as they are, malformed or not; None: a tombstone
              Both may be the plain value of a topic of hr.Text(), hr.Bytes() or hr.Number(…)
              timestamp_ms  Kafka's; None: that of the driver's clock
         Out: the record's offset
@@ -275,6 +276,7 @@ class TestDriver(Findings):
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
         nodes = list(self._nodes.values())
+        keep_own_schemas(self._lake.log(topic.name), topic)
         sequencer = Sequencer(
             self._session,
             topic,

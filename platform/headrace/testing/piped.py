@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from headrace.description.epoch_time import milliseconds, moment
 from headrace.description.formats import Csv, Debezium, Json, PlainValue
-from headrace.errors import DescriptionError
+from headrace.description.formats.registry import RegisteredSchema
+from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.decisions.seeding import Seeding
+from headrace.log.schema_store import keep_schema
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
-from headrace.sequence.written import record_bytes
+from headrace.sinks.encoding.records import ENCODED, OWN_ID, own_avro_schema, record_bytes
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -54,7 +56,10 @@ class PipedTopic:
         self._next_offset[partition] += 1
         stamp = moment(timestamp_ms)
         sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
-        raw = record_bytes(self.topic, "key", key), record_bytes(self.topic, "value", value)
+        raw = [
+            record_bytes(self.topic, part, content, own_schema=True)
+            for part, content in (("key", key), ("value", value))
+        ]
         self._rows.append((*raw, self.topic.name, partition, offset, stamp, sent or None))
         return offset
 
@@ -85,7 +90,7 @@ class PipedTopic:
 
     def _require_bytes(self, part: str, content: Content, of: object) -> None:
         in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
-        in_text = isinstance(of, PlainValue) or (isinstance(of, Csv) and isinstance(content, str))
+        in_text = isinstance(of, (PlainValue, *ENCODED)) or (isinstance(of, Csv) and isinstance(content, str))
         if not in_json and not in_text and content is not None and not isinstance(content, bytes):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
@@ -96,6 +101,17 @@ class PipedTopic:
                 f"Topic '{self.topic.name}': the key {content!r} is text, but the topic's key is not one STRING column.",
                 hint="Give the key as a dict (it is sent as JSON), or as bytes.",
             )
+
+
+def keep_own_schemas(log_path: str, topic: Topic) -> None:
+    """Let the log know the schemas with which a driver writes Avro of a registry, before it is opened."""
+    for part in ("key", "value"):
+        try:
+            own = own_avro_schema(topic, part)
+        except (TerminalError, TransientError):  # such rows are piped as bytes
+            continue
+        if own is not None:
+            keep_schema(log_path, own[0], OWN_ID, RegisteredSchema("AVRO", own[1]))
 
 
 def seed_piped(spark: SparkSession, sequencer: Sequencer, seed: Seed) -> None:

@@ -20,8 +20,8 @@ from headrace.local.samples import has_samples, topic_traffic
 from headrace.local.servers.topics import create_topics, partitions_of
 from headrace.local.workbench import key_bytes
 from headrace.nodes.descriptions.topics import topics_of
-from headrace.sequence.written import record_bytes
 from headrace.settings import Settings, load_pipeline
+from headrace.sinks.encoding.records import record_bytes
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
