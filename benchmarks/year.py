@@ -215,9 +215,8 @@ def main(
         figures.count_below(local_path(driver.lake.root))
         try:
             for day in range(1, days + 1):
-                _live_a_day(
-                    driver, clock, figures, day, commits * day // days - commits * (day - 1) // days, records
-                )
+                before, after = (commits * each // days for each in (day - 1, day))
+                _live_a_day(driver, clock, figures, day, range(before, after), records)
                 if day % MONTH == 0 or day == days:
                     _say(console, figures, day, time.monotonic() - began)
                     _draw(picture, figures, driver.commits(), day)
@@ -234,11 +233,12 @@ def main(
 
 
 def _live_a_day(
-    driver: YearDriver, clock: YearClock, figures: Figures, day: int, commits: int, records: int
+    driver: YearDriver, clock: YearClock, figures: Figures, day: int, commits: range, records: int
 ) -> None:
+    """Live a day. In: commits  their numbers, counted over the year"""
     drawn, seconds, before = random.Random(day), [], figures.calls
-    for commit in range(commits):
-        driver.pass_ms(clock, DAY_MS // commits)
+    for commit in commits:
+        driver.pass_ms(clock, DAY_MS // len(commits))
         for _ in range(records):
             sensor, late = f"sensor-{drawn.randrange(SENSORS):02d}", drawn.randrange(300_000)
             driver.send(sensor, drawn.randrange(1_000), clock.ms - late)
@@ -252,7 +252,7 @@ def _live_a_day(
             driver.keep_up()
     figures.add("ms of a commit, mean", 1000 * fmean(seconds))
     figures.add("ms of a commit, 99 of 100", 1000 * sorted(seconds)[len(seconds) * 99 // 100])
-    figures.add("requests of a commit", (figures.calls - before) / commits)
+    figures.add("requests of a commit", (figures.calls - before) / len(commits))
     _change(driver, clock, figures, day)
     _age(local_path(driver.lake.root), clock.ms)
     files = [each for each in local_path(driver.lake.root).rglob("*") if each.is_file()]
