@@ -218,7 +218,6 @@ def test_upkeep_bounds_the_history_and_repeats_no_record_in_a_record(
     table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "CLEAN_EVERY", 100)
-    monkeypatch.setattr(lake_table, "SEEN_SECONDS", 0)  # as below
     appender = TableWriter(table, APPENDER)
     keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))
     for number in range(600):
@@ -289,7 +288,6 @@ def test_a_table_of_results_keeps_a_number_of_commits_and_each_of_these_versions
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "CLEAN_EVERY", 40)
-    monkeypatch.setattr(lake_table, "SEEN_SECONDS", 0)  # histories are cleaned earlier than a writer expects
     table, random = results_table(tmp_path, **{kinds.COMMITS_MAX: "60"}), Random(4)
     appender = TableWriter(table, APPENDER)
     keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 UPKEEP_SECONDS = 60.0  # after its last commit, or look, a process knows well enough what upkeep is due
 AHEAD = "reads ahead after a commit to"  # the names of such threads begin so
-# Between looks whether the versions stand that a commit follows; and after which a look says nothing of the next one.
-STANDS_SECONDS, SEEN_SECONDS = 10.0, 120.0
+STANDS_SECONDS = 10.0  # between looks whether the versions stand that a commit follows
 AHEAD_SECONDS = 5.0  # the longest that a process that ends waits for them
 # Commits between two checkpoints. A reader that opens the table reads each commit after the newest one. A checkpoint that
 # names more files costs more.
@@ -68,8 +67,8 @@ class LakeTable:
         self._schema: pa.Schema | None = None
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.care.maintaining`
         self._checkpointed = -1
-        # A version that was seen to stand, and when by `boot_seconds`.
-        self._stood, self._stood_at = (0, -math.inf)
+        self._stood: int | None = None  # a version that was seen to stand
+        self._stood_at = -math.inf  # when, by `boot_seconds`
         self._is_plain: bool | None = (
             None  # None: the protocol has not been looked at since it may have changed
         )
@@ -203,10 +202,11 @@ class LakeTable:
     def _put_plain(self, commit: CommitFile) -> None:
         """A commit follows another, or the table would have a gap: somebody may have deleted it, or made it anew."""
         now = boot_seconds()
-        if (silent := now - self._stood_at) > STANDS_SECONDS:
-            # The version of the last look: those since may be of this process. After a longer time it may be cleaned away.
-            looked = self._stood if silent < SEEN_SECONDS else commit.version - 1
-            if not small_files.exists(commit_uri(self.uri, looked)):
+        if now - self._stood_at > STANDS_SECONDS:
+            # The version of the last look: those since may be of this process.
+            looked = commit.version - 1 if self._stood is None else self._stood
+            stands = small_files.exists(commit_uri(self.uri, looked))
+            if not stands and last_checkpoint(self.uri) < looked:  # it is not cleaned away behind a checkpoint
                 self.forget()
                 raise VersionTakenError(
                     f"{self.uri}: version {looked}, which a commit was to follow, is gone."
