@@ -235,7 +235,7 @@ def main(
 def _live_a_day(
     driver: YearDriver, clock: YearClock, figures: Figures, day: int, commits: range, records: int
 ) -> None:
-    """Live a day. In: commits  their numbers, counted over the year"""
+    """Live a day. In: commits  their numbers, counted over the year."""
     drawn, seconds, before = random.Random(day), [], figures.calls
     for commit in commits:
         driver.pass_ms(clock, DAY_MS // len(commits))
