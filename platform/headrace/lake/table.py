@@ -203,10 +203,10 @@ class LakeTable:
         """A commit follows another, or the table would have a gap: somebody may have deleted it, or made it anew."""
         now = boot_seconds()
         if now - self._stood_at > STANDS_SECONDS:
-            # The version of the last look: those since may be of this process.
+            # The version of the last look: those since may be of this process. It may be cleaned away behind a checkpoint.
             looked = commit.version - 1 if self._stood is None else self._stood
             stands = small_files.exists(commit_uri(self.uri, looked))
-            if not stands and last_checkpoint(self.uri) < looked:  # it is not cleaned away behind a checkpoint
+            if not stands and last_checkpoint(self.uri) < looked:
                 self.forget()
                 raise VersionTakenError(
                     f"{self.uri}: version {looked}, which a commit was to follow, is gone."
