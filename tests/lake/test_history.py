@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.lake import APPENDER, MAINTAINER, Commit, LakeTable, TableWriter, carried, create, last_commit
+from headrace.lake import table as lake_table
 from headrace.lake.commits.commit_file import read_commit
 from headrace.lake.commits.history import LostHistoryError, all_carried
 
@@ -96,6 +97,19 @@ def test_epochs_are_found_after_others_cleaned_and_not_guessed_where_they_are_lo
 
 def _foreign_commit(table: LakeTable) -> None:
     table.with_handle(lambda handle: handle.alter.set_table_description("by somebody else"))
+
+
+def test_a_writer_goes_on_though_the_version_that_it_looked_at_is_cleaned_away(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(lake_table, "boot_seconds", lambda: now)
+    writer = TableWriter(table, APPENDER)
+    writer.append([], {"writer": "a", "number": 1})
+    version = writer.append([], {"writer": "a", "number": 2})
+    cut(table, version + 1)  # all of them: the checkpoint stands for them
+    now += lake_table.STANDS_SECONDS + 1
+    assert writer.append([], {"writer": "a", "number": 3}) == version + 1
 
 
 def test_a_commit_is_read_whatever_letters_a_text_in_it_has(table: LakeTable) -> None:

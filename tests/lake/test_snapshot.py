@@ -327,23 +327,6 @@ def test_a_table_that_is_deleted_under_its_writer_is_noticed(
     assert len(left) <= STANDS_SECONDS / 1.6 + 1, f"after {now - 1_000:.0f} s it still commits to nothing"
 
 
-def test_a_writer_goes_on_behind_a_checkpoint_though_the_version_that_it_looked_at_is_cleaned_away(
-    table: LakeTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1_000.0
-    monkeypatch.setattr("headrace.lake.table.boot_seconds", lambda: now)
-    own = TableWriter(table, APPENDER)
-    for number in range(3):
-        own.append([written(table, [(number, None, "a")])], {"writer": "own"})
-    checkpointed = LakeTable(table.uri).checkpoint()
-    for path in (local_path(table.uri) / "_delta_log").glob("*.json"):
-        if int(path.stem) <= checkpointed:
-            path.unlink()
-    now += STANDS_SECONDS + 1
-    assert own.append([written(table, [(3, None, "a")])], {"writer": "own"}) == checkpointed + 1
-    assert fresh(table).rows == 4
-
-
 def test_within_names_the_files_that_may_have_such_rows() -> None:
     rng = Random(3)
     bounds = [{}, {"n": 4}, {"n": -2}, {"n": 9}, {"at": 1}]
