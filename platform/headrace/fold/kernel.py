@@ -116,3 +116,12 @@ class OfOneFeed(Kernel):
         """The rows of the feed, decided."""
         rows = feeds[RESULT]
         return self.decide(rows).select(rows.column_names)
+
+
+class OneStep(OfOneFeed, Step):
+    """A kernel of one step: it is that step itself."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Itself."""
+        return (self,)

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.contract import HASH, KEY
+from headrace.fold.contract import BATCH, HASH, KEY
 from headrace.fold.hashing import xxh64
 from headrace.fold.segments import distinct
+from headrace.fold.values.columns import int64
 from headrace.fold.values.encode import encode
 
 # If so many of so many values differ, a dictionary of all takes longer than bytes.
@@ -88,6 +89,27 @@ def numbered(codes: np.ndarray, count: int | None = None) -> Groups:
     first = np.zeros(int(codes.max(initial=-1)) + 1 if count is None else count, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal codes the last one written stays
     return Groups(codes, first)
+
+
+def newest(rows: pa.Table, of: Sequence[str] = (KEY,), age: Sequence[str] = (BATCH,)) -> pa.Table:
+    """Of rows that replace one another the newest: the merge of a state table (see `StateTable.merge`).
+
+    In: of   columns whose values tell which rows do: KEY, whole numbers, texts, bytes or times
+        age  columns of whole numbers: the highest of the first is the newest, of equal ones that of the second
+    """
+    if not rows.num_rows:
+        return rows
+    rows = rows.combine_chunks()
+    codes = combined(*(_numbered_values(rows[name]) for name in of)).codes
+    last = np.full(int(codes.max()) + 1, -1, np.int64)
+    order = np.lexsort([int64(rows[name]) for name in reversed(age)])
+    last[codes[order]] = order  # the last one written stays
+    return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last)))
+
+
+def _numbered_values(values: pa.ChunkedArray) -> np.ndarray:
+    """Numbers that are equal where values are."""
+    return int64(values) if pa.types.is_int64(values.type) and not values.null_count else group(values).codes
 
 
 def group_columns(rows: pa.Table, columns: Sequence[str], first: np.ndarray) -> dict[str, pa.Array]:

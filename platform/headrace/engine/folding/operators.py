@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.description import Node
 from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import BATCH, CAUSE, HASH, KEY, ROW_COLUMNS, StateTable, Step
+from headrace.fold.contract import CAUSE, HASH, ROW_COLUMNS, StateTable, Step
 from headrace.fold.kernel import Kernel
-from headrace.fold.keys import group
+from headrace.fold.keys import newest
 from headrace.fold.records import CHAIN
 from headrace.fold.tables.decide_records import PASSES
-from headrace.fold.values.columns import int64
 from headrace.operators.contract import Bindings
 from headrace.operators.registry import operator_for
 from headrace.sequence.parse.types import fields_of
@@ -70,24 +68,13 @@ class NodeOperator:
 
 def current_results(schema: pa.Schema) -> StateTable:
     """Results that are revised, as a table of the state: of each key the newest row counts. In: schema  of the output."""
-    return StateTable(schema, (HASH,), newest_of_keys)
+    return StateTable(schema, (HASH,), newest)
 
 
 def stored_results(state: LakeTable) -> StateLayout:
     """The results that a state keeps, by the state's own columns. In: state  with RESULTS among its columns."""
     columns = state.columns.field(RESULTS).type
     return StateLayout({RESULTS: current_results(pa.schema([*columns, (HASH, pa.int64())]))})
-
-
-def newest_of_keys(rows: pa.Table) -> pa.Table:
-    """For each KEY, the row with the highest BATCH."""
-    if not rows.num_rows:
-        return rows
-    rows = rows.combine_chunks()
-    codes = group(rows[KEY]).codes
-    order = np.lexsort((int64(rows[BATCH]), codes))
-    last = np.append(codes[order][1:] != codes[order][:-1], True)
-    return rows.take(pa.array(order[last]))
 
 
 def feed_schema(feed: Feed, columns: pa.Schema) -> pa.Schema:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.contract import BATCH, DELETED, INGESTED, Clock, Needs, StateTable, Times
-from headrace.fold.keys import combined, group
+from headrace.fold.keys import newest
 
 if TYPE_CHECKING:
     from headrace.description.refined import RowStep
@@ -155,22 +155,9 @@ class StatelessStation(Station):
         return {}
 
 
-@dataclass(frozen=True)
-class NewestOf:
-    """Merges rows that replace one another: of each identity the row of the last micro-batch stays.
-
-    identity  columns of bytes
-    """
-
-    identity: tuple[str, ...]
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """See `StateTable.merge`."""
-        rows = rows.combine_chunks()
-        codes = combined(*(group(rows[name]).codes for name in self.identity)).codes
-        by_age = order(int64(rows[BATCH]), int64(rows[INGESTED]))
-        last = last_of_each(codes, by_age)
-        return rows if len(last) == rows.num_rows else rows.take(pa.array(last))
+def newest_of(*identity: str) -> Callable[[pa.Table], pa.Table]:
+    """The merge of rows that replace one another: of each identity the row of the last micro-batch and commit stays."""
+    return partial(newest, of=identity, age=(BATCH, INGESTED))
 
 
 def of_deleted(rows: pa.Table, after: Clock) -> pa.Array:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.deltas import BEFORE, KEYS, SIGN, commits, with_signs
 from headrace.fold.changes.ordering import last_of_each, order
-from headrace.fold.changes.station import NewestOf, Ports, Route, of_deleted
+from headrace.fold.changes.station import Ports, Route, newest_of, of_deleted
 from headrace.fold.contract import DELETED, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.grouped.alive import ends_of
 from headrace.fold.grouped.contributions import ROWS, contributed
@@ -71,11 +71,11 @@ class GroupedMembers(GroupedRows):
         own = [(MEMBER, pa.binary()), (DELETED, pa.bool_()), (INGESTED, pa.int64())]
         self.read = pa.schema([*read.values()])
         self.state = {
-            self._state: StateTable(groups, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
+            self._state: StateTable(groups, (HASH, KEY), newest_of(KEY), expired=of_deleted),
             self._members: StateTable(
                 pa.schema([*read.values(), *KEYS, *own]),
                 (HASH, KEY, MEMBER),
-                NewestOf((KEY, MEMBER)),
+                newest_of(KEY, MEMBER),
                 expired=of_deleted,
             ),
         }

@@ -13,7 +13,7 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.running import running_partials
 from headrace.fold.changes.deltas import AFTER, BEFORE, INTERNAL, KEYS, SIGN, commits, delta_schema, signed
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import NewestOf, Ports, Route, Station, StationResult, of_deleted
+from headrace.fold.changes.station import Ports, Route, Station, StationResult, newest_of, of_deleted
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.fates import with_column
 from headrace.fold.grouped.contributions import ROWS, merged
@@ -52,7 +52,7 @@ class GroupedRows(Station):
         self.columns = group_schema(self.by, self.aggregates, windowed=self.panes is not None)
         kept = pa.schema([*self.by, *self.aggregates.fields, *STATE_COLUMNS])
         self.state: Mapping[str, StateTable] = {
-            self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted)
+            self._state: StateTable(kept, (HASH, KEY), newest_of(KEY), expired=of_deleted)
         }
 
     def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:

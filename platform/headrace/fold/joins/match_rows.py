@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from headrace.fold.changes.deltas import SIGN, commits, picked
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import ByOwnKey, NewestOf, Ports, Route, Station, StationResult, of_deleted
+from headrace.fold.changes.station import (
+    ByOwnKey,
+    Ports,
+    Route,
+    Station,
+    StationResult,
+    newest_of,
+    of_deleted,
+)
 from headrace.fold.contract import HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.refer import LEFT_KEY, ByForeignKey, refers_to_a_key
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
@@ -50,9 +58,9 @@ class ForeignKeyJoin(Station):
         right = pa.schema([*self.right_columns, *FROM_STATE])
         self.state: Mapping[str, StateTable] = {
             self._left_state: StateTable(
-                left, (HASH, KEY, LEFT_KEY), NewestOf((KEY, LEFT_KEY)), expired=of_deleted
+                left, (HASH, KEY, LEFT_KEY), newest_of(KEY, LEFT_KEY), expired=of_deleted
             ),
-            self._right_state: StateTable(right, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
+            self._right_state: StateTable(right, (HASH, KEY), newest_of(KEY), expired=of_deleted),
         }
 
     def needs(self, ports: Ports, times: Times) -> Mapping[str, Needs]:

@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from headrace.description.feeds import LEFT
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema
 from headrace.fold.changes.ordering import PLACE, places
-from headrace.fold.changes.station import ByOwnKey, NewestOf, Ports, Route, Station, StationResult, of_deleted
+from headrace.fold.changes.station import (
+    ByOwnKey,
+    Ports,
+    Route,
+    Station,
+    StationResult,
+    newest_of,
+    of_deleted,
+)
 from headrace.fold.contract import EVENT, HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import MATCHED, joined_columns, with_known
@@ -53,7 +61,7 @@ class OuterJoin(Station):
         self.columns = joined_columns(self)
         self.state: Mapping[str, StateTable] = {
             f"{side}_by_key": StateTable(
-                pa.schema([*columns, *FROM_STATE]), (HASH, KEY), NewestOf((KEY,)), expired=of_deleted
+                pa.schema([*columns, *FROM_STATE]), (HASH, KEY), newest_of(KEY), expired=of_deleted
             )
             for side, columns in ((self.left, self.left_columns), (self.right, self.right_columns))
         }

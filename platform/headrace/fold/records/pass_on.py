@@ -21,11 +21,10 @@ from headrace.fold.contract import (
     Folded,
     Scope,
     StatelessStep,
-    Step,
     Times,
 )
 from headrace.fold.fates import dead_letters, is_kept, tally_of
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
 from headrace.fold.values.columns import int64, moments
 
@@ -34,8 +33,8 @@ ELEMENT = "__element"  # the place of a row among those of its record, from 0
 
 
 @dataclass(frozen=True)
-class PassOn(StatelessStep):
-    """Give each record that is kept.
+class Records(OneStep, StatelessStep):
+    """The operator of a named stream: it gives each record that is kept.
 
     Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time),
          CLOCK, SEQUENCE (the record's commit), and CHAIN and CAUSE if they came
@@ -45,6 +44,16 @@ class PassOn(StatelessStep):
     columns: tuple[str, ...]
     scope = Scope.ANYWHERE
 
+    @classmethod
+    def of(cls, node: NamedStream) -> Records:
+        """The operator of a node."""
+        assert node.rows.columns is not None
+        return cls(node.rows.columns)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE: every record that is not decided yet is kept. Row by row; no row is dropped."""
+        return decide_records(rows)
+
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         rows = decide_records(rows)
@@ -53,30 +62,8 @@ class PassOn(StatelessStep):
         return Folded(outputs={"results": pa.table(found)}, tally=tally_of(rows))
 
 
-@dataclass(frozen=True)
-class Records(OfOneFeed):
-    """The operator of a named stream."""
-
-    columns: tuple[str, ...]
-
-    @classmethod
-    def of(cls, node: NamedStream) -> Records:
-        """The operator of a node."""
-        assert node.rows.columns is not None
-        return cls(node.rows.columns)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The only one."""
-        return (PassOn(self.columns),)
-
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE: every record that is not decided yet is kept. Row by row; no row is dropped."""
-        return decide_records(rows)
-
-
 def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """Some columns of records, and the columns of their place, source and times. See `PassOn`."""
+    """Some columns of records, and the columns of their place, source and times. See `Records`."""
     source = [name for name in (CHAIN, CAUSE) if name in kept.column_names]
     found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET, *source)}
     found[INGESTED_AT] = moments(int64(kept[INGESTED]))

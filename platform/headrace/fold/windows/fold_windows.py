@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,19 +19,18 @@ from headrace.fold.contract import (
     Needs,
     Scope,
     StateTable,
-    Step,
     Times,
 )
 from headrace.fold.fates import is_kept, tally_of
-from headrace.fold.kernel import OpenState
+from headrace.fold.kernel import OneStep, OpenState
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, SEQUENCE, first_commits
 from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded
 from headrace.fold.windows.merge_panes import (
-    Expired,
-    MergePanes,
+    is_over,
+    merge_panes,
     merge_windows,
     partials_of,
     running_windows,
@@ -46,16 +45,22 @@ PANES, RESULTS = "panes", "results"
 
 
 @dataclass(frozen=True)
-class Windows(BoundedWindows):
-    """Tumbling or hopping windows of one node.
+class Windows(BoundedWindows, OneStep):
+    """Tumbling or hopping windows of one node: one fold by group (see the package).
 
     suppressed  whether closed windows alone are shown
     bounded     the bound at which its stream stops (see `bound_open`); None: there is none
+
+    State: `panes`, partial aggregates by group, partition, pane and first open window; rows add up.
+    Out:   `results`, one row per window that closes (see `merge_windows`), with `__sequence`, the commit time that closes
+           it; the order within a commit is `window_end`, then KEY.
+           `open_sizes`, if it is bounded (see `Bounded.changes`)
     """
 
     shape: Shape
     suppressed: bool
     bounded: StopsWhenFull | None
+    scope = Scope.GROUP
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Windows:
@@ -63,9 +68,16 @@ class Windows(BoundedWindows):
         return cls(Shape.of(node, inputs), node.suppression is not None, StopsWhenFull.of(node))
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """One fold by group."""
-        return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded is not None),)
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return self.shape.keys
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See the class."""
+        shape = self.shape
+        merge = partial(merge_panes, shape=shape, by_batch=not self.suppressed)
+        return {PANES: StateTable(shape.state, (PANE, HASH), merge, PANE, partial(is_over, shape=shape))}
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `assign_windows`."""
@@ -102,27 +114,6 @@ class Windows(BoundedWindows):
         is_open = pa.array(still_open(state, self.shape, clock))
         return state.filter(is_open).select([TOPIC, PARTITION, RECORDS])
 
-
-class FoldWindows(Step):
-    """The fold by group (see the package).
-
-    State: `panes`, partial aggregates by group, partition, pane and first open window; rows add up.
-    Out:   `results`, one row per window that closes (see `merge_windows`), with `__sequence`, the commit time that closes
-           it; the order within a commit is `window_end`, then KEY.
-           `open_sizes`, if it is bounded (see `Bounded.changes`)
-    """
-
-    scope = Scope.GROUP
-
-    def __init__(self, shape: Shape, *, suppressed: bool, bounded: bool) -> None:
-        """In: see `Windows`."""
-        self.shape = shape
-        self.bounded = Bounded(shape) if bounded else None
-        self.keys = shape.keys
-        merge = MergePanes(shape, by_batch=not suppressed)
-        table = StateTable(shape.state, (PANE, HASH), merge, PANE, Expired(shape))
-        self.state: Mapping[str, StateTable] = {PANES: table}
-
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The panes of the windows that close; if it is bounded, also those of the windows that are touched."""
         closing = self._closing(times)
@@ -131,7 +122,7 @@ class FoldWindows(Step):
             need = Needs(times=(closing[0], self.shape.panes.end_ms(closing[1]) - 1))
         if self.bounded is not None:
             decided, entered = assign_windows(rows, self.shape)
-            need = self.bounded.needs(decided, entered, need)
+            need = Bounded(self.shape).needs(decided, entered, need)
         return {} if need is None else {PANES: need}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
@@ -146,7 +137,7 @@ class FoldWindows(Step):
         known = state[PANES] if PANES in state else self.state[PANES].empty()
         outputs = {RESULTS: self._closed(partials, known, times)}
         if self.bounded is not None:
-            outputs[SIZES] = self.bounded.changes(came, entered, known, times)
+            outputs[SIZES] = Bounded(self.shape).changes(came, entered, known, times)
         gained = partials.filter(pa.array(still_open(partials, self.shape, times.after)))
         return Folded(outputs=outputs, changes={PANES: gained}, tally=tally_of(decided))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -56,45 +55,33 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bo
     return partials.append_column(INGESTED, kept[INGESTED].take(first)) if by_commit else partials
 
 
-@dataclass(frozen=True)
-class MergePanes:
-    """Rows of the state that add up: those of one group, partition, pane and first open window.
+def merge_panes(rows: pa.Table, *, shape: Shape, by_batch: bool) -> pa.Table:
+    """Add up rows of the state: those of one group, partition, pane and first open window.
 
-    by_batch  keep rows of different micro-batches apart, for people are shown what a window was worth after each
+    In:  rows      with BATCH, as `Out`
+         by_batch  keep rows of different micro-batches apart, for people are shown what a window was worth after each
     """
-
-    shape: Shape
-    by_batch: bool
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """See the class. In, Out: rows with BATCH."""
-        if not rows.num_rows:
-            return rows
-        batch = int64(rows[BATCH])
-        groups = combined(
-            group(rows[KEY]).codes,
-            group(rows[TOPIC]).codes,
-            int64(rows[PARTITION]),
-            int64(rows[PANE]),
-            int64(rows[FROM]) - int64(rows[PANE]),
-            *([batch] if self.by_batch else []),
-        )
-        merged = _merged(rows, groups, self.shape)
-        names = (*self.shape.keys, KEY, HASH, TOPIC, PARTITION, PANE, FROM)
-        merged |= {name: whole(rows[name]).take(pa.array(groups.first)) for name in names}
-        merged[BATCH] = pa.array(highest_by(groups.codes, len(groups), batch)).cast(pa.int32())
-        return pa.table([merged[name] for name in rows.column_names], schema=rows.schema)
+    if not rows.num_rows:
+        return rows
+    batch = int64(rows[BATCH])
+    groups = combined(
+        group(rows[KEY]).codes,
+        group(rows[TOPIC]).codes,
+        int64(rows[PARTITION]),
+        int64(rows[PANE]),
+        int64(rows[FROM]) - int64(rows[PANE]),
+        *([batch] if by_batch else []),
+    )
+    merged = _merged(rows, groups, shape)
+    names = (*shape.keys, KEY, HASH, TOPIC, PARTITION, PANE, FROM)
+    merged |= {name: whole(rows[name]).take(pa.array(groups.first)) for name in names}
+    merged[BATCH] = pa.array(highest_by(groups.codes, len(groups), batch)).cast(pa.int32())
+    return pa.table([merged[name] for name in rows.column_names], schema=rows.schema)
 
 
-@dataclass(frozen=True)
-class Expired:
-    """Partials whose last window is closed."""
-
-    shape: Shape
-
-    def __call__(self, rows: pa.Table, clock: Clock) -> pa.Array:
-        """See the class."""
-        return pa.array(~still_open(rows, self.shape, clock))
+def is_over(partials: pa.Table, clock: Clock, *, shape: Shape) -> pa.Array:
+    """Which partials have a last window that is closed."""
+    return pa.array(~still_open(partials, shape, clock))
 
 
 def still_open(partials: pa.Table, shape: Shape, clock: Clock) -> np.ndarray:

@@ -26,13 +26,12 @@ from headrace.fold.contract import (
     Needs,
     Scope,
     StateTable,
-    Step,
     Times,
     as_they_are,
 )
 from headrace.fold.fates import DUPLICATE, LATE, has_fate, is_kept, tally_of, with_fate
 from headrace.fold.group_order import order_by_group
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.keys import distinct_hashes, group, with_keys
 from headrace.fold.late_view import late_by_age
 from headrace.fold.positions import order_of, position_columns
@@ -45,11 +44,11 @@ PASSED_ROWS = pa.schema([(KEY, pa.binary()), (HASH, pa.int64()), (EVENT, pa.int6
 
 
 @dataclass(frozen=True)
-class PassFirst(Step):
-    """Pass the first record of each id.
+class FirstRecords(OneStep):
+    """Distinct records: it passes the first record of each id.
 
     In:    rows of the log; state `passed`: id and event time of the records that passed
-    Out:   `results` as `PassOn` gives them
+    Out:   `results` as `Records` gives them
     """
 
     by: tuple[str, ...]
@@ -58,10 +57,33 @@ class PassFirst(Step):
     grace_ms: int
     scope = Scope.GROUP
 
+    @classmethod
+    def of(cls, node: Distinct) -> FirstRecords:
+        """The kernel of a node."""
+        assert node.rows.columns is not None
+        return cls(node.by, node.rows.columns, node.within_ms, node.grace_ms)
+
     @property
     def keys(self) -> tuple[str, ...]:  # type: ignore[override]
         """The columns of the id."""
         return self.by
+
+    @property
+    def decided_with(self) -> tuple[str, ...]:
+        """Records with the same values here are decided together."""
+        return self.by
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE of all records of some ids, as a log that begins with them decides it."""
+        keyed = with_keys(decide_late(rows, self.grace_ms), self.by)
+        return decide_copies(keyed, self.state[PASSED].empty(), self.within_ms)
+
+    late_scope = Scope.ANYWHERE  # each row by itself
+
+    def late(self, rows: pa.Table) -> pa.Table:
+        """Late records, as `late_by_age` shows them."""
+        decided = decide_late(rows, self.grace_ms)
+        return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.grace_ms)
 
     @property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
@@ -91,41 +113,6 @@ class PassFirst(Step):
         forgotten_ms = int64(rows[EVENT]) + self.grace_ms + self.within_ms
         lowest_ms = NO_TIME if after.lowest_ms is None else after.lowest_ms
         return pa.array(forgotten_ms <= lowest_ms)
-
-
-@dataclass(frozen=True)
-class FirstRecords(OfOneFeed):
-    """Distinct records: the kernel of a node."""
-
-    step: PassFirst
-
-    @classmethod
-    def of(cls, node: Distinct) -> FirstRecords:
-        """The kernel of a node."""
-        assert node.rows.columns is not None
-        return cls(PassFirst(node.by, node.rows.columns, node.within_ms, node.grace_ms))
-
-    @property
-    def steps(self) -> tuple[PassFirst, ...]:
-        """The only one."""
-        return (self.step,)
-
-    @property
-    def decided_with(self) -> tuple[str, ...]:
-        """Records with the same values here are decided together."""
-        return self.step.by
-
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE of all records of some ids, as a log that begins with them decides it."""
-        keyed = with_keys(decide_late(rows, self.step.grace_ms), self.step.by)
-        return decide_copies(keyed, self.step.state[PASSED].empty(), self.step.within_ms)
-
-    late_scope = Scope.ANYWHERE  # each row by itself
-
-    def late(self, rows: pa.Table) -> pa.Table:
-        """Late records, as `late_by_age` shows them."""
-        decided = decide_late(rows, self.step.grace_ms)
-        return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.step.grace_ms)
 
 
 def decide_late(rows: pa.Table, grace_ms: int) -> pa.Table:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import DescriptionError
-from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Step, Times
+from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Times
 from headrace.fold.fates import FILTERED, is_kept, tally_of, with_column
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.records.pass_on import ELEMENT, decide_records, rows_of_records
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Flatten(StatelessStep):
-    """Give each element of the arrays of the records that are kept.
+class FlatMaps(OneStep, StatelessStep):
+    """The operator of a flat-mapped stream: it gives each element of the arrays of the records that are kept.
 
     In:  array    the column of the array
          ordinal  the name of a column for the place of the element; None: there is none
@@ -35,30 +35,6 @@ class Flatten(StatelessStep):
     array: str
     ordinal: str | None
     scope = Scope.ANYWHERE
-
-    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
-        """See the class."""
-        rows = decide_arrays(rows, self.array)
-        kept = rows.filter(pa.array(is_kept(rows))).combine_chunks()
-        arrays = _whole(kept[self.array])
-        lengths = pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64)
-        which = np.repeat(np.arange(len(lengths)), lengths)
-        place = pa.array(np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths), pa.int32())
-        elements = {self.array: arrays.flatten()}
-        others = tuple(name for name in self.columns if name != self.array)
-        found = rows_of_records(kept.take(pa.array(which)), others) | elements
-        columns = {name: found[name] for name in self.columns}
-        columns |= {} if self.ordinal is None else {self.ordinal: place}
-        return Folded(outputs={"results": pa.table(columns | found | {ELEMENT: place})}, tally=tally_of(rows))
-
-
-@dataclass(frozen=True)
-class FlatMaps(OfOneFeed):
-    """The operator of a flat-mapped stream."""
-
-    columns: tuple[str, ...]
-    array: str
-    ordinal: str | None
 
     @classmethod
     def of(cls, node: FlatMapped, rows: pa.Schema) -> FlatMaps:
@@ -73,23 +49,28 @@ class FlatMaps(OfOneFeed):
             )
         return cls(columns, node.array.name, node.ordinal)
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The only one."""
-        return (Flatten(self.columns, self.array, self.ordinal),)
-
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE: an undecided record whose array has elements is kept. Row by row; no row is dropped."""
-        return decide_arrays(rows, self.array)
+        lengths = pc.list_value_length(rows[self.array]).fill_null(0)
+        nothing = pc.and_(pc.equal(lengths, 0), rows[FATE].is_null())
+        if pc.any(nothing).as_py():
+            rows = with_column(rows, FATE, pc.if_else(nothing, FILTERED, rows[FATE]))
+        return decide_records(rows)
 
-
-def decide_arrays(rows: pa.Table, array: str) -> pa.Table:
-    """See `FlatMaps.decide`."""
-    lengths = pc.list_value_length(rows[array]).fill_null(0)
-    nothing = pc.and_(pc.equal(lengths, 0), rows[FATE].is_null())
-    if pc.any(nothing).as_py():
-        rows = with_column(rows, FATE, pc.if_else(nothing, FILTERED, rows[FATE]))
-    return decide_records(rows)
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        rows = self.decide(rows)
+        kept = rows.filter(pa.array(is_kept(rows))).combine_chunks()
+        arrays = _whole(kept[self.array])
+        lengths = pc.list_value_length(arrays).to_numpy(zero_copy_only=False).astype(np.int64)
+        which = np.repeat(np.arange(len(lengths)), lengths)
+        place = pa.array(np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths), pa.int32())
+        elements = {self.array: arrays.flatten()}
+        others = tuple(name for name in self.columns if name != self.array)
+        found = rows_of_records(kept.take(pa.array(which)), others) | elements
+        columns = {name: found[name] for name in self.columns}
+        columns |= {} if self.ordinal is None else {self.ordinal: place}
+        return Folded(outputs={"results": pa.table(columns | found | {ELEMENT: place})}, tally=tally_of(rows))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

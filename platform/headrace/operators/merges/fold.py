@@ -20,7 +20,7 @@ from headrace.fold.records.pass_on import CHAIN, ELEMENT, decide_records, rows_o
 class PassSides(StatelessStep):
     """Give each record that a side keeps.
 
-    Out: `results` as `PassOn` gives them, and ELEMENT: the number of the side
+    Out: `results` as `Records` gives them, and ELEMENT: the number of the side
     Law: a row follows from its record alone.
     """
 

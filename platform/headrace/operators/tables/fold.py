@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
-from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.contract import Folded, Needs, Scope, StateTable, Times
 from headrace.fold.fates import LATE, has_fate, tally_of
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.late_view import late_by_age
 from headrace.fold.tables.decide_records import kept, kept_records
@@ -24,25 +25,25 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class Tables(OfOneFeed):
-    """The table of one node.
+class Tables(OneStep):
+    """The latest row of each key (see the package).
 
     changes  whether each change is wanted, or the current rows alone; without changes most tables need no state
+
+    State: `rows`, the latest row of each key with its place.
+    Out:   `results`  one row per key that the micro-batch touches (see `collect.latest_changes`)
+           `changes`  one row per key and commit (see `collect.changes_of`); only if they are wanted
     """
 
     key: tuple[str, ...]
     latest: LatestRows
     changes: bool
+    scope = Scope.GROUP
 
     @classmethod
     def of(cls, node: Table, inputs: pa.Schema, *, changes: bool = True) -> Tables:
         """The operator of a node. In: inputs  the columns of the stream and ROW_COLUMNS; PASSES if it has conditions."""
         return cls(node.key, latest_rows_of(node, inputs, node.columns, per_commit=changes), changes)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """One fold by key."""
-        return (FoldTable(self.key, self.latest, changes=self.changes),)
 
     revises = True  # a later row of a key replaces the earlier one
 
@@ -60,40 +61,34 @@ class Tables(OfOneFeed):
         decided = self.decide(rows)
         return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.latest.forget_ms or 0)
 
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The key."""
+        return self.key
 
-class FoldTable(Step):
-    """The latest row of each key (see the package).
-
-    State: `rows`, the latest row of each key with its place.
-    Out:   `results`  one row per key that the micro-batch touches (see `collect.latest_changes`)
-           `changes`  one row per key and commit (see `collect.changes_of`); only if they are wanted
-    """
-
-    scope = Scope.GROUP
-
-    def __init__(self, key: tuple[str, ...], rows: LatestRows, *, changes: bool) -> None:
-        """In: see `Tables`."""
-        self.keys, self.rows, self.changes = key, rows, changes
-        self.state: Mapping[str, StateTable] = {ROWS: rows.state}
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See the class."""
+        return {ROWS: self.latest.state}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The rows of the same keys, unless the latest record of a micro-batch is the latest of all."""
-        if not self.rows.remembers and not self.changes:
+        if not self.latest.remembers and not self.changes:
             return {}
-        return {ROWS: Needs(distinct_hashes(kept(self.rows.decide(rows, self.keys))))}
+        return {ROWS: Needs(distinct_hashes(kept(self.decide(rows))))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
-        decided = self.rows.decide(rows, self.keys)
-        puts = self.rows.puts(self.rows.reduced(kept_records(decided, self.keys)))
+        decided, latest = self.decide(rows), self.latest
+        puts = latest.puts(latest.reduced(kept_records(decided, self.key)))
         known = state.get(ROWS, self.state[ROWS].empty())
-        if not self.rows.remembers and not self.changes:
+        if not latest.remembers and not self.changes:
             known = known.slice(0, 0)
-        deltas, gained = self.rows.advance(puts, known)
-        if not self.changes and not self.rows.remembers:
+        deltas, gained = latest.advance(puts, known)
+        if not self.changes and not latest.remembers:
             deltas = puts  # a delete of a key that may not be there is told, too
-        columns = [name for name in self.rows.columns.names if name not in self.keys]
-        outputs = {RESULTS: latest_changes(deltas, self.keys, columns, per_commit=self.changes)}
+        columns = [name for name in latest.columns.names if name not in self.key]
+        outputs = {RESULTS: latest_changes(deltas, self.key, columns, per_commit=self.changes)}
         if self.changes:
-            outputs[CHANGES] = changes_of(deltas, self.keys, columns)
+            outputs[CHANGES] = changes_of(deltas, self.key, columns)
         return Folded(outputs=outputs, changes={ROWS: gained}, tally=tally_of(decided))

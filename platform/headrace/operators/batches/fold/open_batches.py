@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import (
-    BATCH,
     DELETED,
     EVENT,
     HASH,
@@ -28,7 +27,7 @@ from headrace.fold.contract import (
     Clock,
     StateTable,
 )
-from headrace.fold.keys import groups_of
+from headrace.fold.keys import groups_of, newest
 from headrace.operators.batches.fold.limits import Limits
 
 OPENED, RECORDS, BYTES = "__opened_ms", "__records", "__bytes"
@@ -50,7 +49,9 @@ def open_batches(topics: Sequence[str], limits: Limits) -> StateTable:
             (DELETED, pa.bool_()),
         ]
     )
-    return StateTable(schema, _sorted_by(limits), _newest, OPENED, _over(topics, limits))
+    return StateTable(
+        schema, _sorted_by(limits), partial(newest, of=(KEY, OPENED)), OPENED, _over(topics, limits)
+    )
 
 
 def waiting_records(
@@ -110,15 +111,6 @@ def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], limits: Lim
         return early
     over = pc.less_equal(rows[OPENED].combine_chunks(), opened_through(clock, topics, limits))
     return pc.or_(early, over)
-
-
-def _newest(rows: pa.Table) -> pa.Table:
-    """For each batch the row with the highest BATCH."""
-    groups = groups_of(rows, rows[OPENED].to_numpy())
-    order = np.argsort(rows[BATCH].to_numpy(), kind="stable")
-    newest = np.zeros(len(groups), np.int64)
-    newest[groups.codes[order]] = order  # the last one written stays
-    return rows.take(pa.array(np.sort(newest)))
 
 
 def _without_closed(rows: pa.Table) -> pa.Table:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, StateTable
-from headrace.fold.keys import combined, group, key_of_row
+from headrace.fold.contract import DELETED, HASH, KEY, Clock, StateTable
+from headrace.fold.keys import combined, group, newest
 from headrace.fold.segments import HIGHEST, LOWEST
 from headrace.fold.values.columns import int64
 from headrace.operators.processors.fold.shape import Shape, StoreShape
@@ -48,7 +48,7 @@ def tables_of(shape: Shape) -> dict[str, StateTable]:
     ]
     rest = [pa.field(name, of) for name, of in [*own, (DUE, pa.int64()), (DELETED, pa.bool_())]]
     timers = pa.schema([key, hashed, *(named("by", field) for field in shape.group), *rest])
-    found[TIMERS] = StateTable(timers, (HASH,), partial(_newest, names=(NAME,)), expired=_is_deleted)
+    found[TIMERS] = StateTable(timers, (HASH,), partial(newest, of=(KEY, NAME)), expired=_is_deleted)
     reminder = pa.schema([key, hashed, pa.field(DUE, pa.int64())])
     if shape.by_partition:
         return found
@@ -119,21 +119,9 @@ def _entries(shape: Shape, store: StoreShape) -> StateTable:
     shared = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
     ends = [pa.field(ENDS, pa.int64())] if store.has_ttl else []
     schema = pa.schema([*shared, *group_of, *key, *value, *ends, pa.field(DELETED, pa.bool_())])
-    names = tuple(field.name for field in key)
+    merge = partial(newest, of=(KEY, *(field.name for field in key)))
     expired = _is_deleted if store.lives_ms is None else partial(_has_ended, shape=shape, store=store)
-    return StateTable(schema, (HASH,), partial(_newest, names=names), expired=expired)
-
-
-def _newest(rows: pa.Table, *, names: Sequence[str]) -> pa.Table:
-    """The row with the highest BATCH of each KEY, and of each of the columns beside it."""
-    if not rows.num_rows:
-        return rows
-    rows = rows.combine_chunks()
-    same = group(key_of_row(rows, [KEY, *names])[0]) if names else group(rows[KEY])
-    order = np.lexsort((int64(rows[BATCH]), same.codes))
-    codes = same.codes[order]
-    last = np.append(codes[1:] != codes[:-1], True)
-    return rows.take(pa.array(np.sort(order[last])))
+    return StateTable(schema, (HASH,), merge, expired=expired)
 
 
 def _once(rows: pa.Table) -> pa.Table:

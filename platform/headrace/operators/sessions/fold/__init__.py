@@ -14,7 +14,7 @@ time is late. So which sessions there are, and what is in them, is a function of
 - an open session is one state row, told apart by group, partition and last event. One that grows or becomes part of
   another leaves a deleted row under its old last event.
 
-One micro-batch (`FoldSessions`), for each group and partition:
+One micro-batch (`Sessions`), for each group and partition:
   1. A record whose values an aggregate cannot take becomes a dead letter. Tombstones and other records that the stream has
      refused come with their fate. The others are kept.
   2. `make_runs` puts kept records that follow one another within `gap` into *runs*: a run enters the fold as one interval.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,14 +59,20 @@ RESULTS = "results"
 
 
 @dataclass(frozen=True)
-class Sessions(BoundedWindows):
-    """The kernel of a node of session windows.
+class Sessions(BoundedWindows, Step):
+    """The kernel of a node of session windows: a fold by group and partition (see the package).
 
     bounded  the bound at which its stream stops (see `bound_sessions`); None: there is none
+
+    In:    kept rows with STREAM_BEFORE, from `MarkRaises`; with grace all rows
+    State: `open_sessions`, one row per open session (see `Shape.state`)
+    Out:   `results`, one row per session that closes
+           `open_sizes`, if it is bounded (see `size_changes_of_sessions`)
     """
 
     shape: Shape
     bounded: StopsWhenFull | None = None
+    scope = Scope.GROUP_AND_PARTITION
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Sessions:
@@ -79,9 +86,18 @@ class Sessions(BoundedWindows):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The fold; without grace the step that marks what raises stream time comes first."""
-        first = (MarkRaises(self.shape),) if self.shape.graceless else ()
-        return (*first, FoldSessions(self.shape, bounded=self.bounded is not None))
+        """Itself; without grace the step that marks what raises stream time comes first."""
+        return (MarkRaises(self.shape), self) if self.shape.graceless else (self,)
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return self.shape.keys
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See the class."""
+        return {OPEN: state_table(self.shape)}
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Keep every record with usable inputs; which of these are late, only the fold can tell."""
@@ -120,27 +136,8 @@ class Sessions(BoundedWindows):
 
     def results(self, inputs: Mapping[str, pa.Schema]) -> pa.Schema:
         """Those of sessions that close."""
-        closed = results(state_table(self.shape).empty(), self.shape)
+        closed = results(self.state[OPEN].empty(), self.shape)
         return closed.schema.append(pa.field(SEQUENCE, pa.int64()))
-
-
-class FoldSessions(Step):
-    """The fold by group and partition (see the package).
-
-    In:    kept rows with STREAM_BEFORE, from `MarkRaises`; with grace all rows
-    State: `open_sessions`, one row per open session (see `Shape.state`)
-    Out:   `results`, one row per session that closes
-           `open_sizes`, if it is bounded (see `size_changes_of_sessions`)
-    """
-
-    scope = Scope.GROUP_AND_PARTITION
-
-    def __init__(self, shape: Shape, *, bounded: bool = False) -> None:
-        """In: see `Sessions`."""
-        self.shape = shape
-        self.bounded = bounded
-        self.keys = shape.keys
-        self.state: Mapping[str, StateTable] = {OPEN: state_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The sessions that records may join, and those that stream time closes."""
@@ -154,11 +151,11 @@ class FoldSessions(Step):
         known = state[OPEN] if OPEN in state else self.state[OPEN].empty()
         if not rows.num_rows and not known.num_rows:
             return Folded()
-        decided = decide_inputs(rows, self.shape.aggregates)
+        decided = self.decide(rows)
         kept = np.flatnonzero(is_kept(decided))
         outputs = {}
         records = decided if len(kept) == decided.num_rows else decided.take(pa.array(kept))
-        if self.bounded:
+        if self.bounded is not None:
             outputs[SIZES] = size_changes_of_sessions(records, known, self.shape, times)
         known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.session_columns)
         merged = merge_sessions(records, known, self.shape)

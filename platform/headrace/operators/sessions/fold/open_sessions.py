@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
-from headrace.fold.keys import Groups, combined, group, groups_of
+from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
+from headrace.fold.keys import Groups, combined, group, newest
 from headrace.fold.values.columns import int64, moments
 from headrace.fold.window_shape import TIMESTAMP
 from headrace.operators.sessions.fold.close_sessions import Place, stream_times
@@ -16,36 +18,16 @@ from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
 OPEN = "open_sessions"
 
 
-class Merge:
-    """Keeps for each session the row that the latest micro-batch wrote. KEY and the last event identify a session."""
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """See the class."""
-        if not rows.num_rows:
-            return rows
-        rows = rows.combine_chunks()
-        codes = groups_of(rows, rows[END].to_numpy()).codes
-        order = np.lexsort((rows[BATCH].to_numpy(), codes))
-        last = np.append(codes[order][1:] != codes[order][:-1], True)
-        return rows.take(pa.array(order[last]))
-
-
-class Expired:
-    """Sessions that have closed, or are there no more under their last event: no later record meets them."""
-
-    def __init__(self, wait_ms: int) -> None:
-        """In: wait_ms  gap plus grace."""
-        self.wait_ms = wait_ms
-
-    def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """See the class."""
-        gone = rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
-        return pa.array(gone | is_closed(rows, self.wait_ms, after))
-
-
 def state_table(shape: Shape) -> StateTable:
-    """Open sessions: read by group, and by last event when stream time closes them."""
-    return StateTable(shape.state, (END, HASH), Merge(), END, Expired(shape.wait_ms))
+    """Open sessions: read by group, and by last event when stream time closes them. KEY and the last event identify one."""
+    merge, expired = partial(newest, of=(KEY, END)), partial(_expired, wait_ms=shape.wait_ms)
+    return StateTable(shape.state, (END, HASH), merge, END, expired)
+
+
+def _expired(rows: pa.Table, after: Clock, *, wait_ms: int) -> pa.Array:
+    """Sessions that have closed, or are there no more under their last event: no later record meets them."""
+    gone = rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
+    return pa.array(gone | is_closed(rows, wait_ms, after))
 
 
 def open_at(rows: pa.Table, wait_ms: int, clock: Clock) -> pa.Table:

@@ -8,7 +8,7 @@ session that closes does not change. The place of a change is that of the group'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,13 +32,12 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import LATE, decide_inputs, tally_of, with_fate
+from headrace.fold.fates import LATE, tally_of, with_fate
 from headrace.fold.kernel import OfOneFeed
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.each_commit import each_commit
-from headrace.operators.sessions.fold.fold_sessions import FoldSessions, Sessions
-from headrace.operators.sessions.fold.mark_raises import MarkRaises
+from headrace.operators.sessions.fold.fold_sessions import Sessions
 from headrace.operators.sessions.fold.open_sessions import OPEN, results
 from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
 
@@ -50,50 +49,54 @@ NO_ROW = -1
 
 
 @dataclass(frozen=True)
-class SessionChanges(OfOneFeed):
-    """The kernel of the changes of a node of session windows."""
+class SessionChanges(OfOneFeed, Step):
+    """The kernel of the changes of a node of session windows: one log commit after the other, as `Sessions` folds it.
 
-    shape: Shape
+    State: that of `Sessions`.
+    Out:   `results` (see `appended_changes`), one row per session and commit that changes it
+    """
+
+    sessions: Sessions
+    scope = Scope.GROUP_AND_PARTITION
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SessionChanges:
         """The kernel of the changes of a node. In: see `Sessions.of`."""
-        return cls(Sessions.of(node, inputs).shape)
+        return cls(replace(Sessions.of(node, inputs), bounded=None))
+
+    @property
+    def shape(self) -> Shape:
+        """That of the sessions."""
+        return self.sessions.shape
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return self.shape.keys
+
+    @property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """That of the sessions."""
+        return self.sessions.state
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """As those of `Sessions`."""
-        first = (MarkRaises(self.shape),) if self.shape.graceless else ()
-        return (*first, FoldSessionChanges(self.shape))
+        return (*self.sessions.steps[:-1], self)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Sessions.decide`."""
-        return decide_inputs(rows, self.shape.aggregates)
-
-
-class FoldSessionChanges(Step):
-    """One log commit after the other, as `FoldSessions` folds it. State: that of `FoldSessions`.
-
-    Out: `results` (see `appended_changes`), one row per session and commit that changes it
-    """
-
-    scope = Scope.GROUP_AND_PARTITION
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape, self.inner = shape, FoldSessions(shape)
-        self.keys = shape.keys
-        self.state: Mapping[str, StateTable] = self.inner.state
+        return self.sessions.decide(rows)
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The sessions of the groups that have records."""
-        needed = self.inner.needs(rows, times)
+        needed = self.sessions.needs(rows, times)
         return needed if rows.num_rows else {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         table, late = self.state[OPEN], [np.empty(0, np.int64)]
-        decided = decide_inputs(rows, self.shape.aggregates)
+        decided = self.decide(rows)
         nothing = self.shape.state.empty_table()
         came, changed = [table.empty()], [_changed(nothing, nothing, decided.slice(0, 0))]
         for number, each in enumerate(

@@ -23,10 +23,10 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.keys import distinct_hashes, group, newest
 from headrace.fold.segments import begins, distinct
 from headrace.fold.values.columns import int64
-from headrace.operators.time_limits.fold.shape import GROUP, Newest
+from headrace.operators.time_limits.fold.shape import GROUP
 
 BUFFER, WAITING = "buffer", "waiting"
 COUNTS = ("records", "bytes", "emitted", "early")
@@ -41,10 +41,7 @@ class CountWaiting(Step):
     """
 
     scope = Scope.PARTITION
-
-    def __init__(self) -> None:
-        """It needs to know nothing of the node."""
-        self.state: Mapping[str, StateTable] = {BUFFER: StateTable(STATE, (HASH,), Newest())}
+    state: Mapping[str, StateTable] = {BUFFER: StateTable(STATE, (HASH,), newest)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The numbers of the partitions that have rows."""

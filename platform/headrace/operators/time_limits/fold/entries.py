@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 
-from headrace.fold.contract import HASH, Clock, StateTable
+from headrace.fold.contract import HASH, KEY, Clock, StateTable
+from headrace.fold.keys import newest
 from headrace.operators.time_limits.fold.names import DUE, OPENED, START
-from headrace.operators.time_limits.fold.shape import Newest, Shape
-
-
-class Expired:
-    """Entries that neither wait nor are built upon."""
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-
-    def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """See the class."""
-        waits = rows[OPENED].is_valid().to_numpy()
-        return pa.array(~waits & self.shape.updates.forgotten(rows, after))
+from headrace.operators.time_limits.fold.shape import Shape
 
 
 def entry_table(shape: Shape) -> StateTable:
     """One row per entry; read by group, and by when its wait was opened, or is over, once that may be."""
-    ends = DUE if shape.by_wall_clock else OPENED
-    return StateTable(shape.entries, (ends, HASH), Newest(START), ends, Expired(shape))
+    ends, merge = DUE if shape.by_wall_clock else OPENED, partial(newest, of=(KEY, START))
+    return StateTable(shape.entries, (ends, HASH), merge, ends, partial(_expired, shape=shape))
+
+
+def _expired(rows: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
+    """Entries that neither wait nor are built upon."""
+    waits = rows[OPENED].is_valid().to_numpy()
+    return pa.array(~waits & shape.updates.forgotten(rows, after))

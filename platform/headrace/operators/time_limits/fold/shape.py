@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.description.clocks import WALL
 from headrace.description.suppression import EMIT_EARLY, UntilTimeLimit
-from headrace.fold.contract import BATCH, EVENT, HASH, KEY, OFFSET, PARTITION, SIZE, TOPIC, StateTable, Times
-from headrace.fold.keys import combined, group
-from headrace.fold.values.columns import int64
+from headrace.fold.contract import EVENT, HASH, KEY, OFFSET, PARTITION, SIZE, TOPIC, StateTable, Times
+from headrace.fold.keys import newest
 from headrace.operators.time_limits.fold.limits_in_force import InForce, in_force
 from headrace.operators.time_limits.fold.names import DUE, EXPIRY, OPENED, OPENED_OFFSET, OWN, RECORDS, START
 from headrace.operators.time_limits.fold.updates import Updates
@@ -67,23 +65,6 @@ class Shape:
         )
 
 
-class Newest:
-    """Keeps, among rows that are equal in some columns, the row that the latest micro-batch wrote."""
-
-    def __init__(self, *by: str) -> None:
-        """In: by  columns of whole numbers beside KEY."""
-        self.by = by
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """See the class."""
-        if not rows.num_rows:
-            return rows
-        codes = combined(group(rows[KEY]).codes, *(int64(rows[name]) for name in self.by)).codes
-        order = np.lexsort((int64(rows[BATCH]), codes))
-        last = np.append(codes[order][1:] != codes[order][:-1], True)
-        return rows.take(pa.array(order[last]))
-
-
 def clocks() -> StateTable:
     """Each partition's own stream time and expiry time."""
-    return StateTable(CLOCKS, (HASH,), Newest())
+    return StateTable(CLOCKS, (HASH,), newest)

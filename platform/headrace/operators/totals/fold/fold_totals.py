@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +25,10 @@ from headrace.fold.contract import (
     Needs,
     Scope,
     StateTable,
-    Step,
     Times,
 )
 from headrace.fold.fates import decide_inputs, is_kept, tally_of
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import POSITION
 from headrace.fold.segments import LOWEST, begins, running_max
@@ -42,39 +42,10 @@ TOTALS = "totals"
 
 
 @dataclass(frozen=True)
-class Totals(OfOneFeed):
-    """The kernel of a node of running aggregates.
+class Totals(OneStep):
+    """The kernel of a node of running aggregates: one fold by group. The package has its steps.
 
     changes  whether each change is wanted, or the current totals alone; the state is the same
-    """
-
-    merge: MergeTotals
-    changes: bool = False
-
-    @classmethod
-    def of(cls, node: RunningAggregate, inputs: pa.Schema, *, changes: bool = False) -> Totals:
-        """The kernel of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
-        by = pa.schema([inputs.field(name) for name in node.by])
-        return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)), changes)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """One fold by group."""
-        return (FoldTotals(self.merge, changes=self.changes),)
-
-    revises = True  # a later row of a key replaces the earlier one
-
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """Complete FATE and REASON: every record with usable inputs is kept."""
-        return decide_inputs(rows, self.merge.aggregates)
-
-    def current(self, state: pa.Table) -> pa.Table:
-        """The totals of all groups, as `FoldTotals` gives them. In: merged rows of the state."""
-        return current_totals(state, self.merge)
-
-
-class FoldTotals(Step):
-    """The fold by group; the package has its steps.
 
     State: `totals`, one row per group and micro-batch that has touched it: a partial (see `MergeTotals.schema`)
     Out:   `results`, one row per group that the micro-batch touches: group columns, aggregates, DELETED (false),
@@ -83,13 +54,35 @@ class FoldTotals(Step):
            `changes`, one row per group and log commit (see `changes_of_totals`); only if they are wanted
     """
 
+    merge: MergeTotals
+    changes: bool = False
     scope = Scope.GROUP
 
-    def __init__(self, merge: MergeTotals, *, changes: bool = False) -> None:
-        """In: see `Totals`."""
-        self.merge, self.changes = merge, changes
-        self.keys = tuple(merge.by.names)
-        self.state: Mapping[str, StateTable] = {TOTALS: StateTable(merge.schema, (HASH,), merge)}
+    @classmethod
+    def of(cls, node: RunningAggregate, inputs: pa.Schema, *, changes: bool = False) -> Totals:
+        """The kernel of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        by = pa.schema([inputs.field(name) for name in node.by])
+        return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)), changes)
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return tuple(self.merge.by.names)
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See the class."""
+        return {TOTALS: StateTable(self.merge.schema, (HASH,), self.merge)}
+
+    revises = True  # a later row of a key replaces the earlier one
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE and REASON: every record with usable inputs is kept."""
+        return decide_inputs(rows, self.merge.aggregates)
+
+    def current(self, state: pa.Table) -> pa.Table:
+        """The totals of all groups, as `results`. In: merged rows of the state."""
+        return current_totals(state, self.merge)
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The totals of the same groups."""
@@ -97,7 +90,7 @@ class FoldTotals(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """Steps 1 to 4 of the package. The state may come with other groups: of the same hash, or without records here."""
-        decided = decide_inputs(rows, self.merge.aggregates)
+        decided = self.decide(rows)
         kept = decided.filter(pa.array(is_kept(decided)))
         partials = self.merge.of_rows(kept)
         touched = pc.is_in(state[TOTALS][KEY], whole(partials[KEY]))
@@ -110,7 +103,7 @@ class FoldTotals(Step):
 
 
 def current_totals(totals: pa.Table, merge: MergeTotals) -> pa.Table:
-    """Merged partials as rows of the node's table. Out: as `results` of `FoldTotals`."""
+    """Merged partials as rows of the node's table. Out: as `results` of `Totals`."""
     columns = {name: whole(totals[name]) for name in merge.by.names}
     columns |= merge.aggregates.finish(totals)
     columns[DELETED] = pa.array(np.zeros(totals.num_rows, bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,11 +21,10 @@ from headrace.fold.contract import (
     Needs,
     Scope,
     StateTable,
-    Step,
     Times,
 )
 from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_of
-from headrace.fold.kernel import OpenState
+from headrace.fold.kernel import OneStep, OpenState
 from headrace.fold.keys import with_keys
 from headrace.fold.open_sizes import SIZES, BoundedWindows, StopsWhenFull
 from headrace.fold.segments import HIGHEST
@@ -34,9 +34,9 @@ from headrace.operators.windows.sliding.bound_sliding import BoundedSliding
 from headrace.operators.windows.sliding.late_records import late_records
 from headrace.operators.windows.sliding.make_windows import enters_none, make_windows
 from headrace.operators.windows.sliding.merge_points import (
-    Expired,
-    MergePoints,
     in_order,
+    is_over,
+    merge_points,
     merge_windows,
     points_of,
     running_windows,
@@ -50,14 +50,19 @@ POINTS, RESULTS = "points", "results"
 
 
 @dataclass(frozen=True)
-class SlidingWindows(BoundedWindows):
-    """Sliding windows of one node.
+class SlidingWindows(BoundedWindows, OneStep):
+    """Sliding windows of one node: one fold by group (see the package).
 
     bounded  the bound at which its stream stops (see `bound_sliding`); None: there is none
+
+    State: `points`, partial aggregates by group, event time, first open end and partition; rows add up.
+    Out:   `results`, one row per window that closes
+           `open_sizes`, if it is bounded (see `BoundedSliding.changes`)
     """
 
     shape: Shape
     bounded: StopsWhenFull | None = None
+    scope = Scope.GROUP
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingWindows:
@@ -69,9 +74,16 @@ class SlidingWindows(BoundedWindows):
         return cls(shape, StopsWhenFull.of(node))
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """One fold by group."""
-        return (FoldSliding(self.shape, bounded=self.bounded is not None),)
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return self.shape.keys
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See the class."""
+        shape = self.shape
+        merge, over = partial(merge_points, shape=shape), partial(is_over, shape=shape)
+        return {POINTS: StateTable(shape.state, (POINT, HASH), merge, POINT, over)}
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Shape.decide`."""
@@ -105,25 +117,6 @@ class SlidingWindows(BoundedWindows):
         """See `late_records`. In: all rows of the log."""
         return late_records(self.decide(with_keys(rows, self.shape.keys)), self.shape)
 
-
-class FoldSliding(Step):
-    """The fold by group (see the package).
-
-    State: `points`, partial aggregates by group, event time, first open end and partition; rows add up.
-    Out:   `results`, one row per window that closes
-           `open_sizes`, if it is bounded (see `BoundedSliding.changes`)
-    """
-
-    scope = Scope.GROUP
-
-    def __init__(self, shape: Shape, *, bounded: bool = False) -> None:
-        """In: see `SlidingWindows`."""
-        self.shape = shape
-        self.bounded = BoundedSliding(shape) if bounded else None
-        self.keys = shape.keys
-        points = StateTable(shape.state, (POINT, HASH), MergePoints(shape), POINT, Expired(shape))
-        self.state: Mapping[str, StateTable] = {POINTS: points}
-
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The points that lie in windows which close, or make them; and those that tell which records entered none.
 
@@ -149,7 +142,7 @@ class FoldSliding(Step):
         outputs = {RESULTS: closed.append_column(SEQUENCE, pa.array(at_ms))}
         if self.bounded is not None:
             held = state[POINTS] if POINTS in state else self.state[POINTS].empty()
-            outputs[SIZES] = self.bounded.changes(kept, held, times)
+            outputs[SIZES] = BoundedSliding(self.shape).changes(kept, held, times)
         return Folded(
             outputs=outputs,
             changes={POINTS: self.gained(points, times)},

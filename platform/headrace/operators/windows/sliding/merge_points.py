@@ -15,39 +15,25 @@ from headrace.operators.windows.sliding.make_windows import Points, Windows, ent
 from headrace.operators.windows.sliding.shape import FROM, POINT, RECORDS, Shape
 
 
-class MergePoints:
-    """Rows of the state that add up: those of one group, event time, first open end and partition."""
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """See the class."""
-        if not rows.num_rows:
-            return rows
-        rows = rows.combine_chunks()
-        groups = _same_point(rows, int64(rows[POINT]), int64(rows[FROM]))
-        parts = self.shape.aggregates.merge(rows, groups.codes, len(groups))
-        records, batch = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int32)
-        np.add.at(records, groups.codes, rows[RECORDS].to_numpy())
-        np.maximum.at(batch, groups.codes, rows[BATCH].to_numpy())
-        merged = rows.take(pa.array(groups.first))
-        columns = {name: merged[name] for name in merged.column_names} | parts
-        columns |= {RECORDS: pa.array(records), BATCH: pa.array(batch)}
-        return pa.table(columns, schema=rows.schema)
+def merge_points(rows: pa.Table, *, shape: Shape) -> pa.Table:
+    """Add up rows of the state: those of one group, event time, first open end and partition."""
+    if not rows.num_rows:
+        return rows
+    rows = rows.combine_chunks()
+    groups = _same_point(rows, int64(rows[POINT]), int64(rows[FROM]))
+    parts = shape.aggregates.merge(rows, groups.codes, len(groups))
+    records, batch = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int32)
+    np.add.at(records, groups.codes, rows[RECORDS].to_numpy())
+    np.maximum.at(batch, groups.codes, rows[BATCH].to_numpy())
+    merged = rows.take(pa.array(groups.first))
+    columns = {name: merged[name] for name in merged.column_names} | parts
+    columns |= {RECORDS: pa.array(records), BATCH: pa.array(batch)}
+    return pa.table(columns, schema=rows.schema)
 
 
-class Expired:
-    """Points that no window which may still be open holds or follows."""
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-
-    def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """See the class."""
-        return pa.array(~self.shape.is_needed(rows[POINT].to_numpy(), after))
+def is_over(points: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
+    """Which points no window that may still be open holds or follows."""
+    return pa.array(~shape.is_needed(points[POINT].to_numpy(), after))
 
 
 def points_of(kept: pa.Table, shape: Shape, batch: np.ndarray | None = None) -> pa.Table:

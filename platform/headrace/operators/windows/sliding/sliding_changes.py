@@ -8,7 +8,7 @@ of a change is that of the group's last record in the commit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,18 +27,17 @@ from headrace.fold.contract import (
     Needs,
     Scope,
     StateTable,
-    Step,
     Times,
 )
 from headrace.fold.fates import is_kept
-from headrace.fold.kernel import OfOneFeed
+from headrace.fold.kernel import OneStep
 from headrace.fold.keys import combined, group, with_keys
 from headrace.fold.open_sizes import BEFORE
 from headrace.fold.values.columns import int64
 from headrace.fold.values.encode import encode
 from headrace.fold.window_shape import TIMESTAMP
 from headrace.operators.windows.sliding.after_commits import touching, windows_after_commits
-from headrace.operators.windows.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
+from headrace.operators.windows.sliding.fold_sliding import POINTS, SlidingWindows
 from headrace.operators.windows.sliding.merge_points import points_of
 from headrace.operators.windows.sliding.shape import Shape
 
@@ -49,44 +48,44 @@ START, END = "window_start", "window_end"
 
 
 @dataclass(frozen=True)
-class SlidingChanges(OfOneFeed):
-    """The changes of the sliding windows of one node."""
+class SlidingChanges(OneStep):
+    """The changes of the sliding windows of one node: all log commits of a micro-batch at once.
 
-    shape: Shape
+    State: that of `SlidingWindows`.
+    Out:   `results` (see `appended_changes`), one row per group, window and commit that changes it
+    """
+
+    windows: SlidingWindows
+    scope = Scope.GROUP
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingChanges:
         """The operator of the changes of a node. In: see `SlidingWindows.of`."""
-        return cls(SlidingWindows.of(node, inputs).shape)
+        return cls(replace(SlidingWindows.of(node, inputs), bounded=None))
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """One fold by group."""
-        return (FoldSlidingChanges(self.shape),)
+    def shape(self) -> Shape:
+        """That of the windows."""
+        return self.windows.shape
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The group columns."""
+        return self.shape.keys
+
+    @property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """That of the windows."""
+        return self.windows.state
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Shape.decide`."""
         return self.shape.decide(rows)
 
-
-class FoldSlidingChanges(Step):
-    """All log commits of a micro-batch at once. State: that of `FoldSliding`.
-
-    Out: `results` (see `appended_changes`), one row per group, window and commit that changes it
-    """
-
-    scope = Scope.GROUP
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape, self.inner = shape, FoldSliding(shape)
-        self.keys = shape.keys
-        self.state: Mapping[str, StateTable] = self.inner.state
-
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """See `touching`, and `FoldSliding`."""
+        """See `touching`, and `SlidingWindows`."""
         kept = self._kept(self.shape.decide(rows))
-        need = touching(kept, self.shape, self.inner.needs(rows, times).get(POINTS))
+        need = touching(kept, self.shape, self.windows.needs(rows, times).get(POINTS))
         return {} if need is None else {POINTS: need}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
@@ -96,8 +95,8 @@ class FoldSlidingChanges(Step):
         points = points_of(kept, self.shape)
         return Folded(
             outputs={RESULTS: self._changed(kept, state, times)},
-            changes={POINTS: self.inner.gained(points, times)},
-            tally=self.inner.tally(decided, self.inner.near(points, state, times), times),
+            changes={POINTS: self.windows.gained(points, times)},
+            tally=self.windows.tally(decided, self.windows.near(points, state, times), times),
         )
 
     def _kept(self, decided: pa.Table) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import (
-    BATCH,
     DELETED,
     HASH,
     INGESTED,
@@ -31,7 +31,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept
-from headrace.fold.keys import combined, distinct_hashes, group, key_of_row
+from headrace.fold.keys import distinct_hashes, group, key_of_row, newest
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.mark_timeline import CLOCK_TABLE, mark_times
@@ -101,7 +101,7 @@ class PassEarly(Step):
         )
         self.state: Mapping[str, StateTable] = {
             CLOCK_TABLE: clocks(),
-            WAITS: StateTable(self.waits, (HASH,), _newest_entries),
+            WAITS: StateTable(self.waits, (HASH,), partial(newest, of=(KEY, ENTRY, START))),
         }
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
@@ -244,14 +244,6 @@ def _gained(timed: pa.Table, known: pa.Table, passed: _Passed, schema: pa.Schema
     columns |= {SIZE: pa.array(size), DELETED: pa.array(gone)}
     columns[ENTRY] = key_of_row(rows, schema.names[: schema.names.index(TOPIC)])[0]
     return pa.table([columns[name] for name in schema.names], schema=schema)
-
-
-def _newest_entries(rows: pa.Table) -> pa.Table:
-    """For each entry the row that the latest micro-batch wrote."""
-    codes = combined(group(rows[KEY]).codes, group(rows[ENTRY]).codes, int64(rows[START])).codes
-    order = np.lexsort((int64(rows[BATCH]), codes))
-    last = np.append(codes[order][1:] != codes[order][:-1], True)[: len(order)]
-    return rows.take(pa.array(order[last]))
 
 
 def leave_early(

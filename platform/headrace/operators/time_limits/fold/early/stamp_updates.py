@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of
-from headrace.fold.keys import combined, distinct_hashes, group
+from headrace.fold.keys import combined, distinct_hashes, group, newest
 from headrace.fold.segments import NO_TIME, begins, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import timestamps
@@ -45,7 +46,8 @@ class StampUpdates(Step):
         """In: shape  of the node."""
         self.shape = shape
         self.keys = tuple(shape.updates.by.names)
-        highs = StateTable(SCHEMA, (HASH,), _merge, expired=_Expired(shape))
+        highest = partial(newest, of=(KEY, START), age=(EVENT, BATCH))
+        highs = StateTable(SCHEMA, (HASH,), highest, expired=partial(_expired, shape=shape))
         self.state: Mapping[str, StateTable] = {HIGHS: highs} if shape.updates.highest else {}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
@@ -89,19 +91,6 @@ def _stamped(updates: pa.Table, known: pa.Table) -> tuple[pa.Table, pa.Table]:
     )
 
 
-def _merge(rows: pa.Table) -> pa.Table:
-    """The highest event time of each entry."""
-    groups = combined(group(rows[KEY]).codes, int64(rows[START]))
-    order = np.lexsort((int64(rows[BATCH]), int64(rows[EVENT]), groups.codes))
-    last = np.append(groups.codes[order][1:] != groups.codes[order][:-1], True) if len(order) else order
-    return rows.take(pa.array(order[last.astype(bool)]))
-
-
-class _Expired:
+def _expired(rows: pa.Table, after: Clock, *, shape: Shape) -> pa.Array:
     """Entries that no later update builds upon."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-
-    def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
-        return pa.array(self.shape.updates.forgotten(rows, after))
+    return pa.array(shape.updates.forgotten(rows, after))
