@@ -18,7 +18,6 @@ from headrace.lifecycle.rebuilds import rebuild as rebuilds
 from headrace.lifecycle.rebuilds.rebuild import Rebuild
 from headrace.log.clock import ManualClock
 from headrace.log.site import Site
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.standing.planned import planned_after
 from headrace.nodes.standing.state_commits import last_state_commit, state_record
@@ -72,7 +71,7 @@ class Built:
     """What a rebuild has folded."""
 
     def __init__(self) -> None:
-        self.operator, self.progress = operator_of(AFTER), STOOD
+        self.node, self.progress = AFTER, STOOD
 
 
 class Unused:

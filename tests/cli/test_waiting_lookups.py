@@ -55,7 +55,7 @@ def test_a_node_waits_for_the_topics_that_a_step_of_its_chain_waits_for(
 def status(node: Any, progress: Progress, lake: Lake) -> StreamStatus:
     """How a stream fares that is not open, and was as far."""
     runner = SimpleNamespace(
-        progress=progress, reads=StateFigures(), operator=SimpleNamespace(throttle_ms=0),
+        progress=progress, reads=StateFigures(), node=node,
         quotas=SimpleNamespace(numbers=dict),
     )  # fmt: skip
     stream: Any = SimpleNamespace(

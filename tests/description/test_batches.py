@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.description import Batches
 from headrace.description.clocks import WallWait
-from headrace.nodes.operator_frames import operator_of
+from headrace.operators.registry import operator_for
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -90,8 +90,8 @@ def test_what_makes_no_sense_is_refused_with_the_value_and_a_fix(changes: dict[s
 def test_a_stream_of_several_topics_is_batched_in_one_order_of_all() -> None:
     one, several = described(), VISITS.merge(OTHERS).group_by().batch(max_records=3, collect=["visitor"])
     assert several.named("merged").topics == (VISITS, OTHERS)
-    assert [operator_of(node).ordered for node in (one, several.named("merged"))] == [False, True]
-    assert "cut one by one" in operator_of(several.named("merged")).uncuttable
+    assert [node.reads_together for node in (one, several.named("merged"))] == [False, True]
+    assert "cut one by one" in operator_for(several.named("merged")).uncuttable
 
 
 def test_a_group_column_named_like_a_column_of_batches_is_refused() -> None:

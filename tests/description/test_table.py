@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.nodes.operator_frames import operator_of
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -71,8 +70,8 @@ def test_what_cannot_be_a_table_is_refused() -> None:
 )
 def test_any_table_can_be_throttled_once_and_its_rows_stay_the_same(table: Any) -> None:
     throttled = table.throttle("1 minute").named("slow")
-    assert operator_of(throttled).throttle_ms == 60_000
-    assert operator_of(table.named("quick")).throttle_ms == 0
+    assert throttled.update_source.throttle_ms == 60_000
+    assert table.named("quick").update_source.throttle_ms == 0
     assert throttled.fingerprint() == table.fingerprint()
     with refused("throttle: this table is throttled already"):
         throttled.throttle("1 minute")
@@ -84,4 +83,4 @@ def test_any_table_can_be_throttled_once_and_its_rows_stay_the_same(table: Any) 
 
 def test_what_is_suppressed_keeps_the_throttle() -> None:
     calm = POSITIONS.table().throttle("1 minute").suppress(hr.until_time_limit("1 hour")).named("calm")
-    assert operator_of(calm).throttle_ms == 60_000
+    assert calm.update_source.throttle_ms == 60_000

@@ -22,7 +22,6 @@ from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import frontier_ms
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.key_scope import KeyScope
@@ -145,7 +144,7 @@ def _of_whole_logs(life: LivesDriver, spark: SparkSession, node: Node) -> _Check
     tables = {feed: pa.concat_tables([part[feed] for part in parts]) for feed in parts[0]}
     check = object.__new__(_Check)
     check.node, check.evidence = node, replace(evidence, tables=tables)
-    check.scope = KeyScope(node, check.evidence, operator_of(node).frontier_ms(evidence.progress))
+    check.scope = KeyScope(node, check.evidence, evidence.progress.frontier_ms(node))
     return check
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from headrace.description import Node, Suppressed
-from headrace.nodes.operator_frames import operator_of
+from headrace.operators.registry import operator_for
 from tests.matrix.kinds import nodes
 from tests.matrix.stores import KeyedStore, Store
 
@@ -19,7 +19,7 @@ def impossible(operation: str, kind: str) -> str:
     node = _nodes()[kind]
     if operation == "set-limits" and not isinstance(node, Suppressed):
         return "Only a node with a time limit has limits that a person can set; the command refuses others."
-    if operation == "retain" and (why := operator_of(node).uncuttable):
+    if operation == "retain" and (why := operator_for(node).uncuttable):
         return f"The log of such a node cannot be cut, and `retain` refuses it: {why}."
     return ""
 

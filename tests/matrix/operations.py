@@ -16,7 +16,7 @@ from headrace.lifecycle.log_repair.repair import Repair
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.lifecycle.redrive import Redrive
 from headrace.log.site import Site
-from headrace.nodes.operator_frames import operator_of
+from headrace.operators.registry import operator_for
 from headrace.settings.kafka import KafkaSettings
 from headrace.spark.brokers.topic_limits import TopicLimits
 from headrace.spark.kafka import KafkaTopic
@@ -95,7 +95,7 @@ def deliver_again(life: Life) -> None:
 def retain(life: Life) -> None:
     """The first commit of each topic goes."""
     for kind, node in life.kinds.items():
-        assert not operator_of(node).uncuttable, kind
+        assert not operator_for(node).uncuttable, kind
     for topic in sorted(life._topics):
         if topic in (EVENTS.name, PLACES.name):
             assert life.retain(topic, BEGIN_MS + 2 * STEP_MS).rows

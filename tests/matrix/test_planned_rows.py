@@ -16,7 +16,6 @@ from headrace.explain.tables import planned_rows as planned
 from headrace.explain.tables.planned_rows import PlannedRows, planned_rows
 from headrace.explain.tables.planned_rows_in_words import lines_of, markdown_of
 from headrace.nodes.descriptions.topics import is_read
-from headrace.nodes.operator_frames import operator_of
 from headrace.observe.local_views import LocalViews
 from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
@@ -256,7 +255,7 @@ def rows_of(
     """The rows of a node whose values of some columns are among some keys."""
     node = driver._nodes[name_of(kind)]
     stored = LocalViews(driver._session, driver.lake).stored(node)
-    rows = stored.results if operator_of(node).appended else stored.table
+    rows = stored.results if node.has_days else stored.table
     own = [row for row in rows.to_pylist() if identity(row[name] for name in names) in keys]
     return Counter(identity(row[name] for name in node.columns) for row in own)
 

@@ -32,7 +32,7 @@ class Runner:
     def __init__(self) -> None:
         self.unread = self.unfolded = self.found = self.asked = self.cleared = 0
         self.is_due, self.is_unpacked, self.packed = True, False, list[bool]()
-        self.operator = SimpleNamespace(ordered=False)
+        self.node = SimpleNamespace(reads_together=False)
         self.progress = SimpleNamespace(batch=1, buffer={}, totals=dict)
 
     def due(self, now_ms: int) -> bool:
@@ -129,11 +129,11 @@ def test_what_waits_for_its_interval_is_due_when_that_begins() -> None:
 
 def test_logs_in_one_order_are_read_at_each_look_for_a_promise_is_no_commit() -> None:
     looked = foreign()
-    looked.runner.operator.ordered = True
+    looked.runner.node.reads_together = True
     looked.stream.work()
     assert looked.stream.due()
     own = Looked(lambda name: True)
-    own.runner.operator.ordered = True
+    own.runner.node.reads_together = True
     assert not own.stream.due(), "their promises wake it"
 
 

@@ -14,7 +14,6 @@ import headrace as hr
 from headrace.errors import DescriptionError
 from headrace.nodes.descriptions.sink_settings import reached_by
 from headrace.nodes.descriptions.topics import upstream_first
-from headrace.nodes.operator_frames import operator_of
 from headrace.settings.kafka import KafkaSettings
 
 pytestmark = pytest.mark.fast
@@ -147,8 +146,8 @@ def test_brokers_in_another_spelling_are_the_same(topic: str, sink: str) -> None
 
 
 def test_a_node_of_several_topics_reads_them_in_one_order() -> None:
-    assert operator_of(totals(clicks)).ordered
-    assert not operator_of(totals()).ordered
+    assert totals(clicks).reads_together
+    assert not totals().reads_together
 
 
 def test_two_sinks_of_a_node_have_two_names() -> None:

@@ -324,7 +324,7 @@ class ApplyChanges:
 
     def _compared(self, node: Node, rebuild: Rebuild) -> Differences:
         name, runner = node.required_name, rebuild.runner
-        if not runner.operator.appended:
+        if not runner.node.has_days:
             runner.maintain()
         before = rows_before(self._spark, self._lake, name)
         after = read(self._spark, rebuild.scratch.table(name))

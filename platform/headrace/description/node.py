@@ -71,7 +71,8 @@ class Node(WaysOn, ABC):
         if self.expectations:  # the columns of some nodes take work
             object.__setattr__(self, "expectations", checked_expectations(self.expectations, self.columns))
         for sink in self.sinks:
-            getattr(sink, "check", _no_check)(self)
+            if (check := getattr(sink, "check", None)) is not None:
+                check(self)
 
     def named(
         self,
@@ -140,6 +141,16 @@ class Node(WaysOn, ABC):
         return None
 
     @property
+    def has_days(self) -> bool:
+        """Whether each row of its table is written once, for good, and belongs to a day; False: rows are revised."""
+        return self.day_column is not None
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether an increment takes several topics through one commit time: its rows follow from their order."""
+        return len(self.topics) > 1
+
+    @property
     def time_column(self) -> str | None:
         """The column with the event time of its rows for readers of its log; None: its clock tells it."""
         return None
@@ -193,8 +204,7 @@ class Node(WaysOn, ABC):
     def behind_clock_ms(self) -> int:
         """How far stream time in the node's log is behind its clock: as long as the node waits.
 
-        A node that goes by clocks is as far behind as the logs of its rows' topics, at most. The topic that its readers have
-        (`NodeOutput`) says so, too.
+        A node that goes by clocks is as far behind as the logs of its rows' topics, at most. So says its `NodeOutput`, too.
         """
         if self.goes_by_clocks:
             return max((topic.behind_clock_ms for topic in self.row_topics), default=0)
@@ -323,10 +333,6 @@ class Node(WaysOn, ABC):
     def _fingerprint(self) -> str:
         """Each commit names it."""
         return digest_of(self.rules())
-
-
-def _no_check(node: Node) -> None:
-    """Accept any node, as a sink without conditions does."""
 
 
 def check_name(name: object) -> None:

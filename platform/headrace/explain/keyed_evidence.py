@@ -25,7 +25,6 @@ from headrace.lifecycle.evidence.local_evidence import LocalEvidence, among, low
 from headrace.lifecycle.evidence.oracle_evidence import Evidence, Rows
 from headrace.lifecycle.evidence.spark_evidence import SparkEvidence
 from headrace.nodes.node_tables import read_progress, slices_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.feed_tables import set_apart
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.oracle.reader_time import Commit, commits_of
@@ -62,7 +61,7 @@ class KeyedEvidence(Evidence):
         progress = read_progress(lake, node)
         upto_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in node.topics}
         slices, unusable = slices_of(lake, node, {}, upto_ms), UnusableTable(spark, lake, node).read()
-        version = results.version if operator_of(node).appended else version
+        version = results.version if node.has_days else version
         return cls(spark, node, of, progress, version, lake, slices, unusable)
 
     def between(self, first_us: int, end_us: int) -> Self:

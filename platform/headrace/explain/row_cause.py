@@ -21,7 +21,6 @@ from headrace.explain.scope_size import read_evidence, require_small
 from headrace.lake import open_table
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.descriptions.references import resolve_references
-from headrace.nodes.operator_frames import operator_of
 from headrace.observe.sought_keys import Sought
 from headrace.operators.key_scope import KeyScope
 from headrace.operators.provenance import late_by_ms
@@ -124,7 +123,7 @@ class ExplainedNode:
         self.require_small(keyed=True)
         self.results = open_table(lake.table(name))
         self.evidence = read_evidence(spark, lake, node)
-        self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))
+        self.scope = KeyScope(node, self.evidence, self.evidence.progress.frontier_ms(node))
         opening = read_opening(lake, node)
         self.opening_records = sum(sum(opening.records(topic.name).values()) for topic in node.topics)
 

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
+from headrace.description.clocks import WALL
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfills.backfill_plan import STAGES, BackfillPlan, DayVerdict
 from headrace.lifecycle.backfills.compare_rows import compare_rows, differing_rows, examples_of
@@ -37,9 +38,10 @@ from headrace.nodes.balances.opening import Opening, read_opening
 from headrace.nodes.days import day_of_row, first_ms_of
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.current_results import pending
+from headrace.nodes.rows.node_frames import is_settled
 from headrace.nodes.rows.sink_rows import identity_of
+from headrace.operators.registry import operator_for
 from headrace.spark.rows.comparable import comparable_rows
 from headrace.spark.rows.merge import exchange
 from headrace.spark.rows.same_rows import rows_not_of, rows_of
@@ -89,13 +91,12 @@ class Backfill:
                 f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",
                 hint="Start its stream; it reads its log from the beginning.",
             )
-        self._operator = operator_of(node)
         self.progress = read_progress(lake, node)
-        if not self._operator.appended:
+        if not self.node.has_days:
             days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
-        self._whole = whole and not self._operator.appended
+        self._whole = whole and not self.node.has_days
         self._computed = standing
         self._resumes = False  # True while this process holds the lease
         self._on_folded: Callable[[int, int | None], object] = lambda done, of: None
@@ -107,7 +108,7 @@ class Backfill:
 
     def _days(self, with_rows: Callable[[], Iterable[dt.date | None]]) -> tuple[dt.date | None, ...]:
         """See `days`. In: with_rows  the days that have rows; asked if none was chosen."""
-        if not self._operator.appended:
+        if not self.node.has_days:
             return (None,)
         return tuple(sorted(day for day in with_rows() if day)) if self._chosen is None else self._chosen
 
@@ -240,12 +241,12 @@ class Backfill:
     @property
     def _upto_ms(self) -> Mapping[str, int]:
         """How far the log is folded into what is compared."""
-        here = self._operator.appended or self._whole
+        here = self.node.has_days or self._whole
         return self.progress.upto_ms if here else self._base.upto_ms
 
     def _take_lease(self, name: str) -> Lease:
         """The stream folds current results under the same lease, for a second or two."""
-        patience = PATIENCE_SECONDS if not self._operator.appended else 0
+        patience = PATIENCE_SECONDS if not self.node.has_days else 0
         folder = self._lake.lease(f"backfill/{name}")
         return take_lease_patiently(self._spark, folder, f"Backfill of '{name}'", SystemClock(), patience)
 
@@ -253,11 +254,12 @@ class Backfill:
         return read_logs(self._spark, self._lake, self.node, self._upto_ms)
 
     def _log_rows(self) -> DataFrame:
+        by_commit = operator_for(self.node).by_commit or self.node.clock == WALL
+        time = F.col("ingested_at" if by_commit else "timestamp").alias("timestamp")
         rows = reduce(
-            lambda left, right: left.unionByName(right),
-            (f.select(F.col(self._operator.clock).alias("timestamp")) for f in self._logs().values()),
+            lambda left, right: left.unionByName(right), (f.select(time) for f in self._logs().values())
         )
-        if self._chosen is None or not self._operator.appended:
+        if self._chosen is None or not self.node.has_days:
             return rows
         if not self._chosen:
             return rows.limit(0)
@@ -269,9 +271,9 @@ class Backfill:
     def _stored(self) -> DataFrame:
         """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._table()
-        wanted = self._in_days() & self._operator.settled(self.progress) & is_made(self.node)
-        if self._operator.appended and not self._opening.is_at_the_beginning:
-            wanted = wanted & ~self._operator.settled(self._opening.progress)
+        wanted = self._in_days() & is_settled(self.node, self.progress) & is_made(self.node)
+        if self.node.has_days and not self._opening.is_at_the_beginning:
+            wanted = wanted & ~is_settled(self.node, self._opening.progress)
         return stored.where(wanted)
 
     def _table(self) -> DataFrame:
@@ -282,7 +284,7 @@ class Backfill:
         return F.lit(None).cast("date") if column is None else day_of_row(self.node)
 
     def _in_days(self) -> Expr:
-        if self._chosen is None or not self._operator.appended:
+        if self._chosen is None or not self.node.has_days:
             return F.lit(True)
         return self._day().isin(list(self._chosen))
 
@@ -296,14 +298,14 @@ class Backfill:
     def _correct_sinks(self, recomputed: DataFrame, differing: DataFrame) -> tuple[SinkVerdict, ...]:
         """Let the sinks hold what the table holds after the swap."""
         node, identity = self.node, identity_of(self.node, differing)
-        if not self._operator.appended:
+        if not self.node.has_days:
             held, progress = snapshot(self._spark, self._lake, node)
-            through_ms = self._operator.frontier_ms(progress)
+            through_ms = progress.frontier_ms(self.node)
             if held.state is not None and not self._whole:  # of what has changed since, sinks have later rows
                 differing = rows_not_of(differing, pending(held.state, held.folded), node.key)
             right = right_rows_of_table(node, self._standing.state, differing, through_ms)
             return correct_sinks(self._lake, node, right, through_ms)
-        through_ms = self._operator.frontier_ms(self.progress)
+        through_ms = self.progress.frontier_ms(self.node)
         stays = rows_not_of(self._base.read(self._spark), differing, identity)
         comes = rows_of(recomputed, differing, identity)
         after = stays.unionByName(comes, allowMissingColumns=True)

@@ -23,7 +23,6 @@ from headrace.lifecycle.evidence.spark_evidence import SparkEvidence
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
-from headrace.nodes.operator_frames import operator_of
 from headrace.operators.key_scope import KeyScope
 from headrace.oracle.values import Identity, ordered
 from headrace.spark.on_demand import on_demand
@@ -86,7 +85,7 @@ class _Check:
                 hint=f"Run `headrace verify {name}`: it begins with the opening balance.",
             )
         self.evidence = read_evidence(spark, lake, node)
-        self.scope = KeyScope(node, self.evidence, operator_of(node).frontier_ms(self.evidence.progress))
+        self.scope = KeyScope(node, self.evidence, self.evidence.progress.frontier_ms(node))
 
     def verdict(self, number: int, seed: int) -> KeysVerdict:
         """Compare so many keys."""

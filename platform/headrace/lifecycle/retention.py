@@ -41,8 +41,8 @@ from headrace.nodes.balances.opening import read_opening, write_opening
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import names_of, wall_waits
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.one_task import arrow_schema
@@ -192,7 +192,7 @@ class Retention:
 
     def _need(self, node: Node, at_ms: int) -> str:
         """Why a node needs rows at or before the cut; empty: it does not, once its balance is struck."""
-        name, why = node.required_name, operator_of(node).uncuttable
+        name, why = node.required_name, operator_for(node).uncuttable
         if why:
             return f"{name} needs the log from its start: {why}."
         if (topic := repair_owed(self._lake, name)) is not None:
@@ -218,7 +218,7 @@ class Retention:
         reached_ms = log_reached_ms(self._lake, node)
         untold = is_read if reached_ms is None else reached_ms < at_ms
         # A backfill compares what is folded, and cannot look behind the balance.
-        unfolded = not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms
+        unfolded = not node.has_days and base.upto_ms.get(topic, 0) < at_ms
         if untold or unfolded:
             self._settle(node, is_read=is_read)
         opening = read_opening(self._lake, node)

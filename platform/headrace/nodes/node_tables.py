@@ -20,7 +20,6 @@ from headrace.log.decisions.promise import read_promise
 from headrace.log.history.added_columns import added_columns_due
 from headrace.log.history.raw_records import is_read_otherwise
 from headrace.nodes.descriptions.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.rows.current_results import current
 from headrace.nodes.rows.node_frames import NodeFrames
@@ -54,7 +53,7 @@ class Base:
 def base_of(lake: Lake, node: Node) -> Base:
     """The result table as of now."""
     path = lake.table(node.required_name)
-    return Base(path, None, 0, {}) if operator_of(node).appended else current_base(path, node.required_name)
+    return Base(path, None, 0, {}) if node.has_days else current_base(path, node.required_name)
 
 
 def current_base(path: str, name: str) -> Base:
@@ -73,7 +72,7 @@ def undescribed(lake: Lake, names: Collection[str]) -> list[str]:
 
 def results_writer(node: Node) -> str:
     """The writer of the commits that say how far the result table goes."""
-    return f"{'node' if operator_of(node).appended else 'fold'}/{node.required_name}"
+    return f"{'node' if node.has_days else 'fold'}/{node.required_name}"
 
 
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, Progress]:

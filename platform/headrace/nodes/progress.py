@@ -14,6 +14,7 @@ from headrace.operators.time_limits.fold.limits_in_force import standing_row
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.description import Node
     from headrace.description.limits import Limits
     from headrace.fold.bounds import Sizes
 
@@ -80,6 +81,10 @@ class Progress:
             for fates in partitions.values():
                 totals.update(fates)
         return dict(totals)
+
+    def frontier_ms(self, node: Node) -> int:
+        """The last commit time folded, of all topics of a node: the wall clock as far as the logs tell it."""
+        return min((self.upto_ms.get(topic.name, 0) for topic in node.topics), default=0)
 
     @property
     def all_records(self) -> int:

@@ -32,7 +32,6 @@ from headrace.lake.files.byte_cache import ByteCache
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.descriptions.stored_columns import stored_operator
 from headrace.nodes.node_tables import current_base, progress_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.observe.rows_by_hash import HashesOfFile
 from headrace.observe.sought_keys import Moment, Sought, moment, typed, values_of
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
@@ -157,7 +156,7 @@ class KeyedReads:
         snapshot = state.snapshot()
         progress = progress_of(self._lake, node, through=snapshot.version)
         sought = Sought.of(node, group, results)
-        upto_ms = operator_of(node).frontier_ms(progress)
+        upto_ms = progress.frontier_ms(node)
         first_us, last_us = (None if at is None else (at - EPOCH) // _MICROSECOND for at in within)
         files = results.snapshot().within(_time_of(node), LOWEST if first_us is None else first_us, last_us)
         for rows in self._rows(results, files, sought, sought.columns):

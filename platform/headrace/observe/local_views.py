@@ -18,8 +18,8 @@ from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import frontier_ms, read_progress
-from headrace.nodes.operator_frames import nothing_late, operator_of
 from headrace.nodes.rows import state_views
+from headrace.nodes.rows.row_frames import nothing_late
 from headrace.nodes.rows.state_frames import StateTables
 from headrace.nodes.rows.stored_rows import StoredRows, rows_of, settled, stored_rows
 from headrace.nodes.rows.updates import updates_of
@@ -115,13 +115,13 @@ class LocalViews:
     def recompute(self, node: Node) -> pa.Table:
         """See `Views.recompute`."""
         node = resolve_references(self._lake, node)
-        of, operator, opening = bound(self._spark, node), operator_of(node), read_opening(self._lake, node)
+        of, opening = bound(self._spark, node), read_opening(self._lake, node)
         upto_ms = read_progress(self._lake, node).upto_ms
         with folded_logs(self._spark, self._lake, node, upto_ms, opening) as folded:
             uris = [f"{folded.results_uri}/{name}" for name in folded.results]
             rows = rows_of(uris, of.result_schema)
-            if operator.appended and not opening.is_at_the_beginning:
-                before = settled(self.stored(node).results, operator.frontier_ms(opening.progress))
+            if node.has_days and not opening.is_at_the_beginning:
+                before = settled(self.stored(node).results, opening.progress.frontier_ms(node))
                 rows = pa.concat_tables([before, fitted(rows, before.schema)])
             stored = StoredRows(of, rows, folded.source, folded.progress, NOTHING_FOLDED)
             return _without_internal(stored.table)

@@ -34,7 +34,6 @@ from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.stored_columns import stored_operator
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.nodes.node_tables import current_base, progress_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.observe.duckdb_readers import literal, load_readers
 from headrace.operators.contract import SEQUENCE
 
@@ -136,7 +135,7 @@ class LakeSql:
             self._view(OPEN, table, f"SELECT * FROM {self._rows(_users(self._open_windows(node)))}")
         elif schema == MAIN and table in self._nodes:
             node = self._nodes[table]
-            appended = operator_of(node).appended
+            appended = node.has_days
             self._view(MAIN, table, self._appended(node) if appended else self._current(node))
 
     def _appended(self, node: Node) -> str:
@@ -144,7 +143,7 @@ class LakeSql:
         progress, state = self._progress(node)
         windows = self._windows(node, progress, state) if node.shows_open else None
         results = open_table(self._lake.table(node.required_name))
-        upto_ms = operator_of(node).frontier_ms(progress)
+        upto_ms = progress.frontier_ms(node)
         table = _scan(results, node.required_name)
         final = f"SELECT {_users_of(results)} FROM {table} WHERE {SEQUENCE} <= {upto_ms}"
         if windows is None:

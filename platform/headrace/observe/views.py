@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import Topic, WindowedAggregate, quote, with_unnamed
+from headrace.errors import DescriptionError
 from headrace.fold.fates import DUPLICATE, FATES, KEPT, OPEN, USED
 from headrace.log.history.views import dead_letters as log_dead_letters
 from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import base_of, read_progress, snapshot
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.nodes.rows.node_frames import NodeFrames
+from headrace.nodes.rows import row_frames, state_views
+from headrace.nodes.rows.node_frames import NodeFrames, is_settled, shown_results
 from headrace.nodes.rows.reader_frames import logs_and_unusable
+from headrace.nodes.rows.state_frames import StateFrame
 from headrace.observe.fates.records_by_fate import below_topic, once, records_behind
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
@@ -52,7 +55,7 @@ class Views:
         """
         node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
-        return without_internal(operator_of(node).read(held, progress))
+        return without_internal(shown_results(node, held, progress))
 
     def get(self, node: Node, key: Any) -> dict[str, Any] | None:
         """Read the current row of one key, without Spark (see `KeyedReads.get`)."""
@@ -65,7 +68,9 @@ class Views:
         """
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        windows = operator_of(node).open_windows(held.state, progress)
+        windows = state_views.open_windows(bound(self._spark, node), StateFrame(held.state), progress.clock)
+        if windows is None:
+            raise DescriptionError(f"Node '{node.required_name}' has no windows.", hint="Read its table.")
         return without_internal(windows)
 
     def late(self, node: Node) -> DataFrame:
@@ -75,11 +80,11 @@ class Views:
         """
         node = resolve_references(self._lake, node)
         steps = [step for step in with_unnamed([node]) if step is not node]
-        told = [operator_of(step).late_rows_if_any(*self._logs(step)) for step in steps]
+        told = [row_frames.late(step, *self._logs(step)) for step in steps]
         frames = [frame for frame in told if frame is not None]
-        own = operator_of(node).late_rows_if_any(*self._logs(node))
+        own = row_frames.late(node, *self._logs(node))
         if own is None and not frames:
-            return operator_of(node).late(*self._logs(node))
+            raise row_frames.nothing_late(node)
         frames = frames if own is None else [own, *frames]
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
@@ -92,7 +97,7 @@ class Views:
         node = resolve_references(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        return operator_of(node).entries(held.state, store, progress)
+        return state_views.entries(bound(self._spark, node), StateFrame(held.state), store, progress.clock)
 
     def dead_letters(self, of: Topic | Node, nodes: Iterable[Node] = ()) -> DataFrame:
         """Read the records that a topic, or a node, could not use.
@@ -135,16 +140,15 @@ class Views:
         Out: columns and grain as `read`
         """
         node = resolve_references(self._lake, node)
-        progress, operator = read_progress(self._lake, node), operator_of(node)
-        opening = read_opening(self._lake, node)
+        progress, opening = read_progress(self._lake, node), read_opening(self._lake, node)
         standing = stand(self._spark, self._lake, node, progress.upto_ms)
         results = standing.results
-        if operator.appended and not opening.is_at_the_beginning:
+        if node.has_days and not opening.is_at_the_beginning:
             base = base_of(self._lake, node).read(self._spark)
-            results = base.where(operator.settled(opening.progress)).unionByName(results)
-        held = NodeFrames(results, standing.state if operator.appended else None)
+            results = base.where(is_settled(node, opening.progress)).unionByName(results)
+        held = NodeFrames(results, standing.state if node.has_days else None)
         try:
-            return without_internal(operator.read(held, standing.progress)).localCheckpoint()
+            return without_internal(shown_results(node, held, standing.progress)).localCheckpoint()
         finally:
             standing.release()
 
@@ -157,7 +161,10 @@ def fates_of(
     node: Node, frames: NodeFrames, progress: Progress
 ) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """Count, for each topic and partition, the records of each fate as of a snapshot."""
-    open_rows = None if frames.state is None else operator_of(node).open_records(frames.state, progress)
+    open_rows = None
+    if frames.state is not None:
+        of = bound(frames.state.sparkSession, node)
+        open_rows = state_views.open_records(of, StateFrame(frames.state), progress.clock)
     return counted_fates(progress, [] if open_rows is None else open_rows.collect())
 
 

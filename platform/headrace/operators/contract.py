@@ -30,6 +30,7 @@ INGESTED_AT, TIMESTAMP = "__ingested_at", "__timestamp"
 SEQUENCE, PLACE = "__sequence", "__place"
 OF_PLACE = (SEQUENCE, PLACE)  # the identity of rows that are only appended
 POSITION = (TOPIC, PARTITION, OFFSET)
+CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
 ORDER_OF_CHANGES = (*POSITION, TIMESTAMP, KEY)  # of the changes of any table
 
 AnyNode = TypeVar("AnyNode", bound="Node")
@@ -144,8 +145,8 @@ class Judged(Generic[AnyNode]):
 
     @property
     def uncuttable(self) -> str:
-        """Why rows of its logs cannot be cut off; empty: they can, as far as the operator goes."""
-        return ""
+        """Why rows of its logs cannot be cut off; empty: they can."""
+        return CUT_ONE_BY_ONE if self.node.has_days and self.node.reads_together else ""
 
 
 class Operator(Judged[AnyNode], ABC):

@@ -20,8 +20,7 @@ from headrace.nodes.balances.older_rows import is_made
 from headrace.nodes.balances.opening import Opening, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import base_of, read_log, read_progress
-from headrace.nodes.operator_frames import operator_of
-from headrace.nodes.rows.node_frames import NodeFrames
+from headrace.nodes.rows.node_frames import NodeFrames, shown_results
 from headrace.observe.views import fates_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.frames import local_frame
@@ -118,10 +117,7 @@ def _records_in(results: DataFrame) -> int | None:
 
 def _results_in(node: Node, frames: NodeFrames, progress: Progress) -> DataFrame:
     """The result rows, with `__records` where they stand for records; of current results with the changes since."""
-    operator = operator_of(node)
-    if operator.appended:
-        return frames.results
-    return operator.read(frames, progress)
+    return frames.results if node.has_days else shown_results(node, frames, progress)
 
 
 def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, Progress]:
@@ -150,7 +146,7 @@ def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tu
     name, path = node.required_name, lake.table(node.required_name)
     if not lakes.exists(path):
         return local_frame(spark, [], bound(spark, node).results), 0
-    if not operator_of(node).appended:
+    if not node.has_days:
         base = base_of(lake, node)
         return (base.read(spark), base.batch) if base.batch <= progress.batch else None
     version = lakes.open_table(path).version

@@ -13,6 +13,7 @@ from headrace.explain.graces.grace_curve import grace_curve
 from headrace.lifecycle.backfill import Backfill
 from headrace.nodes.descriptions.asset_names import stream_name
 from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.rows.node_frames import shown_results
 from headrace.nodes.standing.emptiness import why_empty
 from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.nodes.standing.last_error import last_error
@@ -76,9 +77,9 @@ class SnapshotComparison(Backfill):
 
     def _table(self) -> DataFrame:
         """The rows of the snapshot; of current results with the changes that are not folded yet."""
-        if self._operator.appended:
+        if self.node.has_days:
             return self._frames.results
-        return self._operator.read(self._frames, self.progress)
+        return shown_results(self.node, self._frames, self.progress)
 
     @property
     def _upto_ms(self) -> Mapping[str, int]:

@@ -85,7 +85,7 @@ class NodeUpkeep(BackgroundTask):
 
     def _pack(self, runner: NodeRunner, *, whole: bool) -> None:
         self._pack_state(runner, whole=whole)
-        if not runner.operator.appended:
+        if not runner.node.has_days:
             self._fold(runner)
 
     def _pack_state(self, runner: NodeRunner, *, whole: bool = False, at_rest: bool = False) -> None:

@@ -27,7 +27,6 @@ from headrace.nodes.descriptions.topics import (
     wall_waits,
 )
 from headrace.nodes.node_tables import frontier_ms
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import cores_of, pipeline_session
 from headrace.streams.drain_logs import drain_together
@@ -291,7 +290,7 @@ class StreamRuntime:
     def _appended_to(self) -> Iterator[str]:
         """The paths of the result tables to which rows are only appended here."""
         for stream in self._streams:
-            if operator_of(stream.node).appended:
+            if stream.node.has_days:
                 yield self._lake.table(stream.name)
 
     def _written(self) -> Iterator[str]:

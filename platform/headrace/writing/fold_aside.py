@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from headrace import lake as lakes
+from headrace.description import quote
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.errors import TransientError
@@ -28,7 +29,7 @@ from headrace.lake.care.alter import past_of
 from headrace.nodes.balances.opening import Opening, copy_state, read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.topics import is_read
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows.current_results import current_in_state
 from headrace.nodes.standing.next_increment import next_towards
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
@@ -167,7 +168,7 @@ class FoldedAside:
 
         Raises: TransientError when the node was not folded so far
         """
-        name, of, operator = node.required_name, bound(self._spark, node), operator_of(node)
+        name, of = node.required_name, bound(self._spark, node)
         bounds, now_ms = self._bounds(node), self._runners[name].progress.upto_ms
         if any(now_ms.get(topic, 0) != ms for topic, ms in bounds.items()):
             raise TransientError(
@@ -176,10 +177,10 @@ class FoldedAside:
             )
         folded = self.folded(node)
         state = rows_of_files(self._spark, folded.source.uri, folded.source.files, of.state)
-        if operator.appended:
+        if node.has_days:
             results = rows_of_files(self._spark, folded.results_uri, folded.results, of.results)
         else:
-            results = operator.current_of(state)
+            results = current_in_state(state).select(*map(quote, of.results.names))
         return Standing(results, state, folded.source, folded.progress, folded.unusable, release)
 
 

@@ -32,6 +32,7 @@ from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.stored_columns import note_columns
+from headrace.nodes.folded_increment import fold_increment
 from headrace.nodes.node_tables import (
     frontier_ms,
     note_description,
@@ -40,7 +41,6 @@ from headrace.nodes.node_tables import (
     results_writer,
     slices_of,
 )
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.standing.next_increment import next_increment
 from headrace.nodes.standing.planned import planned_after, results_record
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.engine.steps.unusable import Unusable
     from headrace.lake.paths import Lake
-    from headrace.nodes.operator_frames import FoldedIncrement
+    from headrace.nodes.folded_increment import FoldedIncrement
     from headrace.nodes.progress import Progress
 
 logger = structlog.get_logger(__name__)
@@ -85,7 +85,6 @@ class NodeRunner:
             bounds     asked before each micro-batch: commit times of topics beyond which it reads nothing
         """
         self.node, self.name = node, node.required_name
-        self.operator = operator_of(node)
         self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
         self._writings = writings_read(lake, node)
@@ -98,7 +97,7 @@ class NodeRunner:
         # From here on no writer before this one can commit; so its progress is read again.
         self._state_writer = TableWriter(self._state, lakes.APPENDER, carries=[self._writer])
         self._results_writer: TableWriter | None = None
-        if self.operator.appended:
+        if self.node.has_days:
             self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
         self.progress = read_progress(lake, node)
         require_state_reaches(results, results_writer(node), self.name, self.progress)
@@ -107,16 +106,16 @@ class NodeRunner:
         note_columns(lake, node, self._of)
         self._repeating = True
         # Changes of current results are there for sinks alone, until these have them.
-        self._outputs = lake.table(self.name) if self.operator.appended else lake.changes(self.name)
-        if not self.operator.appended:
+        self._outputs = lake.table(self.name) if self.node.has_days else lake.changes(self.name)
+        if not self.node.has_days:
             small_files.delete(self._outputs)  # what a crash has left
         self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self.reads = StateFigures()
         self.quotas = SinkQuotas(node)
-        self._bases = None if self.operator.appended else Bases(lake, self._of, rows_of)
+        self._bases = None if self.node.has_days else Bases(lake, self._of, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
-        self.log = node_log(lake, node, is_read=is_read) if self.operator.appended else None
+        self.log = node_log(lake, node, is_read=is_read) if self.node.has_days else None
         self._publish()
 
     def advance(self) -> bool:
@@ -130,8 +129,8 @@ class NodeRunner:
         source = StateSource.committed(self._state, recent=True)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         try:
-            found = self.operator.fold(
-                self._spark, slices, progress, source, self._outputs, self._unusable.known
+            found = fold_increment(
+                self._spark, self.node, slices, progress, source, self._outputs, self._unusable.known
             )
         except Exception as error:
             who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
@@ -218,7 +217,7 @@ class NodeRunner:
         """Whether a throttled node's next interval of commit time has begun, and its sinks' quotas have room."""
         if self.quotas.delay_seconds:
             return False
-        throttle_ms = self.operator.throttle_ms
+        throttle_ms = self.node.update_source.throttle_ms
         last_ms = max(self.progress.upto_ms.values(), default=0)
         return not throttle_ms or now_ms // throttle_ms > last_ms // throttle_ms
 
@@ -248,7 +247,7 @@ class NodeRunner:
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
-        if not self.operator.appended:
+        if not self.node.has_days:
             self.settle()
         self.pack(whole=True)
 
@@ -275,7 +274,7 @@ class NodeRunner:
 
     def _write_outputs(self, folded: FoldedIncrement) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        files = folded.results if self.operator.appended else folded.changes
+        files = folded.results if self.node.has_days else folded.changes
         if files and self.node.sinks:
             MicroBatch(self._spark, self.node, self._of, self._outputs, files).deliver(self._lake)
             self.quotas.delivered(files)
@@ -322,9 +321,9 @@ class NodeRunner:
     def _planned(self) -> Mapping[str, Any] | None:
         """The plan of the micro-batch that never became durable; None: there is none."""
         last = last_state_commit(self._lake, self.name)
-        return planned_after(self._lake, self.name, last, appended=self.operator.appended)
+        return planned_after(self._lake, self.name, last, appended=self.node.has_days)
 
     def _has_outputs(self, batch: int) -> bool:
-        if not self._repeating or not self.operator.appended:
+        if not self._repeating or not self.node.has_days:
             return False
         return int(results_record(self._lake, self.name).get("batch", 0)) >= batch

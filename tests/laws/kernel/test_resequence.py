@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.fold.values.columns import table_of
 from headrace.log.commit_row import CommitRow
 from headrace.log.decisions.resets import control_entry
 from headrace.log.history import resequence
 from headrace.log.history.raw_records import keeping_raw, kept_by
 from headrace.log.history.resequence import Resequencer
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.replays.guards import Guard, new_guard
 from headrace.sequence.sequence_records import RECORDS, Sequencer
@@ -90,7 +90,7 @@ class Log:
             "replay": pa.array([False] * number),
             "control": pa.array([text for *_, text in rows], pa.string()),
         }
-        return rows_of(self.schema, columns, number)
+        return table_of(self.schema, columns, number)
 
     def _commit(
         self,

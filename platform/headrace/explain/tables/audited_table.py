@@ -25,7 +25,6 @@ from headrace.fold.keys import key_of_row
 from headrace.fold.values.columns import int64
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.stored_rows import StoredRows, stored_rows
 from headrace.operators.registry import operator_for
 
@@ -102,7 +101,7 @@ def audit_table(
     node = resolve_references(lake, node)
     require_small(lake, node, large=large, hint="the tables are read all the same.")
     stored = stored_rows(lake, node, bound(spark, node))
-    own = stored.results if operator_of(node).appended else stored.table
+    own = stored.results if node.has_days else stored.table
     theirs = _as_ours(node, read_foreign(against, columns or {}, node), own.schema)
     shared = [name for name in node.columns if name in theirs.column_names]
     if lacking := [name for name in node.key if name not in shared]:
@@ -165,7 +164,7 @@ def _judged(node: Node, stored: StoredRows, theirs: pa.Table) -> tuple[pa.Table,
     """The rows whose windows are final in the log, and how many others there are."""
     names = [name for name in (START, END) if name in theirs.column_names]
     lowest_ms = stored.progress.lowest_ms
-    if not node.has_windows or not names or not operator_of(node).appended:
+    if not node.has_windows or not names or not node.has_days:
         return theirs, 0
     known = pc.is_in(key_of_row(theirs, [*node.key])[0], key_of_row(stored.results, [*node.key])[0]).to_numpy(
         zero_copy_only=False

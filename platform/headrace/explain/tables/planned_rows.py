@@ -43,7 +43,6 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.evolution import REBUILT
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import is_read, upstream_first
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.stored_rows import current_rows, rows_of, settled, stored_rows
 from headrace.operators.contract import SEQUENCE
 from headrace.spark.on_demand import on_demand
@@ -208,10 +207,10 @@ def _fold(spark: SparkSession, lake: Lake, aside: Lake, node: Node, described: S
 
 def _folded(spark: SparkSession, aside: Lake, node: Node) -> DescribedRows:
     """The rows of a node that was folded aside."""
-    alone, operator = replace(node, sinks=()), operator_of(node)
+    alone = replace(node, sinks=())
     stored = stored_rows(aside, alone, bound(spark, alone))
-    through_ms = operator.frontier_ms(stored.progress)
-    return DescribedRows(stored.results if operator.appended else stored.table, through_ms)
+    through_ms = stored.progress.frontier_ms(node)
+    return DescribedRows(stored.results if node.has_days else stored.table, through_ms)
 
 
 def _compared(
@@ -223,7 +222,7 @@ def _compared(
     days: int | None,
 ) -> NodeRows:
     after = described.rows
-    if plan.outcome == REBUILT and operator_of(node).appended and SEQUENCE in before.column_names:
+    if plan.outcome == REBUILT and node.has_days and SEQUENCE in before.column_names:
         before_ms = min((stands_before(lake, node) or {}).values(), default=0)
         reached_ms = min(before_ms, described.through_ms)
         before, after = settled(before, reached_ms), settled(after, reached_ms)

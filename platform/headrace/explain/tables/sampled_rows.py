@@ -20,7 +20,6 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.renamed import has_to_be_renamed
 from headrace.nodes.descriptions.topics import is_read
 from headrace.nodes.node_tables import frontier_ms, settled_ms, slices_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.key_scope import KeyScope, reads_all
@@ -93,7 +92,7 @@ def replayed_rows(
     In: lake    in which the node's tables stand; aside: with the logs of the nodes that it reads
         before  the rows of its tables; none of a new node
     """
-    of, operator = bound(spark, replace(node, sinks=())), operator_of(node)
+    of = bound(spark, replace(node, sinks=()))
     upto_ms = _reached(lake, aside, node)
     evidence = DescribedEvidence(
         spark,
@@ -106,7 +105,7 @@ def replayed_rows(
         (),
         before=before,
     )
-    through_ms = operator.frontier_ms(evidence.progress)
+    through_ms = evidence.progress.frontier_ms(node)
     scope = KeyScope(node, evidence, through_ms)
     if any(_type(before, name) != _type(of.result_schema, name) for name in scope.by):
         return None  # the table before has other keys
@@ -116,8 +115,8 @@ def replayed_rows(
         results = scope.results(scope.log(keys), keys)
     except SparkNeededError:
         return None
-    rows = results.rows if operator.appended else scope.rows(results)
-    names = [*node.columns, *([SEQUENCE] if operator.appended else [])]
+    rows = results.rows if node.has_days else scope.rows(results)
+    names = [*node.columns, *([SEQUENCE] if node.has_days else [])]
     schema = pa.schema([of.result_schema.field(name) for name in names])
     return DescribedRows(pa.Table.from_pylist(rows, schema), through_ms, keys)
 
@@ -145,7 +144,7 @@ def _reached(lake: Lake, aside: Lake, node: Node) -> Mapping[str, int]:
     """How far a fold would read each log (see `NodeRunner`)."""
     bounds = bounds_of(lake, node)
     ends = {topic.name: frontier_ms(aside, topic) for topic in node.topics}
-    if operator_of(node).ordered:
+    if node.reads_together:
         settled = min([*(settled_ms(aside, topic) for topic in node.topics), *bounds.values()])
         return dict.fromkeys(ends, settled)
     return {name: min(ms, bounds.get(name, ms)) for name, ms in ends.items()}

@@ -24,7 +24,6 @@ from headrace.fold.values.columns import int64
 from headrace.lifecycle.evidence.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
 from headrace.nodes.balances.older_rows import made_of
 from headrace.nodes.node_tables import slices_of
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.nodes.rows.stored_rows import stored_rows
 from headrace.nodes.unusable_table import UnusableTable
@@ -63,7 +62,7 @@ class LocalEvidence(Evidence):
     def of_tables(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> LocalEvidence:
         """The node's tables alone, without its logs."""
         stored = stored_rows(lake, node, of)
-        rows = made_of(node, stored.table) if operator_of(node).appended else stored.table
+        rows = made_of(node, stored.table) if node.has_days else stored.table
         times = [name for name in TIMES_OF_ROWS if name in rows.column_names]
         rows = rows.select([*node.columns, *times])
         return cls(spark, node, of, stored.progress, stored.version, {}, rows)

@@ -16,7 +16,7 @@ from headrace.lake import open_table
 from headrace.lifecycle.evidence.oracle_evidence import BEFORE, TIMES_OF_ROWS, Evidence, Rows
 from headrace.nodes.balances.older_rows import is_made
 from headrace.nodes.node_tables import read_logs, snapshot
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows.node_frames import is_settled, shown_results
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.contract import SEQUENCE
 from headrace.oracle.reader_time import BUSY, IDLE, Commit, commits_of
@@ -52,13 +52,13 @@ class SparkEvidence(Evidence):
     def read(cls, spark: SparkSession, lake: Lake, node: Node, of: BoundOperator) -> SparkEvidence:
         """The evidence as of the node's last micro-batch."""
         held, progress = snapshot(spark, lake, node)
-        operator, uri, version = operator_of(node), lake.table(node.required_name), held.version
+        uri, version = lake.table(node.required_name), held.version
         if version is None:  # results are final: any version from now on has those that the progress leads to
             version = open_table(uri).version
             held = replace(held, results=read_table(spark, uri, version))
-        rows = operator.read(held, progress)
-        if operator.appended:
-            settled = operator.settled(progress) | F.col(SEQUENCE).isNull()
+        rows = shown_results(node, held, progress)
+        if node.has_days:
+            settled = is_settled(node, progress) | F.col(SEQUENCE).isNull()
             rows = rows.where(settled).where(is_made(node))
         times = [name for name in TIMES_OF_ROWS if name in rows.columns]
         rows = rows.select(*(F.col(quote(name)) for name in (*node.columns, *times)))

@@ -40,8 +40,8 @@ from headrace.nodes.balances.opening import (
 )
 from headrace.nodes.balances.rebuild_from_balance import rebuild_from_balance
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.rows.node_frames import is_settled
 from headrace.nodes.standing.state_commits import state_record, state_written_by, writings_read
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 from headrace.spark.rows.cast_by_name import cast_by_name
@@ -176,11 +176,11 @@ def _settled_rows(
     sources: Mapping[str, str],
 ) -> None:
     """Take over the rows that were final at the cut; of current results the state has all."""
-    operator, name = operator_of(node), node.required_name
-    if not operator.appended:
+    name = node.required_name
+    if not node.has_days:
         return
     made = lakes.create(scratch.table(name), bound(spark, node).result_schema, kinds.RESULTS)
-    rows = read(spark, lake.table(name)).where(operator.settled(progress))
+    rows = read(spark, lake.table(name)).where(is_settled(node, progress))
     picked = [
         cast_by_name(F.col(quote(before)), rows.schema[before].dataType, field.dataType).alias(field.name)
         for field in spark_schema(made).fields

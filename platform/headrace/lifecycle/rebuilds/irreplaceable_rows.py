@@ -14,7 +14,6 @@ from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.nodes.balances.older_rows import since_of
 from headrace.nodes.balances.opening import read_opening
-from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -43,7 +42,7 @@ def _past(lake: Lake, node: Node) -> list[str]:
     """The tables of a node with such rows."""
     if read_opening(lake, node).is_at_the_beginning and since_of(node) is None:
         return []
-    results = [lake.table(node.required_name)] if operator_of(node).appended else []
+    results = [lake.table(node.required_name)] if node.has_days else []
     return [*results, lake.log(output_name(node))]
 
 

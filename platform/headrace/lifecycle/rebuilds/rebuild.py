@@ -196,7 +196,7 @@ class Rebuild:
         lease = take_lease_patiently(self._spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
         leases = (node_lease, self._lease, lease)
         try:
-            if not self.runner.operator.appended:
+            if not self.runner.node.has_days:
                 self.runner.maintain()  # the base then says how far it goes
             self.keep_older_rows()  # sinks keep them, too
             require_leases(leases)

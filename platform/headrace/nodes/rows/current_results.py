@@ -39,6 +39,11 @@ def pending(state: DataFrame, folded: int) -> DataFrame:
     return newest(changes(state).where(F.col(BATCH) > folded))
 
 
+def current_in_state(state: DataFrame) -> DataFrame:
+    """The current row of each identity that a state holds, with columns of its own."""
+    return newest(changes(state)).where(~F.col(DELETED))
+
+
 def current(frames: NodeFrames) -> DataFrame:
     """The current row of each identity, with the columns of the base."""
     if frames.state is None:

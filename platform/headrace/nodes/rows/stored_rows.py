@@ -1,6 +1,6 @@
 """The rows of a node's tables as of one micro-batch, as this process reads them: the counterpart of `NodeFrames`.
 
-Law: `table_rows` has the rows that `OperatorFrames.read` has. All of them are in memory at once, so callers ask for tables
+Law: `table_rows` has the rows that `shown_results` has. All of them are in memory at once, so callers ask for tables
 of tests and of small lakes alone.
 """
 
@@ -21,7 +21,6 @@ from headrace.fold.contract import BATCH, DELETED, KEY, Needs
 from headrace.lake import last_commit, open_table
 from headrace.lake.files.sorted_rows import all_rows, fitted
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows import state_views
 from headrace.nodes.rows.state_frames import StateTables
 from headrace.operators.contract import SEQUENCE
@@ -55,11 +54,11 @@ class StoredRows:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The results as people see them (see `OperatorFrames.read`); columns that begin with `__` are internal."""
-        operator = operator_of(self.of.operator.node)
-        if not operator.appended:
+        """The results as people see them (see `node_frames.shown_results`); columns that begin with `__` are internal."""
+        node = self.of.operator.node
+        if not node.has_days:
             return current_rows(self.results, kept_results(self.of, self.state), self.folded)
-        if not operator.node.shows_open:
+        if not node.shows_open:
             return self.results
         windows = state_views.open_windows(self.of, StateTables(self.state), self.progress.clock)
         return pa.concat_tables([self.results, windows], promote_options="default")
@@ -73,16 +72,15 @@ def stored_rows(lake: Lake, node: Node, of: BoundOperator) -> StoredRows:
     """
     name = node.required_name
     results, state = open_table(lake.table(name)), open_table(lake.state(name))
-    appended = operator_of(node).appended
     base = results.snapshot()
-    folded = None if appended else last_commit(results, f"fold/{name}", through=base.version)
+    folded = None if node.has_days else last_commit(results, f"fold/{name}", through=base.version)
     snapshot = state.snapshot()
     progress = read_progress(lake, node, through=snapshot.version)
-    if appended:
+    if node.has_days:
         base = results.snapshot()
     rows = rows_of((f"{results.uri}/{name}" for name in base.files), results.columns)
-    if appended:
-        rows = settled(rows, operator_of(node).frontier_ms(progress))
+    if node.has_days:
+        rows = settled(rows, progress.frontier_ms(node))
     source = StateSource(state.uri, snapshot.files)
     batch = 0 if folded is None else folded.record["batch"]
     return StoredRows(of, rows, source, progress, batch, base.version)

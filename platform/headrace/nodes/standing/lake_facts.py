@@ -14,7 +14,6 @@ from headrace.fold.contract import DELETED, Needs
 from headrace.fold.fates import KEPT
 from headrace.lake import last_commit, open_table
 from headrace.log.decisions.promise import read_promise
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.standing.state_commits import READS
 from headrace.sequence.log_state import LogState
@@ -68,11 +67,10 @@ class LakeFacts:
         )
         if table.exists and table.snapshot().rows:
             return True
-        of = operator_of(node)
-        if of.node.shows_open:
+        if node.shows_open:
             progress = self.progress(node.required_name)
             return progress is not None and bool(progress.totals().get(KEPT))
-        return not of.appended and state.exists and _has_current_rows(state)
+        return not node.has_days and state.exists and _has_current_rows(state)
 
 
 def _has_current_rows(state: LakeTable) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.slices.increments import reach
 from headrace.nodes.node_tables import frontier_ms, settled_ms
-from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,7 @@ def next_increment(
     frontiers = {name: max(done_ms[name], min(ms, bounds.get(name, ms))) for name, ms in ends.items()}
     if all(frontiers[name] <= ms for name, ms in done_ms.items()):
         return None
-    if not operator_of(node).ordered:
+    if not node.reads_together:
         return {name: reach(lake, done_ms, {name: ms}) for name, ms in frontiers.items()}
     settled = min([*(settled_ms(lake, topic) for topic in node.topics), *bounds.values()])
     if settled <= min(done_ms.values()):

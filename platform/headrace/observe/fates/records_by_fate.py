@@ -12,7 +12,7 @@ from headrace.errors import DescriptionError
 from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import read_progress
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows import row_frames
 from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER
 
@@ -45,11 +45,10 @@ def records_by_fate(spark: SparkSession, lake: Lake, node: Node, *fates: str) ->
             (null: a dead letter of the log, dead for every node), fate (`used` of both); one row for each record and fate
     """
     logs, unusable = logs_and_unusable(spark, lake, node, read_progress(lake, node).upto_ms)
-    operator = operator_of(node)
-    late = operator.late_rows_if_any(logs, unusable) if LATE in fates else None
+    late = row_frames.late(node, logs, unusable) if LATE in fates else None
     parts = [] if late is None else [_late(late)]
     if others := {KEPT if fate in (USED, OPEN) else fate for fate in fates if late is None or fate != LATE}:
-        decided = operator.decide(logs, unusable)
+        decided = row_frames.decided(node, logs, unusable)
         decided = decided.where(F.col("__fate").isin(sorted(others)) & F.col("__offset").isNotNull())
         fate = F.when(F.col("__fate") == KEPT, USED).otherwise(F.col("__fate"))
         columns = [F.col(f"__{name}").alias(name) for name in POSITION]

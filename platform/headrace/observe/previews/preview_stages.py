@@ -27,7 +27,6 @@ from headrace.fold.fates import DEAD_LETTER, FATES
 from headrace.lake.paths import Lake
 from headrace.log.decisions.promise import write_promise
 from headrace.nodes.descriptions.references import resolve_references
-from headrace.nodes.operator_frames import operator_of
 from headrace.observe.local_views import LocalViews
 from headrace.observe.previews.newest_records import copy_newest
 from headrace.observe.previews.preview import Stage
@@ -169,7 +168,7 @@ def _ordered(node: Node, table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
     shown: dict[str, str] = {}
     if node.passes_chains:
         order, shown = (SEQUENCE, *operator_for(node).order), POSITION
-    elif operator_of(node).appended and not node.has_windows:  # of which some may be open
+    elif node.has_days and not node.has_windows:  # of which some may be open
         order = (SEQUENCE, *operator_for(node).order)
     else:
         order = node.key

@@ -16,7 +16,6 @@ from headrace.fold.fates import KEPT
 from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.standing.emptiness import why_no_result
 from headrace.nodes.standing.lake_facts import LakeFacts
 from headrace.writing.leases.lease import lease_taken_ms
@@ -84,7 +83,7 @@ def silent_tables(
 
 def _results(node: Node, facts: LakeFacts) -> int:
     """A number that grows with each result: rows that were appended, or records that revise rows."""
-    if operator_of(node).appended:
+    if node.has_days:
         table = open_table(facts.lake.table(node.required_name))
         return table.snapshot().rows if table.exists else 0
     progress = facts.progress(node.required_name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows import row_frames
 from headrace.nodes.rows.reader_frames import logs_and_unusable
 from headrace.quality.figures.examples import late_examples, unmatched_examples
 
@@ -46,16 +46,14 @@ def evidence_by_day(spark: SparkSession, lake: Lake, books: Books) -> dict[str, 
     if not books.accounts:
         return {"by_day": [], "days_before": 0, "lateness": [], "examples": []}
     logs, unusable = logs_and_unusable(spark, lake, node, books.progress.upto_ms)
-    operator = operator_of(node)
-    decided = operator.decide(logs, unusable)
     day = F.to_date(F.timestamp_millis("__event_ms")).cast("string")
-    records = decided.where(~F.col("__fate").isin(*NOT_RECORDS))
+    records = row_frames.decided(node, logs, unusable).where(~F.col("__fate").isin(*NOT_RECORDS))
     met = (F.count_if(F.col("__fate") == fate).alias(fate) for fate in FATES_BY_DAY)
     counted = records.groupBy("__topic", F.coalesce(day, F.lit(UNDATED)).alias("day")).agg(*met).collect()
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = operator.late_rows_if_any(logs, unusable) if books.total(LATE) else None
+    late = row_frames.late(node, logs, unusable) if books.total(LATE) else None
     if late is not None and not any(row["fates"][LATE] for row in rows):
         _move_late(rows, late)
     return {

@@ -14,8 +14,8 @@ from headrace.description import TimeWindows, WindowedAggregate, quote
 from headrace.description.clocks import WALL
 from headrace.fold.fates import KEPT, OPEN
 from headrace.nodes.balances.opening import read_opening
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.reader_frames import logs_and_unusable
+from headrace.nodes.rows.row_frames import decided
 from headrace.operators.registry import operator_for
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
@@ -103,7 +103,7 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     node = books.node
     assert isinstance(node, WindowedAggregate)
     assert isinstance(node.window, TimeWindows)
-    rows = operator_of(node).decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
+    rows = decided(node, *logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
     time = "__ingested_ms" if node.clock == WALL else "__event_ms"
     start = F.col(time) - F.pmod(time, F.lit(node.window.advance_ms))

@@ -14,8 +14,12 @@ from headrace.description import quote
 from headrace.description.durations import format_duration
 from headrace.fold.fates import KEPT
 from headrace.nodes.balances.opening import read_opening
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.rows import state_views
+from headrace.nodes.rows.node_frames import is_settled
 from headrace.nodes.rows.reader_frames import logs_and_unusable
+from headrace.nodes.rows.row_frames import decided
+from headrace.nodes.rows.state_frames import StateFrame
 from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.words import counted, joined, moment
 from headrace.sinks import ReadableSink
@@ -133,20 +137,20 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
 
 def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> dict[str, int]:
     """Records of each group: those kept from the log, less those in batches and in open ones."""
-    by, operator = [quote(name) for name in node.by], operator_of(node)
+    by, of = [quote(name) for name in node.by], bound(spark, node)
     opening = read_opening(lake, node)
-    decided = operator.decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
-    since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
+    rows = decided(node, *logs_and_unusable(spark, lake, node, books.progress.upto_ms))
+    since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > opening.progress.frontier_ms(node))
     one = F.lit(1).cast("long")
-    sides = decided.where(since).select(*by, one.alias("__surplus"))
+    sides = rows.where(since).select(*by, one.alias("__surplus"))
     begun = opening.state(spark, node)
     if begun is not None:  # of batches open at a cut the records before it are counted there
-        waited = operator.waiting(begun, opening.progress)
+        waited = state_views.waiting(of, StateFrame(begun), opening.progress.clock)
         sides = sides.unionByName(waited.select(*by, one.alias("__surplus")))
-    settled = books.results.where(operator.settled(books.progress) & ~operator.settled(opening.progress))
+    settled = books.results.where(is_settled(node, books.progress) & ~is_settled(node, opening.progress))
     sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
     if books.frames.state is not None:
-        still = operator.waiting(books.frames.state, books.progress)
+        still = state_views.waiting(of, StateFrame(books.frames.state), books.progress.clock)
         sides = sides.unionByName(still.select(*by, (-one).alias("__surplus")))
     groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("__too_many"))
     row = groups.agg(

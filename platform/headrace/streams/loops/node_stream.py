@@ -147,7 +147,7 @@ class NodeStream(SwappableLoop):
             return True
         if self.paused or self._log_is_due():
             return not self.paused
-        if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
+        if self._watch.moved(watched := self._watched()) or (watched and self.runner.node.reads_together):
             self._behind = True  # what is settled may grow without a commit
         if self._behind and self.runner.due(self._clock.now_ms()):
             return True

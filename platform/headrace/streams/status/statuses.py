@@ -61,7 +61,9 @@ def node_status(stream: NodeStream, trouble_of_all: Exception | None) -> StreamS
         quotas={} if stream.runner is None else stream.runner.quotas.numbers(),
         waits=() if progress is None else tuple(measured(stream.waits)[0] or ()),
         limits={} if progress is None else _limits(stream.node, progress),
-        throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
+        throttle_seconds=0.0
+        if stream.runner is None
+        else stream.runner.node.update_source.throttle_ms / 1000,
     )
 
 

@@ -18,7 +18,6 @@ from headrace.description.sink import TableSink
 from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.contract import KEY
 from headrace.fold.keys import group
-from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.rows.current_results import newest
 from headrace.nodes.rows.local_sink_rows import sink_rows_here
 from headrace.nodes.rows.sink_rows import changed_rows, final_rows
@@ -94,4 +93,4 @@ class MicroBatch:
 
     @property
     def _appended(self) -> bool:
-        return operator_of(self.node).appended
+        return self.node.has_days

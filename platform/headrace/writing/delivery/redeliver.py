@@ -21,7 +21,7 @@ from headrace.errors import TerminalError
 from headrace.nodes.days import day_of_row
 from headrace.nodes.descriptions.references import resolve_references
 from headrace.nodes.node_tables import snapshot
-from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.rows.node_frames import shown_results
 from headrace.nodes.rows.sink_rows import final_rows, with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
@@ -116,13 +116,13 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     assert isinstance(sink, CorrectableSink)
     assert isinstance(sink, ReadableSink)
     _require_run(lake, node)
-    operator, delivery = operator_of(node), delivery_of(lake, node, sink)
+    delivery = delivery_of(lake, node, sink)
     held, progress = snapshot(spark, lake, node)
-    through_ms = operator.frontier_ms(progress)
-    rows = with_place(node, held.results) if operator.appended else operator.read(held, progress)
+    through_ms = progress.frontier_ms(node)
+    rows = with_place(node, held.results) if node.has_days else shown_results(node, held, progress)
     identity = [F.col(quote(name)) for name in delivery.identity]
     touched = rows.select(*identity).unionByName(sink_identities(spark, sink, delivery, rows))
-    right_rows = right_rows_of_results if operator.appended else right_rows_as_of
+    right_rows = right_rows_of_results if node.has_days else right_rows_as_of
     with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
         sink.correct(right, replace(delivery, whole=True), through_ms)
         return Redelivered(sink.name, there, there, gone)
