@@ -119,7 +119,7 @@ class OfOneFeed(Kernel):
 
 
 class OneStep(OfOneFeed, Step):
-    """A kernel of one step: it is that step itself."""
+    """A kernel of one step: it is that step itself. Steps are told apart by themselves, not by their values."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -92,7 +92,7 @@ def numbered(codes: np.ndarray, count: int | None = None) -> Groups:
 
 
 def newest(rows: pa.Table, of: Sequence[str] = (KEY,), age: Sequence[str] = (BATCH,)) -> pa.Table:
-    """Of rows that replace one another the newest: the merge of a state table (see `StateTable.merge`).
+    """The newest of the rows that replace one another: a merge of state tables (see `StateTable.merge`).
 
     In: of   columns whose values tell which rows do: KEY, whole numbers, texts, bytes or times
         age  columns of whole numbers: the highest of the first is the newest, of equal ones that of the second
@@ -100,8 +100,8 @@ def newest(rows: pa.Table, of: Sequence[str] = (KEY,), age: Sequence[str] = (BAT
     if not rows.num_rows:
         return rows
     rows = rows.combine_chunks()
-    codes = combined(*(_numbered_values(rows[name]) for name in of)).codes
-    last = np.full(int(codes.max()) + 1, -1, np.int64)
+    same = group(rows[of[0]]) if len(of) == 1 else combined(*(_numbered_values(rows[name]) for name in of))
+    codes, last = same.codes, np.full(len(same), -1, np.int64)
     order = np.lexsort([int64(rows[name]) for name in reversed(age)])
     last[codes[order]] = order  # the last one written stays
     return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last)))

@@ -60,31 +60,35 @@ class FoldedIncrement:
     changes: Sequence[NewFile] = ()
 
 
+def increment_of(
+    node: Node, slices: Mapping[str, LogSlice], progress: Progress, source: StateSource, results: str
+) -> Increment:
+    """The increment of a node after a progress.
+
+    In: slices   the log commits of each topic after `progress.upto_ms`
+        source   the state as of the progress; what it gains goes into its folder
+        results  URI of the folder for appended results, or for changes of current ones
+    """
+    upto_ms = {name: each.through_ms for name, each in slices.items()}
+    limits = progress.standing_limits(node.name or "")
+    outputs = {RESULTS: results} if node.has_days else {CHANGES: results}
+    driving = operator_for(node).driving
+    return Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs, driving)
+
+
 def fold_increment(
-    spark: SparkSession,
-    node: Node,
-    slices: Mapping[str, LogSlice],
-    progress: Progress,
-    source: StateSource,
-    results: str,
-    known: KnownUnusable,
+    spark: SparkSession, node: Node, increment: Increment, progress: Progress, known: KnownUnusable
 ) -> FoldedIncrement:
     """Fold rows of the logs into what is held.
 
-    In:     slices   the log commits of each topic after `progress.upto_ms`
-            source   the state as of the progress; what it gains goes into its folder
-            results  URI of the folder for appended results, or for changes of current ones
-            known    asked if a step raises
+    In:     progress  before the increment
+            known     asked if a step raises
     Out:    its progress may end before the slices do (see `engine.steps.apart`)
     Raises: UnusableRecordsError when steps raise for too many records
     Law:    folding a log in pieces leads to the same results as folding it whole.
     """
-    of, upto_ms = bound(spark, node), {name: each.through_ms for name, each in slices.items()}
-    limits = progress.standing_limits(node.name or "")
-    outputs = {RESULTS: results} if node.has_days else {CHANGES: results}
-    driving = operator_for(node).driving
-    told = Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs, driving)
-    found, times, apart = fold_usable(spark, of, told, known)
+    of = bound(spark, node)
+    found, times, apart = fold_usable(spark, of, increment, known)
     sizes, refused = of.operator.kernel.judged(found.outputs, times, progress.bounded)
     after = Progress(
         progress.batch + 1,

@@ -27,6 +27,7 @@ from headrace.engine.state_reads import read_state
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
+from headrace.fold.values.columns import fitted
 from headrace.lake import open_table
 from headrace.lake.files.byte_cache import ByteCache
 from headrace.nodes.descriptions.references import resolve_references
@@ -246,12 +247,6 @@ def _changed(state: LakeTable, sought: Sought, folded: int) -> pa.Table | None:
 
 def _shown(rows: pa.Table, results: LakeTable) -> list[dict[str, Any]]:
     """The columns that belong to users."""
-    columns = {
-        of.name: rows[of.name].cast(of.type)
-        if of.name in rows.column_names
-        else pa.nulls(rows.num_rows, of.type)
-        for of in results.columns
-        if not of.name.startswith("__")
-    }
-    shown: list[dict[str, Any]] = pa.table(columns).to_pylist()
+    columns = pa.schema([of for of in results.columns if not of.name.startswith("__")])
+    shown: list[dict[str, Any]] = fitted(rows, columns).to_pylist()
     return shown

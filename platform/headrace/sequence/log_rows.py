@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,17 +49,6 @@ def log_schema(of: RecordFormat) -> pa.Schema:
             ("control", pa.string()),
             *([(RAW_TIMESTAMP, pa.int64())] if of.keep_raw else []),
         ]
-    )
-
-
-def rows_of(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
-    """Rows of the log. In: columns  some of the log's; others are null."""
-    return pa.table(
-        [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows, field.type)
-            for field in schema
-        ],
-        schema=schema,
     )
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.values.columns import table_of
 from headrace.sequence.decode import NOTHING, Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
+from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.replays.chains import Chains, in_headers, malformed_reason, read_chains
 from headrace.sequence.replays.chains_in_values import in_values, with_chains
@@ -100,7 +101,7 @@ class Sequencer:
         read = self.read(records, state, at_ms)
         read, replay, after = judge(read, guard)
         columns, ends = self.finish(read, replay, state, at_ms, state.lowest_stream_ms())
-        rows, records = rows_of(self.schema, columns, len(replay)), len(replay)
+        rows, records = table_of(self.schema, columns, len(replay)), len(replay)
         dead_letters = records - int(read.alive.sum())
         after_commit = state.after(at_ms, ends)
         return Sequenced(rows, ends, after_commit, after, records, dead_letters, int(replay.sum()))

@@ -32,7 +32,7 @@ from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.stored_columns import note_columns
-from headrace.nodes.folded_increment import fold_increment
+from headrace.nodes.folded_increment import fold_increment, increment_of
 from headrace.nodes.node_tables import (
     frontier_ms,
     note_description,
@@ -129,9 +129,8 @@ class NodeRunner:
         source = StateSource.committed(self._state, recent=True)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         try:
-            found = fold_increment(
-                self._spark, self.node, slices, progress, source, self._outputs, self._unusable.known
-            )
+            increment = increment_of(self.node, slices, progress, source, self._outputs)
+            found = fold_increment(self._spark, self.node, increment, progress, self._unusable.known)
         except Exception as error:
             who = "A step without a name" if is_unnamed(self.name) else f"Node '{self.name}'"
             error.add_note(f"{who} folded its logs: {self.node.in_words}")

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from headrace.fold.changes.ordering import int64
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, OFFSET, PARTITION, TOPIC
 from headrace.fold.fates import with_column
+from headrace.fold.values.columns import table_of
 
 SIGN = "__sign"  # BEFORE or AFTER
 BEFORE, AFTER = -1, 1
@@ -81,16 +82,7 @@ def pack(changes: Mapping[str, pa.Table], ports: Sequence[Port]) -> pa.Table:
         rows = changes[port.name]
         mine = {name if name in SHARED else f"{port.name}:{name}": rows[name] for name in port.schema.names}
         mine[PORT] = pa.array(np.full(rows.num_rows, number, np.int8))
-        columns = [mine.get(field.name) for field in schema]
-        tables.append(
-            pa.table(
-                [
-                    pa.nulls(rows.num_rows, field.type) if column is None else column
-                    for field, column in zip(schema, columns, strict=True)
-                ],
-                schema=schema,
-            )
-        )
+        tables.append(table_of(schema, mine, rows.num_rows))
     return pa.concat_tables(tables)
 
 

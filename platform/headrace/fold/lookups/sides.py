@@ -19,6 +19,7 @@ from headrace.description.table import TIMESTAMP
 from headrace.fold.contract import CAUSE, DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
 from headrace.fold.fates import FILTERED, KEPT, LATE, is_kept, with_column
 from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.values.columns import table_of
 
 SIDE, ABSENT = "__side", "__absent"
 RECORD, VERSION = 0, 1
@@ -105,12 +106,7 @@ class Sides:
         return with_column(records, FATE, fates)
 
     def _table(self, side: int, columns: dict[str, pa.ChunkedArray], rows: int) -> pa.Table:
-        columns[SIDE] = pa.chunked_array([pa.array(np.full(rows, side, np.int8))])
-        found = [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows, field.type)
-            for field in self.rows
-        ]
-        return pa.table(found, schema=self.rows)
+        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
 
 
 def _decide_partners(rows: pa.Table, key: Sequence[str]) -> pa.Table:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PANES, RESULTS = "panes", "results"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Windows(BoundedWindows, OneStep):
     """Tumbling or hopping windows of one node: one fold by group (see the package).
 

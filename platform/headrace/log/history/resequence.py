@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.values.columns import table_of
 from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.log.decisions.resets import ACTION as RESET
 from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, TICK
-from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LogState
 from headrace.sequence.readers.gunzip import in_pieces
 from headrace.sequence.replays.chains_in_values import without_chains
@@ -87,7 +87,7 @@ class Resequencer:
             read = self._read(piece, state, at_ms)
             read, replay, guard = judge(read, guard)
             columns, ends = self._sequencer.finish(read, replay, state, at_ms, lowest_ms)
-            yield rows_of(self.schema, columns, len(replay))
+            yield table_of(self.schema, columns, len(replay))
             state = state.after(at_ms, ends)
         if isinstance(before, ExactGuard) and isinstance(guard, ExactGuard):
             guard = guard.bounded(before.gaps_max)
@@ -140,7 +140,7 @@ class Resequencer:
             self.schema.field("stream_time").type
         )
         columns["control"] = pc.if_else(is_commit, commit_row.to_json(), rows["control"]).combine_chunks()
-        return rows_of(self.schema, columns, rows.num_rows)
+        return table_of(self.schema, columns, rows.num_rows)
 
 
 def _commit_row(rows: pa.Table) -> CommitRow:

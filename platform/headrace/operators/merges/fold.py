@@ -14,6 +14,7 @@ from headrace.fold.fates import is_kept
 from headrace.fold.kernel import Feeds, Kernel
 from headrace.fold.lookups.count_fates import CountFates, once
 from headrace.fold.records.pass_on import CHAIN, ELEMENT, decide_records, rows_of_records
+from headrace.fold.values.columns import fitted
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,5 @@ class MergedRecords(Kernel):
         return once(self.rows(feeds)).select(ROW_COLUMNS.names)
 
     def _numbered(self, number: int, rows: pa.Table) -> pa.Table:
-        count = rows.num_rows
-        columns = {
-            field.name: rows[field.name].cast(field.type)
-            if field.name in rows.column_names
-            else pa.nulls(count, field.type)
-            for field in self.taken
-        }
-        return pa.table(columns | {ELEMENT: pa.array(np.full(count, number, np.int32))})
+        elements = pa.array(np.full(rows.num_rows, number, np.int32))
+        return fitted(rows, self.taken).append_column(ELEMENT, elements)

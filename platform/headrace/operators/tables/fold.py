@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROWS = "rows"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tables(OneStep):
     """The latest row of each key (see the package).
 

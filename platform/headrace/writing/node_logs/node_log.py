@@ -44,7 +44,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.contract import CAUSE
 from headrace.fold.records import CHAIN, ELEMENT
-from headrace.fold.values.columns import int64, moments
+from headrace.fold.values.columns import fitted, int64, moments
 from headrace.fold.values.json_size import json_size
 from headrace.lake import kinds
 from headrace.lake.care.alter import rewritable
@@ -223,7 +223,7 @@ class NodeLog:
         for name, file in table.snapshot().within(SEQUENCE, after_ms + 1, upto_ms).items():
             with open_parquet(f"{table.uri}/{name}", file.size, None) as parquet:
                 found = parquet.read(columns=self._wanted.names)
-            parts.append(made_of(self._node, _as(found, self._wanted)))
+            parts.append(made_of(self._node, fitted(found, self._wanted)))
         rows = pa.concat_tables(parts).combine_chunks()
         sequence = int64(rows[SEQUENCE])
         rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))
@@ -335,14 +335,3 @@ def _reached(table: LakeTable, topic: NodeOutput) -> Reached:
 
 def _moments(times_ms: np.ndarray) -> pa.Array:
     return pa.array([None if ms is None else ms * 1_000 for ms in times_ms.tolist()], MOMENT)
-
-
-def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of a schema; other writers give texts other types, and leave out columns without values."""
-    columns = [
-        rows[each.name].cast(each.type)
-        if each.name in rows.column_names
-        else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.table(columns, schema=schema)

@@ -31,7 +31,7 @@ from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group_columns, groups_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
-from headrace.fold.values.columns import int64, moments
+from headrace.fold.values.columns import fitted, int64, moments
 from headrace.fold.values.json_text import json_objects
 from headrace.operators.batches.fold.cut_batches import BY_WAIT, OPEN
 from headrace.operators.batches.fold.cut_increment import CLOSED_BY, CLOSED_MS, CONTINUED, NUMBER
@@ -131,13 +131,9 @@ class GatherEvents(Step):
         early = pc.and_(pc.and_(rows[CONTINUED], closes), pc.not_equal(rows[CLOSED_BY], BY_WAIT))
         ended = rows.select([KEY, HASH, OPENED]).filter(early)
         ended = ended.take(pa.array(groups_of(ended).first))
-        nothing = {field.name: pa.nulls(ended.num_rows, field.type) for field in schema}
-        mark = nothing | {name: ended[name] for name in ended.column_names}
-        mark[DELETED] = pa.array(np.ones(ended.num_rows, bool))
-        deleted = pa.array(np.zeros(kept.num_rows, bool))
-        return pa.concat_tables(
-            [pa.table([*kept.columns, deleted], schema=schema), pa.table([*mark.values()], schema=schema)]
-        )
+        marks = ended.append_column(DELETED, pa.array(np.ones(ended.num_rows, bool)))
+        kept = kept.append_column(DELETED, pa.array(np.zeros(kept.num_rows, bool)))
+        return pa.concat_tables([fitted(rows, schema) for rows in (kept, marks)])
 
 
 def _records(closing: pa.Table, waiting: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

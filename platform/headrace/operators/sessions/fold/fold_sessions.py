@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 RESULTS = "results"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sessions(BoundedWindows, Step):
     """The kernel of a node of session windows: a fold by group and partition (see the package).
 

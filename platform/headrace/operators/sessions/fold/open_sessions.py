@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
 from headrace.fold.keys import Groups, combined, group, newest
-from headrace.fold.values.columns import int64, moments
+from headrace.fold.values.columns import int64, moments, table_of
 from headrace.fold.window_shape import TIMESTAMP
 from headrace.operators.sessions.fold.close_sessions import Place, stream_times
 from headrace.operators.sessions.fold.shape import END, RECORDS, START, Shape
@@ -94,7 +94,4 @@ def deleted_rows(gone: pa.Table, shape: Shape) -> pa.Table:
         return shape.state.empty_table()
     rows = gone.select([*shape.group_columns, START, END])
     columns = {name: rows[name] for name in rows.column_names} | {DELETED: pc.is_valid(rows[END])}
-    return pa.table(
-        [columns.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in shape.state],
-        schema=shape.state,
-    )
+    return table_of(shape.state, columns, rows.num_rows)

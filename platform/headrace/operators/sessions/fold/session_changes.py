@@ -48,7 +48,7 @@ BOUNDS = ("window_start", "window_end")
 NO_ROW = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SessionChanges(OfOneFeed, Step):
     """The kernel of the changes of a node of session windows: one log commit after the other, as `Sessions` folds it.
 

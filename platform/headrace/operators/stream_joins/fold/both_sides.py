@@ -16,7 +16,7 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM, Clock
 from headrace.fold.fates import FILTERED, KEPT, LATE, with_column
 from headrace.fold.segments import NO_TIME
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import int64, table_of
 
 SIDE = "__side"
 LEFT, RIGHT = 0, 1  # values of SIDE
@@ -125,12 +125,7 @@ class BothSides:
 
     def _table(self, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """Rows of one side as `rows` has them; the columns of the other side are null."""
-        known = {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}
-        table = [
-            known[field.name].cast(field.type) if field.name in known else pa.nulls(rows, field.type)
-            for field in self.rows
-        ]
-        return pa.table(table, schema=self.rows)
+        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
 
 
 def lowest_ms(clock: Clock) -> int:

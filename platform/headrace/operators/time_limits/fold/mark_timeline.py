@@ -28,7 +28,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import fitted, int64
 from headrace.operators.time_limits.fold.names import AFTER, BEFORE, EXPIRY, FROM, LIMIT, OWN, OWN_BEFORE, SUB
 from headrace.operators.time_limits.fold.shape import CLOCKS, GROUP, Shape, clocks
 from headrace.operators.time_limits.fold.timeline import timeline
@@ -113,12 +113,8 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
 def advances(moves: pa.Table) -> pa.Table:
     """Rows that move the expiry time, to be shared: their places and times; what users put into them is left out."""
     named = {TOPIC, PARTITION, INGESTED, OFFSET, STREAM, FROM, *TIMES}
-    columns = [
-        moves[field.name] if field.name in named else pa.nulls(moves.num_rows, field.type)
-        for field in moves.schema
-        if field.name not in (KEY, HASH)
-    ]
-    return pa.table(columns, names=[name for name in moves.column_names if name not in (KEY, HASH)])
+    schema = moves.drop_columns([KEY, HASH]).schema
+    return fitted(moves.select([name for name in schema.names if name in named]), schema)
 
 
 def _sets_limits(rows: pa.Table, name: str) -> np.ndarray:

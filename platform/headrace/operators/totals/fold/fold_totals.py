@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TOTALS = "totals"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Totals(OneStep):
     """The kernel of a node of running aggregates: one fold by group. The package has its steps.
 

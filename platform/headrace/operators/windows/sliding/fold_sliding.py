@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 POINTS, RESULTS = "points", "results"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SlidingWindows(BoundedWindows, OneStep):
     """Sliding windows of one node: one fold by group (see the package).
 

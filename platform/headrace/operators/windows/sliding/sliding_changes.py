@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 START, END = "window_start", "window_end"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SlidingChanges(OneStep):
     """The changes of the sliding windows of one node: all log commits of a micro-batch at once.
 

@@ -23,6 +23,7 @@ from headrace.fold.keys import key_of_row
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE
 from headrace.fold.positions import POSITION
 from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.values.columns import table_of
 
 OWN = (
     "__own"  # the bytes of a row's key: of a record those of its group, of a version those of the table's key
@@ -158,16 +159,7 @@ class Packing:
 
     def table(self, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """Rows of one side, with nulls where a column is missing."""
-        sides = pa.array(np.full(rows, side, np.int8))
-        found = [
-            sides
-            if field.name == SIDE
-            else columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(rows, field.type)
-            for field in self.rows
-        ]
-        return pa.table(found, schema=self.rows)
+        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
 
     def _side(self, side: int, rows: pa.Table, names: Iterable[str], key: Iterable[str]) -> pa.Table:
         """In: names  of the columns among the rows; key: the columns of OWN."""

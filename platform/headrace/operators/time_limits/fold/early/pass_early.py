@@ -33,7 +33,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import distinct_hashes, group, key_of_row, newest
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import fitted, int64
 from headrace.operators.time_limits.fold.mark_timeline import CLOCK_TABLE, mark_times
 from headrace.operators.time_limits.fold.names import (
     AFTER,
@@ -198,7 +198,7 @@ def _forwarded(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) 
     updates, nothing = timed.take(pa.array(passed.updates)), len(passed.updates)
     names = [*shape.updates.by.names, TOPIC, PARTITION, START]
     ended = pa.concat_tables([timed.select(names), known.select(names)]).take(pa.array(opener[nothing:]))
-    rows = pa.concat_tables([updates, _nulls_but(ended, timed.schema)])
+    rows = pa.concat_tables([updates, fitted(ended, timed.schema)])
     at = timed.take(pa.array(ended_by))
     columns: dict[str, Any] = {
         OPENED: stamps[opener],
@@ -219,15 +219,6 @@ def _clocks(at: pa.Table, opened_ms: np.ndarray, at_once: np.ndarray) -> pa.Chun
     """The clock of waits that end. In: the rows that end them; whether a wait is over at the row that opened it."""
     ended_ms = clock_of(opened_ms, *(int64(at[name]) for name in (LIMIT, OWN_BEFORE, OWN)))
     return pc.if_else(pa.array(at_once), at[STREAM], pa.chunked_array([pa.array(ended_ms)]))
-
-
-def _nulls_but(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with all columns of a schema; those that they do not have are null."""
-    columns = [
-        rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
 
 
 def _gained(timed: pa.Table, known: pa.Table, passed: _Passed, schema: pa.Schema) -> pa.Table:
