@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
@@ -26,6 +25,7 @@ from benchmarks.catch_up import catch_up
 from benchmarks.jobs import PREFIX, Job
 from benchmarks.peers import logs
 from benchmarks.peers.applications import FLINK, KAFKA_STREAMS
+from benchmarks.peers.results_topic import ResultsTopic
 from headrace.errors import HeadraceError
 from headrace.lake.paths import Lake
 from headrace.local.servers.broker import Broker
@@ -129,38 +129,20 @@ class _TopicOfBalances:
     """A topic of results, of which a reader keeps the newest balance of each account."""
 
     def __init__(self, bootstrap: str, beginning: str) -> None:
-        """Nothing is read yet. In: beginning  of the topic's name, which is known once the application runs."""
-        options = {"bootstrap.servers": bootstrap, "group.id": "looks", "isolation.level": "read_committed"}
-        self._consumer = Consumer({**options, "enable.auto.commit": False})
-        self._beginning, self._balances, self._partitions = beginning, dict[str, int](), 0
+        self._topic, self._balances = ResultsTopic(bootstrap, beginning), dict[str, int]()
 
     def total(self) -> int | None:
         """Read until nothing more is committed, and add up."""
-        if not self._partitions and not self._assign():
-            return None
-        while messages := self._consumer.consume(10_000, QUIET_SECONDS):
+        while messages := self._topic.read(QUIET_SECONDS):
             for message in messages:
                 key, value = message.key(), message.value()
-                if message.error() is None and key is not None and value is not None:
+                if key is not None and value is not None:
                     self._balances[key.decode()] = json.loads(value)["balance"]
         return sum(self._balances.values()) if self._balances else None
 
     def close(self) -> None:
         """Read no more."""
-        self._consumer.close()
-
-    def _assign(self) -> bool:
-        topics = self._consumer.list_topics(timeout=10).topics
-        name = next(
-            (each for each in topics if each.startswith(self._beginning) and each.endswith("-out")), None
-        )
-        if name is None:
-            return False
-        self._partitions = len(topics[name].partitions)
-        self._consumer.assign(
-            [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in range(self._partitions)]
-        )
-        return True
+        self._topic.close()
 
 
 @contextmanager

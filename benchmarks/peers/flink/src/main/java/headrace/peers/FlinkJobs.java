@@ -93,7 +93,8 @@ public final class FlinkJobs {
         of.put("parallelism.default", "2");
         of.put("rest.bind-port", String.valueOf(REST_PORT));
         of.put("rest.port", String.valueOf(REST_PORT));
-        of.put("execution.checkpointing.interval", "1 s");
+        String commits = System.getenv().getOrDefault("COMMIT_MS", "1000") + " ms";
+        of.put("execution.checkpointing.interval", commits);
         of.put("execution.checkpointing.mode", "EXACTLY_ONCE");
         of.put("execution.checkpointing.incremental", "true");
         of.put("execution.checkpointing.dir", folder.resolve("checkpoints").toUri().toString());
@@ -102,7 +103,7 @@ public final class FlinkJobs {
         of.put("io.tmp.dirs", folder.resolve("tmp").toString());
         of.put("taskmanager.memory.managed.size", "1 gb");
         of.put("table.exec.mini-batch.enabled", "true");
-        of.put("table.exec.mini-batch.allow-latency", "1 s");
+        of.put("table.exec.mini-batch.allow-latency", commits);
         of.put("table.exec.mini-batch.size", "10000");
         of.put("table.optimizer.agg-phase-strategy", "TWO_PHASE");
         of.put("table.local-time-zone", "UTC");
