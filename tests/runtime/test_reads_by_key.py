@@ -130,6 +130,8 @@ def test_what_has_no_key_or_no_time_is_refused(lake: Lake) -> None:
         reads.get(ROWS, "a")
     with pytest.raises(hr.DescriptionError, match="'a' is not a key of its rows"):
         reads.fetch(COUNTS, "a")
+    with pytest.raises(hr.DescriptionError, match="'counts': 'a', '/', 'more' is not a key of its rows"):
+        reads.fetch(COUNTS, ("a", "/", "more"))  # before: the list of Python, with its type
     with pytest.raises(hr.DescriptionError, match="'noon' is no time"):
         reads.fetch(COUNTS, ("a", "/"), first="noon")
     with pytest.raises(TerminalError, match="has no table"):

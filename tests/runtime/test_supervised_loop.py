@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -213,3 +214,23 @@ def test_only_work_forgives_a_failure(loop: Loop) -> None:
     assert loop.failures == 3
     loop.batch()
     assert loop.failures == 0
+
+
+def test_the_rate_is_read_while_the_loop_counts_rows(loop: Loop) -> None:
+    """Before: "deque mutated during iteration", which ended the run of all streams."""
+    over, interval = threading.Event(), sys.getswitchinterval()
+
+    def count() -> None:
+        while not over.is_set():
+            loop._handle(lambda: 1)
+
+    counting = threading.Thread(target=count)
+    sys.setswitchinterval(1e-6)
+    try:
+        counting.start()
+        rates = [loop.rows_per_second() for _ in range(2_000)]
+    finally:
+        over.set()
+        counting.join()
+        sys.setswitchinterval(interval)
+    assert rates[-1] > 0

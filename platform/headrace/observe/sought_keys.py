@@ -69,16 +69,18 @@ def values_of(node: Node, key: Any, columns: Sequence[str]) -> dict[str, Any]:
 
     Raises: DescriptionError
     """
+    many = isinstance(key, Sequence) and not isinstance(key, str | bytes)
     if isinstance(key, Mapping):
         values = dict(key)
-    elif isinstance(key, Sequence) and not isinstance(key, str | bytes):
+    elif many:
         values = dict(zip(columns, key, strict=True)) if len(key) == len(columns) else {}
     else:
         values = {columns[0]: key} if len(columns) == 1 else {}
     if set(values) != set(columns):
+        shown = ", ".join(a_value(each) for each in key) if many else a_value(key)
         raise DescriptionError(
-            f"Node '{node.required_name}': {a_value(key)} is not a key of its rows.",
-            hint=f"Give a value for each of: {listed(columns)}.",
+            f"Node '{node.required_name}': {shown} is not a key of its rows.",
+            hint=f"Give a value for each of: {listed(columns)}. For the rows of some of these values ask headrace sql.",
         )
     return {name: values[name] for name in columns}
 

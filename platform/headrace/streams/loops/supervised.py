@@ -171,8 +171,8 @@ class Supervised(ABC):
     def rows_per_second(self) -> float:
         """Rows handled, averaged over the last half minute."""
         now = time.monotonic()
-        recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
-        return sum(rows for _, rows in recent) / RATE_SECONDS
+        counted = tuple(self._counted)  # a copy: the thread of the micro-batches goes on counting
+        return sum(rows for at, rows in counted if now - at <= RATE_SECONDS) / RATE_SECONDS
 
     def went_well(self) -> None:
         """Forget earlier failures, for something was committed; an error that ends it now is kept."""
