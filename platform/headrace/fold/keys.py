@@ -61,6 +61,18 @@ def groups_of(rows: pa.Table, *also_by: np.ndarray) -> Groups:
     return combined(by_key.codes, *also_by) if also_by else by_key
 
 
+def groups_of_both(one: pa.Table, other: pa.Table, *also_by: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """The number of the group of each row of two tables, and how many groups there are.
+
+    A group is of rows with the same KEY, and the same of each column of whole numbers beside it.
+    """
+    groups = group(pa.chunked_array([*one[KEY].chunks, *other[KEY].chunks], pa.binary()))
+    if also_by:
+        numbers = (np.concatenate([int64(one[name]), int64(other[name])]) for name in also_by)
+        groups = combined(groups.codes, *numbers)
+    return groups.codes[: one.num_rows], groups.codes[one.num_rows :], len(groups)
+
+
 def group(values: pa.Array | pa.ChunkedArray) -> Groups:
     """Rows with the same value; of a type that Arrow can put into a dictionary. Null is a value, too."""
     encoded = _combine(values)

@@ -32,7 +32,7 @@ from headrace.fold.contract import (
 from headrace.fold.fates import DUPLICATE, LATE, has_fate, is_kept, tally_of, with_fate
 from headrace.fold.group_order import order_by_group
 from headrace.fold.kernel import OneStep
-from headrace.fold.keys import distinct_hashes, group, with_keys
+from headrace.fold.keys import distinct_hashes, groups_of_both, with_keys
 from headrace.fold.late_view import late_by_age
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.records.pass_on import decide_records, rows_of_records
@@ -130,8 +130,7 @@ def decide_copies(rows: pa.Table, passed: pa.Table, within_ms: int) -> pa.Table:
 
 def _is_copy(kept: pa.Table, passed: pa.Table, within_ms: int) -> np.ndarray:
     """Which records have an id that passed less than `within_ms` from them; in the order of the log."""
-    codes = group(pa.chunked_array([*passed[KEY].chunks, *kept[KEY].chunks], pa.binary())).codes
-    codes_before, codes = codes[: passed.num_rows], codes[passed.num_rows :]
+    codes_before, codes, _ = groups_of_both(passed, kept)
     copies, event_ms = np.zeros(kept.num_rows, bool), int64(kept[EVENT])
     order = order_by_group(codes, order_of(position_columns(kept)))
     order = order[_are_several(codes, codes_before)[order]]

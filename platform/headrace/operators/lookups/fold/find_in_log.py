@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.changes.ordering import ranks
 from headrace.fold.contract import (
     CAUSE,
     DELETED,
@@ -136,10 +137,7 @@ class FindInLog(Step):
         if completed_ms is not None:
             waited = np.flatnonzero(~is_version)[final_ms == completed_ms]
             at_ms[waited], after[waited] = completed_ms, 2
-        order = np.lexsort((place, after, at_ms))
-        found = np.empty(len(order), np.int64)
-        found[order] = np.arange(len(order))
-        return found
+        return ranks(np.lexsort((place, after, at_ms)))
 
     def _rows(self, versions: pa.Table, which: np.ndarray) -> pa.Table:
         """Versions as rows of the state; deleted ones without values."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.changes.ordering import ranks
 from headrace.fold.contract import (
     CLOCK,
     EVENT,
@@ -181,13 +182,7 @@ def _by_time(
         by: tuple[np.ndarray, ...] = (place, event_ms)
     else:
         by = (~asks, place, event_ms) if itself else (place, asks, event_ms)
-    return order_by_group(codes, _ranks(np.lexsort(by)))
-
-
-def _ranks(order: np.ndarray) -> np.ndarray:
-    found = np.empty(len(order), np.int64)
-    found[order] = np.arange(len(order))
-    return found
+    return order_by_group(codes, ranks(np.lexsort(by)))
 
 
 def last_visible(

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import INGESTED, KEY, PARTITION, TOPIC, Times
+from headrace.fold.contract import INGESTED, PARTITION, TOPIC, Times
 from headrace.fold.fates import is_kept
-from headrace.fold.keys import group
+from headrace.fold.keys import groups_of_both
 from headrace.fold.segments import HIGHEST, begins
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.close_sessions import stream_times_along
@@ -57,9 +57,8 @@ def each_commit(decided: pa.Table, open_sessions: pa.Table, shape: Shape, times:
         open_sessions  rows of the state, merged: at least those of the groups that have rows
     """
     known = open_at(open_sessions, shape.wait_ms, times.before).select(shape.state.names)
-    codes = group(pa.chunked_array([*decided[KEY].chunks, *known[KEY].chunks], pa.binary())).codes
-    of_row, of_known = codes[: decided.num_rows], codes[decided.num_rows :]
-    cuts = _Cuts.of(decided, of_row, int(codes.max(initial=-1)) + 1)
+    of_row, of_known, groups = groups_of_both(decided, known)
+    cuts = _Cuts.of(decided, of_row, groups)
     closings = _Closings(known, of_known, decided, of_row, shape.wait_ms, times)
     decided = decided.combine_chunks().take(pa.array(cuts.order))
     at_ms = np.zeros(len(cuts.rounds), np.int64)  # of each group its commit in the round

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import EVENT, KEY, OFFSET, STREAM
-from headrace.fold.keys import group, group_columns
+from headrace.fold.contract import EVENT, OFFSET, STREAM
+from headrace.fold.keys import group_columns, groups_of_both
 from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.join_runs import NO_SESSION, join_runs
@@ -36,9 +36,7 @@ class Merged:
 
 def merge_sessions(kept: pa.Table, known: pa.Table, shape: Shape) -> Merged:
     """Fold records into the sessions that are open. In: records with a KEY; open sessions, in `Shape.session_columns`."""
-    keys = pa.chunked_array([*kept[KEY].chunks, *known[KEY].chunks], pa.binary())
-    groups = group(keys)
-    of_row, of_known = groups.codes[: kept.num_rows], groups.codes[kept.num_rows :]
+    of_row, of_known, _ = groups_of_both(kept, known)
     in_row, in_known = assign(kept, of_row, known, of_known, shape)
     number = _dense(np.concatenate([in_row, in_known]))
     in_row, in_known = number[: len(in_row)], number[len(in_row) :]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
-from headrace.fold.keys import Groups, combined, group, newest
+from headrace.fold.keys import Groups, combined, group, groups_of_both, newest
 from headrace.fold.values.columns import int64, moments, table_of
 from headrace.fold.window_shape import TIMESTAMP
 from headrace.operators.sessions.fold.close_sessions import Place, stream_times
@@ -82,10 +82,8 @@ def is_gone(known: pa.Table, still: pa.Table) -> np.ndarray:
     """Which known sessions are there no more under their last event. In: still  the sessions that there are now."""
     if not known.num_rows:
         return np.empty(0, bool)
-    keys = pa.chunked_array([*known[KEY].chunks, *still[KEY].chunks], pa.binary())
-    ends = np.concatenate([known[END].to_numpy(), still[END].to_numpy()])
-    codes = combined(group(keys).codes, ends).codes
-    return np.asarray(~np.isin(codes[: known.num_rows], codes[known.num_rows :]))
+    of_known, of_still, _ = groups_of_both(known, still, END)
+    return np.asarray(~np.isin(of_known, of_still))
 
 
 def deleted_rows(gone: pa.Table, shape: Shape) -> pa.Table:

@@ -34,7 +34,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import LATE, tally_of, with_fate
 from headrace.fold.kernel import OfOneFeed
-from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.keys import combined, group, groups_of_both, with_keys
 from headrace.fold.values.columns import int64
 from headrace.operators.sessions.fold.each_commit import each_commit
 from headrace.operators.sessions.fold.fold_sessions import Sessions
@@ -134,10 +134,9 @@ def _changed(before: pa.Table, after: pa.Table, records: pa.Table) -> pa.Table:
     gone, there = _gone_and_there(both, before.num_rows)
     rows = both.take(pa.array(np.concatenate([gone, there])))
     signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
-    keys = group(pa.chunked_array([*rows[KEY].chunks, *records[KEY].chunks], pa.binary()))
-    of_row, of_record = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
-    offset = highest_by(of_record, len(keys), int64(records[OFFSET], NO_ROW))[of_row]
-    at_ms = highest_by(of_record, len(keys), int64(records[INGESTED]))[of_row]
+    of_row, of_record, keys = groups_of_both(rows, records)
+    offset = highest_by(of_record, keys, int64(records[OFFSET], NO_ROW))[of_row]
+    at_ms = highest_by(of_record, keys, int64(records[INGESTED]))[of_row]
     event_ms = np.concatenate([_ends_now(both, gone, before.num_rows), int64(both[END])[there]])
     places = {
         SIGN: pa.array(signs),

@@ -13,7 +13,6 @@ from headrace.fold.bounds import SIZE_CHANGES, FullError, judge
 from headrace.fold.contract import (
     HASH,
     INGESTED,
-    KEY,
     PARTITION,
     TOPIC,
     Folded,
@@ -23,7 +22,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.keys import distinct_hashes, group, newest
+from headrace.fold.keys import distinct_hashes, groups_of_both, newest
 from headrace.fold.segments import begins, distinct
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.shape import GROUP
@@ -52,15 +51,14 @@ class CountWaiting(Step):
         if not rows.num_rows:
             return Folded()
         known = state[BUFFER]
-        groups = group(pa.chunked_array([*rows[KEY].chunks, *known[KEY].chunks], pa.binary()))
-        partition, of_known = groups.codes[: rows.num_rows], groups.codes[rows.num_rows :]
+        partition, of_known, partitions = groups_of_both(rows, known)
         order = np.lexsort((int64(rows[INGESTED]), partition))
         rows, partition = rows.take(pa.array(order)), partition[order]
         commits = begins(partition) | begins(int64(rows[INGESTED]))
         last = np.append(np.flatnonzero(commits)[1:], len(order)) - 1
         counts = {}
         for name in COUNTS:
-            before = np.zeros(len(groups), np.int64)
+            before = np.zeros(partitions, np.int64)
             before[of_known] = int64(known[name])
             total = np.cumsum(int64(rows[name]))
             start = np.flatnonzero(begins(partition))

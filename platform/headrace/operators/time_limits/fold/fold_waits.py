@@ -22,7 +22,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.keys import combined, distinct_hashes, group
+from headrace.fold.keys import combined, distinct_hashes, group, groups_of_both
 from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import (
@@ -87,11 +87,9 @@ class FoldWaits(Step):
 
     def _waits(self, updates: pa.Table, known: pa.Table, line: _Advances) -> Waits:
         known, held_ms = _concerned(updates, known, line)
-        entries = numbered_entries(updates, known)
-        entry, of_known = entries[: updates.num_rows], entries[updates.num_rows :]
+        entry, of_known, count = groups_of_both(updates, known, START)
         order = order_within(entry, int64(updates[OFFSET]))
         updates, entry = updates.take(pa.array(order)), entry[order]
-        count = int(entries.max(initial=-1)) + 1
         opened_ms, high_ms = np.full(count, NO_TIME), np.full(count, NO_TIME)
         opened_ms[of_known], high_ms[of_known] = held_ms, int64(known[EVENT])
         event_ms = int64(updates[EVENT])
@@ -159,16 +157,9 @@ def _concerned(updates: pa.Table, known: pa.Table, line: _Advances) -> tuple[pa.
     partition = line.of_partitions(known)
     begun, reached = (np.append(ms, NO_TIME)[partition] for ms in (line.begun_ms, line.reached_ms))
     due = (opened_ms > begun) & (opened_ms <= reached)
-    entries = numbered_entries(updates, known)
-    touched = np.isin(entries[updates.num_rows :], entries[: updates.num_rows])
-    which = touched | due
+    of_update, of_known, _ = groups_of_both(updates, known, START)
+    which = np.isin(of_known, of_update) | due
     return known.filter(pa.array(which)), opened_ms[which]
-
-
-def numbered_entries(updates: pa.Table, known: pa.Table) -> np.ndarray:
-    """The number of the entry of each update and each known entry."""
-    keys = pa.chunked_array([*updates[KEY].chunks, *known[KEY].chunks], pa.binary())
-    return combined(group(keys).codes, np.concatenate([int64(updates[START]), int64(known[START])])).codes
 
 
 def _ends(

@@ -26,7 +26,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of, with_column
-from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.keys import distinct_hashes, groups_of_both
 from headrace.fold.segments import HIGHEST, NO_TIME, begins
 from headrace.fold.values.columns import fitted, int64
 from headrace.operators.time_limits.fold.names import AFTER, BEFORE, EXPIRY, FROM, LIMIT, OWN, OWN_BEFORE, SUB
@@ -81,9 +81,7 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
     """
     is_record = decided[OFFSET].is_valid().to_numpy()
     rows = decided.filter(pa.array(is_record | has_fate(decided, TICK) | _sets_limits(decided, shape.name)))
-    keys = pa.chunked_array([*rows[KEY].chunks, *known[KEY].chunks], pa.binary())
-    groups = group(keys)
-    partition, of_known = groups.codes[: rows.num_rows], groups.codes[rows.num_rows :]
+    partition, of_known, partitions = groups_of_both(rows, known)
     # A tick has no offset, and stands after the records of its commit. If a commit has two ticks, the one with the
     # lower stream time comes first.
     sub = int64(rows[SUB]) if SUB in rows.column_names else np.zeros(rows.num_rows, np.int64)
@@ -95,7 +93,7 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
     )
     number, policies = shape.in_force(times).at(int64(rows[INGESTED]))
     limits_ms = np.array([policy.limit_ms for policy in policies], np.int64)[number]
-    own_ms, expiry_ms = (np.full(len(groups), NO_TIME) for _ in range(2))
+    own_ms, expiry_ms = (np.full(partitions, NO_TIME) for _ in range(2))
     own_ms[of_known], expiry_ms[of_known] = int64(known[OWN], NO_TIME), int64(known[EXPIRY], NO_TIME)
     found = timeline(partition, time_ms, limits_ms, own_ms, expiry_ms)
     columns = (found.before_ms, found.after_ms, found.was_ms, found.own_ms, limits_ms)

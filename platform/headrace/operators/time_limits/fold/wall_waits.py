@@ -27,13 +27,13 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept, tally_of
-from headrace.fold.keys import distinct_hashes
+from headrace.fold.keys import distinct_hashes, groups_of_both
 from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import HELD, assign_waits
 from headrace.operators.time_limits.fold.entries import entry_table
-from headrace.operators.time_limits.fold.fold_waits import at_places, numbered_entries
-from headrace.operators.time_limits.fold.names import DUE, OPENED, OPENED_OFFSET
+from headrace.operators.time_limits.fold.fold_waits import at_places
+from headrace.operators.time_limits.fold.names import DUE, OPENED, OPENED_OFFSET, START
 from headrace.operators.time_limits.fold.settle_waits import ENTRIES, Ends, Waits, settle_waits
 from headrace.operators.time_limits.fold.shape import Shape
 
@@ -71,11 +71,10 @@ class FoldWallWaits(Step):
 
     def _waits(self, updates: pa.Table, known: pa.Table, times: Times) -> Waits:
         known = _concerned(updates, known, times)
-        entries = numbered_entries(updates, known)
-        entry, of_known = entries[: updates.num_rows], entries[updates.num_rows :]
+        entry, of_known, count = groups_of_both(updates, known, START)
         order = order_within(entry, int64(updates[OFFSET]))
         updates, entry = updates.take(pa.array(order)), entry[order]
-        held_due_ms = np.full(int(entries.max(initial=-1)) + 1, NO_TIME)
+        held_due_ms = np.full(count, NO_TIME)
         held_due_ms[of_known] = int64(known[DUE], NO_TIME)
         known_of = np.full(len(held_due_ms), -1)
         known_of[of_known] = np.arange(known.num_rows)
@@ -123,9 +122,8 @@ def _concerned(updates: pa.Table, known: pa.Table, times: Times) -> pa.Table:
     """The known entries that have updates or whose wait is over. The rows of the others may be older ones."""
     due_ms = int64(known[DUE], NO_TIME)
     due = (due_ms > _read_ms(times.before)) & (due_ms <= _read_ms(times.after))
-    entries = numbered_entries(updates, known)
-    touched = np.isin(entries[updates.num_rows :], entries[: updates.num_rows])
-    return known.filter(pa.array(touched | due))
+    of_update, of_known, _ = groups_of_both(updates, known, START)
+    return known.filter(pa.array(np.isin(of_known, of_update) | due))
 
 
 def _read_ms(clock: Clock) -> int:

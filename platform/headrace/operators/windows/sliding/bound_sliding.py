@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.contract import KEY, PARTITION, TOPIC, Times
-from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.keys import combined, group, groups_of_both, with_keys
 from headrace.fold.open_sizes import Versions, size_changes
 from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import END, first_commits, lowest
@@ -52,7 +52,7 @@ class BoundedSliding:
     def _places(self, windows: pa.Table, kept: pa.Table, points: pa.Table) -> pa.Table:
         """Topic and partition of each window: those of any record with its key."""
         rows = pa.concat_tables([each.select([KEY, TOPIC, PARTITION]) for each in (kept, points)])
-        keys = group(pa.chunked_array([*windows[KEY].chunks, *rows[KEY].chunks], pa.binary()))
-        row = np.zeros(len(keys), np.int64)
-        row[keys.codes[windows.num_rows :]] = np.arange(rows.num_rows)
-        return rows.take(pa.array(row[keys.codes[: windows.num_rows]]))
+        of_window, of_row, keys = groups_of_both(windows, rows)
+        row = np.zeros(keys, np.int64)
+        row[of_row] = np.arange(rows.num_rows)
+        return rows.take(pa.array(row[of_window]))

@@ -31,7 +31,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import is_kept
 from headrace.fold.kernel import OneStep
-from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.keys import combined, group, groups_of_both, with_keys
 from headrace.fold.open_sizes import BEFORE
 from headrace.fold.values.columns import int64
 from headrace.fold.values.encode import encode
@@ -126,8 +126,8 @@ class SlidingChanges(OneStep):
         """The points that were there before, of groups that have records now."""
         table = self.state[POINTS]
         held = state[POINTS].select(table.schema.names) if POINTS in state else table.schema.empty_table()
-        keys = group(pa.chunked_array([*kept[KEY].chunks, *held[KEY].chunks], pa.binary())).codes
-        return held.filter(pa.array(np.isin(keys[kept.num_rows :], keys[: kept.num_rows])))
+        of_kept, of_held, _ = groups_of_both(kept, held)
+        return held.filter(pa.array(np.isin(of_held, of_kept)))
 
     def _shown(self, windows: pa.Table, at_ms: np.ndarray, kept: pa.Table) -> pa.Table:
         """Changes with their places, as the node gives them. In: at_ms  of each window its commit."""

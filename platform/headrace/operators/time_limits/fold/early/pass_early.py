@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
+from headrace.fold.changes.ordering import ranks
 from headrace.fold.contract import (
     DELETED,
     HASH,
@@ -31,7 +32,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept
-from headrace.fold.keys import distinct_hashes, group, key_of_row, newest
+from headrace.fold.keys import distinct_hashes, group, groups_of_both, key_of_row, newest
 from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
 from headrace.fold.values.columns import fitted, int64
 from headrace.operators.time_limits.fold.mark_timeline import CLOCK_TABLE, mark_times
@@ -139,8 +140,7 @@ class _Passed:
 
 
 def _pass_over(timed: pa.Table, known: pa.Table, shape: Shape, times: Times) -> _Passed:
-    groups = group(pa.chunked_array([*timed[KEY].chunks, *known[KEY].chunks], pa.binary()))
-    of_row, of_known = groups.codes[: timed.num_rows], groups.codes[timed.num_rows :]
+    of_row, of_known, _ = groups_of_both(timed, known)
     entries = _ranked(timed, known, shape)
     kept = is_kept(timed)
     waiting = _waiting(known, of_known, entries[timed.num_rows :], timed.num_rows)
@@ -171,8 +171,7 @@ def _ranked(timed: pa.Table, known: pa.Table, shape: Shape) -> np.ndarray:
     encoded = group(pa.chunked_array([keys, *known[ENTRY].chunks], pa.binary()))
     distinct_keys = pa.concat_tables([pa.table({ENTRY: keys}), known.select([ENTRY])])[ENTRY]
     order = pc.array_sort_indices(whole(distinct_keys.take(pa.array(encoded.first)))).to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
+    rank = ranks(order)
     starts = np.concatenate([int64(timed[START]), int64(known[START])])
     pairs = distinct_pairs(rank[encoded.codes], starts)
     return places(pairs, (rank[encoded.codes], starts))

@@ -23,7 +23,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import SET_LIMITS, TICK, has_fate, is_kept, tally_of
-from headrace.fold.keys import combined, distinct_hashes, group, newest
+from headrace.fold.keys import distinct_hashes, groups_of_both, newest
 from headrace.fold.segments import NO_TIME, begins, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import timestamps
@@ -76,12 +76,10 @@ class StampUpdates(Step):
 
 def _stamped(updates: pa.Table, known: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Updates with STAMP, the highest event time of their entry so far; and the highest of each entry."""
-    keys = pa.chunked_array([*updates[KEY].chunks, *known[KEY].chunks], pa.binary())
-    codes = combined(group(keys).codes, np.concatenate([int64(updates[START]), int64(known[START])])).codes
-    entry, of_known = codes[: updates.num_rows], codes[updates.num_rows :]
+    entry, of_known, entries = groups_of_both(updates, known, START)
     order = order_within(entry, int64(updates[OFFSET]))
     updates, entry = updates.take(pa.array(order)), entry[order]
-    high_ms = np.full(int(codes.max(initial=-1)) + 1, NO_TIME)
+    high_ms = np.full(entries, NO_TIME)
     high_ms[of_known] = int64(known[EVENT])
     stamp_ms = timestamps(entry, int64(updates[EVENT]), high_ms)
     last = np.append(begins(entry)[1:], True) if len(entry) else entry

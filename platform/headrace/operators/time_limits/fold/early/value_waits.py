@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import KEY, OFFSET, Folded, Needs, Scope, StateTable, Step, Times
-from headrace.fold.keys import combined, distinct_hashes, group
+from headrace.fold.contract import OFFSET, Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.keys import distinct_hashes, groups_of_both
 from headrace.fold.segments import NO_TIME, distinct_pairs, order_within, places
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.entries import entry_table
@@ -51,10 +51,7 @@ class ValueWaits(Step):
 
 def waits_of(rows: pa.Table, known: pa.Table) -> Waits:
     """The waits of updates and ends. In: rows as `PassEarly` gives them; known: entries before."""
-    keys = pa.chunked_array([*rows[KEY].chunks, *known[KEY].chunks], pa.binary())
-    starts = np.concatenate([int64(rows[START]), int64(known[START])])
-    codes = combined(group(keys).codes, starts).codes
-    of_row, of_known = codes[: rows.num_rows], codes[rows.num_rows :]
+    of_row, of_known, _ = groups_of_both(rows, known, START)
     touched = np.isin(of_known, of_row)
     known, of_known = known.filter(pa.array(touched)), of_known[touched]
     offsets = int64(rows[OPENED_OFFSET])
