@@ -70,6 +70,20 @@ def exact_ms(text: Duration, what: str) -> int:
     return _whole(exact, text, what)
 
 
+def positive_ms(text: Duration, what: str) -> int:
+    """As `exact_ms`. Raises: DescriptionError also for 0."""
+    ms = exact_ms(text, what)
+    if ms == 0:
+        raise DescriptionError(f"{what}: 0 ms is too short.", hint="The shortest is '1 ms'.")
+    return ms
+
+
+def require_ms(ms: int, what: str) -> None:
+    """Raise DescriptionError for anything but a whole number of milliseconds."""
+    if exact_ms(ms, what) != ms:
+        raise DescriptionError(f"{what}_ms: {a_value(ms)} is not a number of milliseconds.")
+
+
 @lru_cache(maxsize=1024)
 def _parsed(text: str, what: str) -> Fraction:
     total, position, stripped = Fraction(0), 0, text.strip()

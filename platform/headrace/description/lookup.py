@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.complete_first import check_complete_first
-from headrace.description.durations import exact_ms, format_duration
+from headrace.description.durations import format_duration, require_ms
 from headrace.description.emitting import Emitting
 from headrace.description.feeds import RECORDS, VERSIONS, Feed
 from headrace.description.fingerprint import rules_of
@@ -16,7 +16,7 @@ from headrace.description.meanings import meaning_of
 from headrace.description.schema import ResultColumn, fields_of_struct
 from headrace.description.table import Table, is_latest
 from headrace.description.ways_on import what_is
-from headrace.description.wording import a_value, listed, require_choice
+from headrace.description.wording import listed, require_choice
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -235,10 +235,7 @@ class Lookup(Emitting):
                 "lookup: as of the log no record is late, and history has no meaning.",
                 hint="Leave history out, or write as_of='event'.",
             )
-        if exact_ms(self.history_ms, "history") != self.history_ms:
-            raise DescriptionError(
-                f"lookup: history_ms {a_value(self.history_ms)} is not a number of milliseconds."
-            )
+        require_ms(self.history_ms, "lookup: history")
 
     def _check_on(self) -> None:
         shape, key = self.stream.shape, self.right.key

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headrace.description.checks import checked_owners, checked_sinks
 from headrace.description.clocks import STREAM, WallWait
-from headrace.description.durations import exact_ms
+from headrace.description.durations import require_ms
 from headrace.description.expectations import Expectation, checked_expectations
 from headrace.description.feeds import RESULT, Feed
 from headrace.description.fingerprint import digest_of
@@ -59,10 +59,7 @@ class Node(WaysOn, ABC):
     def __post_init__(self) -> None:
         check_name(self.name)
         check_name(self.renamed_from)
-        if exact_ms(self.throttle_ms, "throttle") != self.throttle_ms:
-            raise DescriptionError(
-                f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
-            )
+        require_ms(self.throttle_ms, "throttle")
         require_choice("named: on_change", self.on_change, (REFUSE, REBUILD))
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.description.clocks import STREAM, WALL, check_clock
-from headrace.description.durations import Duration, duration_ms, exact_ms, format_duration
+from headrace.description.durations import Duration, duration_ms, format_duration, require_ms
 from headrace.description.wording import a_value, require_choice
 from headrace.errors import DescriptionError
 
@@ -99,8 +99,7 @@ class UntilTimeLimit:
                 "until_time_limit: 'emit_early' goes by stream time.",
                 hint="Write when_full='spill' or 'shut_down', or leave clock='wall' out.",
             )
-        if exact_ms(self.limit_ms, "limit") != self.limit_ms:
-            raise DescriptionError(f"limit_ms: {a_value(self.limit_ms)} is not a number of milliseconds.")
+        require_ms(self.limit_ms, "limit")
 
     @property
     def in_words(self) -> str:

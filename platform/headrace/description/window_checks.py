@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.description.clocks import WALL, check_clock
-from headrace.description.durations import exact_ms, format_duration
+from headrace.description.durations import format_duration, require_ms
 from headrace.description.grouping import refuse_regrouping
 from headrace.description.windows import END, START, WindowKind
 from headrace.description.wording import a_value
@@ -25,8 +25,7 @@ def check_window(window: object, grace_ms: int) -> None:
             hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
             "hr.calendar('day', zone='Europe/Berlin'), hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
-    if exact_ms(grace_ms, "grace") != grace_ms:
-        raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+    require_ms(grace_ms, "grace")
 
 
 def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from headrace.description.calendars import check_unit, starts_of
 from headrace.description.code_text import digest
-from headrace.description.durations import Duration, duration_ms, exact_ms, format_duration
+from headrace.description.durations import Duration, duration_ms, format_duration, positive_ms
 from headrace.errors import DescriptionError
 
 START, END = "window_start", "window_end"
@@ -30,11 +30,8 @@ class TimeWindows:
     advance_ms: int
 
     def __post_init__(self) -> None:
-        size_ms = exact_ms(self.size_ms, "window size")
-        advance_ms = exact_ms(self.advance_ms, "window advance")
-        if size_ms == 0 or advance_ms == 0:
-            which = "size" if size_ms == 0 else "advance"
-            raise DescriptionError(f"window {which}: 0 ms is too short.", hint="The shortest is '1 ms'.")
+        size_ms = positive_ms(self.size_ms, "window size")
+        advance_ms = positive_ms(self.advance_ms, "window advance")
         if advance_ms > size_ms:
             raise DescriptionError(
                 f"window advance: {format_duration(advance_ms)} is longer than the window's size, "
@@ -109,10 +106,7 @@ class SessionWindows:
     gap_ms: int
 
     def __post_init__(self) -> None:
-        gap_ms = exact_ms(self.gap_ms, "session gap")
-        if gap_ms == 0:
-            raise DescriptionError("session gap: 0 ms is too short.", hint="The shortest is '1 ms'.")
-        object.__setattr__(self, "gap_ms", gap_ms)
+        object.__setattr__(self, "gap_ms", positive_ms(self.gap_ms, "session gap"))
 
     key = (START, END)
     bounds = ("First event of the session.", "Last event of the session, itself inside.")
@@ -148,10 +142,7 @@ class SlidingWindows:
     difference_ms: int
 
     def __post_init__(self) -> None:
-        difference_ms = exact_ms(self.difference_ms, "time difference")
-        if difference_ms == 0:
-            raise DescriptionError("time difference: 0 ms is too short.", hint="The shortest is '1 ms'.")
-        object.__setattr__(self, "difference_ms", difference_ms)
+        object.__setattr__(self, "difference_ms", positive_ms(self.difference_ms, "time difference"))
 
     key = (START,)
     bounds = ("First moment of the window.", "Last moment of the window, itself inside.")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.description.feeds import RESULT
-from headrace.fold.contract import Clock, Scope, Step, Times
+from headrace.fold.contract import ROW_COLUMNS, Clock, Scope, Step, Times
+from headrace.fold.lookups.count_fates import once
 
 if TYPE_CHECKING:
     from headrace.errors import TerminalError
@@ -44,19 +45,19 @@ class OpenState:
 
 
 class Kernel(ABC):
-    """An operator of the kernel. At most ten members; each has a default but the first two."""
+    """An operator of the kernel. At most ten members; each has a default but the first."""
 
     @property
     @abstractmethod
     def steps(self) -> tuple[Step, ...]:
         """The steps of its fold."""
 
-    @abstractmethod
     def decided(self, feeds: Feeds) -> pa.Table:
         """The rows of all feeds with FATE and REASON completed: one row for each row of the logs, no row is dropped.
 
         Out: ROW_COLUMNS; of a kernel with one feed the columns of the feed
         """
+        return once(self.rows(feeds)).select(ROW_COLUMNS.names)
 
     @property
     def revises(self) -> bool:

@@ -19,7 +19,7 @@ from headrace.operators.batches.fold.open_batches import still_open
 from headrace.operators.processors.fold import Processors
 from headrace.operators.processors.fold.state_tables import shown_entries, store_table, stores_in
 from headrace.operators.time_limits.fold import TimeLimit
-from headrace.operators.time_limits.fold.settle_waits import ENTRIES
+from headrace.operators.time_limits.fold.entries import ENTRIES
 from headrace.operators.totals.fold.merge_totals import RECORDS
 
 if TYPE_CHECKING:

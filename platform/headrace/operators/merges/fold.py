@@ -12,7 +12,7 @@ from headrace.description.merged import LEFT, RIGHT, Merged
 from headrace.fold.contract import CAUSE, ROW_COLUMNS, Folded, Scope, StatelessStep, Step, Times
 from headrace.fold.fates import is_kept
 from headrace.fold.kernel import Feeds, Kernel
-from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.records.pass_on import CHAIN, ELEMENT, decide_records, rows_of_records
 from headrace.fold.values.columns import fitted
 
@@ -60,10 +60,6 @@ class MergedRecords(Kernel):
         """The rows of both sides in one table, decided, with ELEMENT."""
         sides = [self._numbered(number, feeds[name]) for number, name in enumerate((LEFT, RIGHT))]
         return decide_records(pa.concat_tables(sides))
-
-    def decided(self, feeds: Feeds) -> pa.Table:
-        """The rows of both sides; a row that both have once."""
-        return once(self.rows(feeds)).select(ROW_COLUMNS.names)
 
     def _numbered(self, number: int, rows: pa.Table) -> pa.Table:
         elements = pa.array(np.full(rows.num_rows, number, np.int32))

@@ -10,10 +10,10 @@ from headrace.description import Lookup
 from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import INNER
 from headrace.description.table import TIMESTAMP
-from headrace.fold.contract import ROW_COLUMNS, Clock, Step
+from headrace.fold.contract import Clock, Step
 from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.lookups.answers import Answers
-from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.lookups.release_records import WAITING, Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
 from headrace.operators.lookups.fold.find_in_log import FindInLog
@@ -66,10 +66,6 @@ class LookupInLog(Kernel):
     def rows(self, feeds: Feeds) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
         return self.sides.decide(feeds[RECORDS], feeds[VERSIONS])
-
-    def decided(self, feeds: Feeds) -> pa.Table:
-        """The rows of both sides; a row that both have once."""
-        return once(self.rows(feeds)).select(ROW_COLUMNS.names)
 
     @property
     def open_state(self) -> OpenState | None:

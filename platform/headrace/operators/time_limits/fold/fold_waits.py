@@ -17,9 +17,6 @@ from headrace.fold.contract import (
     TOPIC,
     Folded,
     Needs,
-    Scope,
-    StateTable,
-    Step,
     Times,
 )
 from headrace.fold.keys import combined, distinct_hashes, group, groups_of_both
@@ -32,7 +29,7 @@ from headrace.operators.time_limits.fold.assign_waits import (
     end_waits,
     timestamps,
 )
-from headrace.operators.time_limits.fold.entries import entry_table
+from headrace.operators.time_limits.fold.entries import ENTRIES, EntryStep
 from headrace.operators.time_limits.fold.names import (
     AFTER,
     BEFORE,
@@ -45,25 +42,16 @@ from headrace.operators.time_limits.fold.names import (
     START,
     SUB,
 )
-from headrace.operators.time_limits.fold.settle_waits import ENTRIES, Ends, Waits, settle_waits
-from headrace.operators.time_limits.fold.shape import Shape
+from headrace.operators.time_limits.fold.settle_waits import Ends, Waits, settle_waits
 from headrace.operators.time_limits.fold.timeline import clock_of
 
 
-class FoldWaits(Step):
+class FoldWaits(EntryStep):
     """By group and partition (see the package).
 
     State: `entries`, what each is worth, and its open wait if any; one row per entry.
     Out:   see `settle_waits`
     """
-
-    scope = Scope.GROUP_AND_PARTITION
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-        self.keys = tuple(shape.updates.by.names)
-        self.state: Mapping[str, StateTable] = {ENTRIES: entry_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The entries of the groups that have updates, and those whose wait the expiry time reaches."""
@@ -78,7 +66,7 @@ class FoldWaits(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
         own = rows.filter(rows[KEY].is_valid())
-        known = state[ENTRIES] if ENTRIES in state else self.state[ENTRIES].empty()
+        known = self.known(state)
         if not own.num_rows and not known.num_rows:
             return Folded()
         line = _Advances.of(rows.filter(rows[KEY].is_null()))

@@ -13,6 +13,7 @@ from headrace.fold.contract import CLOCK, EVENT, HASH, INGESTED, KEY, OFFSET, PA
 from headrace.fold.keys import group_columns
 from headrace.fold.segments import NO_TIME, begins, running_max
 from headrace.fold.values.columns import int64, moments
+from headrace.operators.time_limits.fold.entries import ENTRIES
 from headrace.operators.time_limits.fold.names import (
     DUE,
     EARLY,
@@ -27,7 +28,7 @@ from headrace.operators.time_limits.fold.names import (
 )
 from headrace.operators.time_limits.fold.shape import Shape
 
-ENTRIES, RESULTS = "entries", "results"
+RESULTS = "results"
 
 
 @dataclass(frozen=True)

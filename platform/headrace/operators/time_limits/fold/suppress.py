@@ -21,11 +21,11 @@ from headrace.operators.time_limits.fold.count_waiting import WAITING, CountWait
 from headrace.operators.time_limits.fold.early.pass_early import PassEarly
 from headrace.operators.time_limits.fold.early.stamp_updates import StampUpdates
 from headrace.operators.time_limits.fold.early.value_waits import ValueWaits
-from headrace.operators.time_limits.fold.entries import entry_table
+from headrace.operators.time_limits.fold.entries import ENTRIES, entry_table
 from headrace.operators.time_limits.fold.fold_waits import FoldWaits
 from headrace.operators.time_limits.fold.mark_timeline import MarkTimeline
 from headrace.operators.time_limits.fold.names import OPENED, RECORDS
-from headrace.operators.time_limits.fold.settle_waits import ENTRIES, RESULTS, Ends, Waits, settle_waits
+from headrace.operators.time_limits.fold.settle_waits import RESULTS, Ends, Waits, settle_waits
 from headrace.operators.time_limits.fold.shape import Shape
 from headrace.operators.time_limits.fold.updates import LatestRow, Totals, Updates, Windows
 from headrace.operators.time_limits.fold.wall_waits import FoldWallWaits

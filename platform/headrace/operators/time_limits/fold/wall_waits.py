@@ -21,9 +21,6 @@ from headrace.fold.contract import (
     Clock,
     Folded,
     Needs,
-    Scope,
-    StateTable,
-    Step,
     Times,
 )
 from headrace.fold.fates import is_kept, tally_of
@@ -31,26 +28,17 @@ from headrace.fold.keys import distinct_hashes, groups_of_both
 from headrace.fold.segments import NO_TIME, order_within
 from headrace.fold.values.columns import int64
 from headrace.operators.time_limits.fold.assign_waits import HELD, assign_waits
-from headrace.operators.time_limits.fold.entries import entry_table
+from headrace.operators.time_limits.fold.entries import ENTRIES, EntryStep
 from headrace.operators.time_limits.fold.fold_waits import at_places
 from headrace.operators.time_limits.fold.names import DUE, OPENED, OPENED_OFFSET, START
-from headrace.operators.time_limits.fold.settle_waits import ENTRIES, Ends, Waits, settle_waits
-from headrace.operators.time_limits.fold.shape import Shape
+from headrace.operators.time_limits.fold.settle_waits import Ends, Waits, settle_waits
 
 
-class FoldWallWaits(Step):
+class FoldWallWaits(EntryStep):
     """By group and partition (see the module). State: `entries`, as `FoldWaits` has it, and when each open wait is over.
 
     Out: see `settle_waits`
     """
-
-    scope = Scope.GROUP_AND_PARTITION
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-        self.keys = tuple(shape.updates.by.names)
-        self.state: Mapping[str, StateTable] = {ENTRIES: entry_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The entries of the groups that have updates, and those whose wait is over."""
@@ -61,7 +49,7 @@ class FoldWallWaits(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the module."""
-        known = state[ENTRIES] if ENTRIES in state else self.state[ENTRIES].empty()
+        known = self.known(state)
         if not rows.num_rows and not known.num_rows:
             return Folded()
         decided = self.shape.updates.decide(rows)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import OFFSET, Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.contract import OFFSET, Folded, Needs, Times
 from headrace.fold.keys import distinct_hashes, groups_of_both
 from headrace.fold.segments import NO_TIME, distinct_pairs, order_within, places
 from headrace.fold.values.columns import int64
-from headrace.operators.time_limits.fold.entries import entry_table
+from headrace.operators.time_limits.fold.entries import ENTRIES, EntryStep
 from headrace.operators.time_limits.fold.names import (
     EARLY,
     LEFT_AT,
@@ -23,20 +23,11 @@ from headrace.operators.time_limits.fold.names import (
     OPENED_OFFSET,
     START,
 )
-from headrace.operators.time_limits.fold.settle_waits import ENTRIES, Ends, Waits, settle_waits
-from headrace.operators.time_limits.fold.shape import Shape
+from headrace.operators.time_limits.fold.settle_waits import Ends, Waits, settle_waits
 
 
-class ValueWaits(Step):
+class ValueWaits(EntryStep):
     """By group and partition (see the package). State and out: as `FoldWaits`."""
-
-    scope = Scope.GROUP_AND_PARTITION
-
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
-        self.shape = shape
-        self.keys = tuple(shape.updates.by.names)
-        self.state: Mapping[str, StateTable] = {ENTRIES: entry_table(shape)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The entries of the groups that have updates or ends."""
