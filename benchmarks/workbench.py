@@ -18,6 +18,7 @@ from pyspark.sql.types import TimestampType
 from benchmarks.catch_up import Measured, backfill_seconds, catch_up
 from benchmarks.delayed import delayed
 from benchmarks.described.topics import FILLS, Fill, fill
+from benchmarks.floor import copied_topics
 from benchmarks.spark_source import source_options
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -122,6 +123,14 @@ class Workbench:
             if is_local(lake.root):
                 shutil.rmtree(local_path(lake.root), ignore_errors=True)
         return Outcome(measured, rows[0], seconds)
+
+    def floor(self, description: Description, name: str) -> Measured:
+        """Copy the topics of a description to Parquet, as `benchmarks.floor` says. In: name  of the run."""
+        records, place = self.prepare(description), self.folder / "copies" / name
+        try:
+            return copied_topics(self.spark, place, self.kafka, description.node.topics, records)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
     def require_rows(self, description: Description, rows: DataFrame) -> None:
         """Compare rows that another engine has made with what a description's must be.
