@@ -69,9 +69,8 @@ class LakeTable:
         self._checkpointed = -1
         self._stood: int | None = None  # a version that was seen to stand
         self._stood_at = -math.inf  # when, by `boot_seconds`
-        self._is_plain: bool | None = (
-            None  # None: the protocol has not been looked at since it may have changed
-        )
+        # None: the protocol has not been looked at since it may have changed.
+        self._is_plain: bool | None = None
 
     @property
     def exists(self) -> bool:
@@ -150,8 +149,7 @@ class LakeTable:
     @property
     def json_schema(self) -> dict[str, Any]:
         """The columns of the newest version, in Delta's JSON."""
-        found: dict[str, Any] = self.with_handle(lambda handle: json.loads(handle.schema().to_json()))
-        return found
+        return dict(self.with_handle(lambda handle: json.loads(handle.schema().to_json())))
 
     def remarks(self, column: str) -> dict[str, Any]:
         """The remarks of the newest version on a column, by name; none if there is no such column."""
@@ -263,10 +261,14 @@ class LakeTable:
     def with_handle(self, work: Callable[[DeltaTable], T]) -> T:
         """Do something with delta-rs' own view of the newest version, alone in this process."""
         with self._lock:
-            handle = self._handle if self._handle is not None else self._open()
+            self._handle = handle = self._open() if self._handle is None else self._handle
             handle.update_incremental()
-            self._handle = handle
             return work(handle)
+
+    def begin(self, handle: DeltaTable) -> None:
+        """The table was just made. In: handle  of its first version, or a later one."""
+        with self._lock:
+            self._handle = handle
 
     def with_handle_at(self, version: int, work: Callable[[DeltaTable], T]) -> T:
         """The same at exactly this version, so that a commit of delta-rs' own takes the next one or fails.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -76,9 +77,8 @@ def create(
     table = open_table(uri)
     wanted = [json.loads(_delta_field(uri, field)) for field in schema]
     if not table.exists:
-        _make(uri, schema, {**PINNED, **(settings or {})})
-    found = _fields(table)
-    table.with_handle(lambda handle: require_writable(uri, handle))
+        table.begin(_make(uri, schema, {**PINNED, **(settings or {})}))
+    found = table.with_handle(partial(_writable_fields, uri))
     if grows is not None and _lacks(found, wanted, grows):
         _add_fields(table, schema, grows)
         found = _fields(table)
@@ -102,13 +102,13 @@ def column_types(
     return tuple({name: of for name, of in side.items() if name in among} for side in (has, needs))  # type: ignore[return-value]
 
 
-def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None:
-    """Make the table, unless another thread or process makes it at the same moment."""
+def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> DeltaTable:
+    """Make the table, unless another thread or process makes it at the same moment. Out: the handle of what stands there."""
     from deltalake import CommitProperties, DeltaTable
     from deltalake.exceptions import CommitFailedError
 
     try:
-        DeltaTable.create(
+        return DeltaTable.create(
             delta_uri(uri),
             schema=schema,
             mode="ignore",
@@ -121,10 +121,21 @@ def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None
     except CommitFailedError:
         if not DeltaTable.is_deltatable(delta_uri(uri), storage_options(uri)):
             raise
+        return DeltaTable(delta_uri(uri), storage_options=storage_options(uri))
 
 
 def _fields(table: LakeTable) -> list[dict[str, Any]]:
-    return list(table.with_handle(lambda handle: json.loads(handle.schema().to_json())["fields"]))
+    return table.with_handle(_fields_of)
+
+
+def _fields_of(handle: DeltaTable) -> list[dict[str, Any]]:
+    return list(json.loads(handle.schema().to_json())["fields"])
+
+
+def _writable_fields(uri: str, handle: DeltaTable) -> list[dict[str, Any]]:
+    """The fields of a table that can be written. Raises: TerminalError when it cannot."""
+    require_writable(uri, handle)
+    return _fields_of(handle)
 
 
 def _by_name(fields: list[dict[str, Any]]) -> dict[str, Any]:
