@@ -100,9 +100,10 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
             done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
             return dict(json.loads(done.stdout.splitlines()[0]))
 
-        log = until(status_of_log, lambda log: log["records"]["delivered"] >= 10)
+        # Dagster is asked first: each look at the status is a process, and finds little before.
+        until(lambda: assets(port), lambda shown: shown.get("log/payments"), every_s=0.5)
+        log = until(status_of_log, lambda log: log["records"]["delivered"] >= 10, every_s=1.0)
         assert (log["asset"], log["running"]) == ("log/payments", True)
-        until(lambda: assets(port), lambda shown: shown["log/payments"])
 
         code = payments.read_text()
         payments.write_text(code.replace('group_by("shop")', 'group_by("shp")'))
@@ -116,7 +117,7 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         assert "step removed: where declined >= 3" in shown
         assert "node totals: new" in shown
         assert "applied in " in shown
-        until(lambda: assets(port), lambda shown: "totals" in shown)
+        until(lambda: assets(port), lambda shown: "totals" in shown, every_s=0.5)
 
         _reads_production(tmp_path, settings["HEADRACE_KAFKA_BOOTSTRAP_SERVERS"])
 
