@@ -17,6 +17,7 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
+from headrace.lifecycle.backfills.backfill_plan import STAGES
 from headrace.observe.local_views import LocalViews
 from headrace.writing.leases.lease import LeaseLostError, LeaseTakenError
 from headrace.writing.node_runner import NodeRunner
@@ -262,13 +263,13 @@ def test_a_live_stream_that_closes_windows_meanwhile_is_not_disturbed(line: Line
     verdicts = Backfill(line.spark, line.lake, line.node).run(on_stage=live)
     for fold in folds:
         fold.join()
-    assert len(folds) == 4
+    assert len(folds) == len(STAGES)
     assert [v.rows_differing for v in verdicts] == [1, 2, 1]
     line.pipe("2024-05-04 20:00:00")
     line.commit()
     line.fold()
     assert results(line) == recomputed(line)
-    assert len(results(line)) == 16 + 5
+    assert len(results(line)) == 16 + len(STAGES) + 1
     assert all(v.equal for v in backfill(line))
 
 
@@ -313,7 +314,7 @@ def test_two_backfills_of_a_node_at_once_are_refused(line: Line) -> None:
 
     tamper(line)
     Backfill(line.spark, line.lake, line.node).run(on_stage=second)
-    assert len(refused) == 4
+    assert len(refused) == len(STAGES)
     assert refused[0].startswith("Backfill of 'reading_counts' is already being written by process ")
     assert all(v.equal for v in backfill(line))
 

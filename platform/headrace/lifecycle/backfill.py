@@ -137,7 +137,7 @@ class Backfill:
         swap: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
         on_folded: Callable[[int, int | None], object] = lambda done, of: None,
-        before_swap: Callable[[DataFrame], None] = lambda differing: None,
+        before_swap: Callable[[DataFrame], None] | None = None,
         lease: Lease | None = None,
         correct: bool = True,
     ) -> list[DayVerdict]:
@@ -160,23 +160,24 @@ class Backfill:
             on_stage(STAGES[0])
             recomputed, stored = self._recomputed, self._stored()
             on_stage(STAGES[1])
-            found = compare_rows(recomputed, stored, self._day(), lambda: on_stage(STAGES[2]))
+            found = compare_rows(recomputed, stored, self._day())
             self.days = self._days(lambda: found.days)
-            differing = found.differing.persist() if found.odd else found.differing
             try:
-                different = self._by_day(differing) if found.odd else Counter()
-                examples = self._examples(differing) if different else {}
+                different = self._by_day(found.differing.persist()) if found.odd else Counter()
+                examples = self._examples(found.differing) if different else {}
                 swapped = swap and (bool(different) or self._whole)
-                before_swap(differing)
+                if before_swap is not None:
+                    before_swap(found.differing)
                 if swapped:
-                    on_stage(STAGES[3])
+                    on_stage(STAGES[2])
                     held.check()
                     if correct and self.node.sinks:
-                        self.sinks = self._correct_sinks(recomputed, differing)
+                        self.sinks = self._correct_sinks(recomputed, found.differing)
                         held.check()
-                    self._swap(recomputed, differing, held)
+                    self._swap(recomputed, found.differing, held)
             finally:
-                differing.unpersist()
+                if found.odd:
+                    found.differing.unpersist()
             with suppress(LeaseLostError):  # else another process may be reading it
                 held.check()
                 self._release()

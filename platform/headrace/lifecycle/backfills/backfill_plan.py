@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.description.wording import listed
 
-STAGES = ("read the log", "recompute", "compare", "swap")
+STAGES = ("recompute", "compare", "swap")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The rows that a log leads to beside the rows that a table holds, day by day.
 
 Law: a day is equal if both sides have the same checksum (`spark.rows.checksums`). On other days all rows are compared, and
-duplicates count. So an equal day takes one pass over each side, and moves no row.
+duplicates count. So an equal day takes one pass over each side, and moves no row. One job of Spark reads both sides.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -19,7 +20,7 @@ from headrace.spark.rows.checksums import Checksum, checksums
 from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -35,40 +36,41 @@ class Comparison:
 
     recomputed, stored  rows of each day that has any
     odd                 the days that differ
-    differing           the rows that only one side has, as `comparable_rows`; ONLY_IN is `log` or `table`
+    log, table, day     the rows of both sides, comparable, and the day of a row
     """
 
     recomputed: Counter[Day]
     stored: Counter[Day]
     odd: frozenset[Day]
-    differing: DataFrame
+    log: DataFrame
+    table: DataFrame
+    day: Column
 
     @property
     def days(self) -> frozenset[Day]:
         """The days on which a side has rows."""
         return frozenset({*self.recomputed, *self.stored})
 
+    @cached_property
+    def differing(self) -> DataFrame:
+        """The rows that only one side has; ONLY_IN is `log` or `table`. Spark plans it only if it is asked for."""
+        return differing_rows(*(side.where(_is_among(self.odd, self.day)) for side in (self.log, self.table)))
 
-def compare_rows(
-    recomputed: DataFrame, stored: DataFrame, day: Column, on_recomputed: Callable[[], None] = lambda: None
-) -> Comparison:
-    """Compare the columns of `stored`.
 
-    In: day            of a row of either side, DATE
-        on_recomputed  called once all rows of the log's side are known
-    """
+def compare_rows(recomputed: DataFrame, stored: DataFrame, day: Column) -> Comparison:
+    """Compare the columns of `stored`. In: day  of a row of either side, DATE."""
     log, table = (comparable_rows(rows, stored.columns) for rows in (recomputed, stored))
-    columns = stored.columns
-    of_log = checksums(log, columns, day)
-    on_recomputed()
-    of_table = checksums(table, columns, day)
+    both = log.withColumn(ONLY_IN, F.lit(LOG)).unionByName(table.withColumn(ONLY_IN, F.lit(TABLE)))
+    found = checksums(both, stored.columns, F.struct(F.col(ONLY_IN).alias("side"), day.alias("day")))
+    of_log, of_table = (
+        {part["day"]: each for part, each in found.items() if part["side"] == side} for side in (LOG, TABLE)
+    )
     odd = frozenset(d for d in {*of_log, *of_table} if of_log.get(d) != of_table.get(d))
-    differing = differing_rows(*(side.where(_is_among(odd, day)) for side in (log, table)))
-    return Comparison(_rows(of_log), _rows(of_table), odd, differing)
+    return Comparison(_rows(of_log), _rows(of_table), odd, log, table, day)
 
 
 def differing_rows(log: DataFrame, table: DataFrame) -> DataFrame:
-    """See `Comparison.differing`. In: log, table  comparable rows with the same columns."""
+    """The rows that only one side has, with ONLY_IN. In: log, table  comparable rows with the same columns."""
     only_log = log.exceptAll(table).withColumn(ONLY_IN, F.lit(LOG))
     return only_log.unionByName(table.exceptAll(log).withColumn(ONLY_IN, F.lit(TABLE)))
 
