@@ -162,26 +162,14 @@ class NodePlan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan of the node as a JSON document."""
+        plain = {name: list(of) if isinstance(of, tuple) else of for name, of in vars(self).items()}
         return {
-            "node": self.node,
-            "outcome": self.outcome,
-            "renamed_from": self.renamed_from,
+            **plain,
             "columns": [vars(each) for each in self.changes.columns],
             "changes": list(self.changes.others),
             "follows": list(self.changes.follows),
-            "remarks": list(self.remarks),
-            "details_unknown": self.details_unknown,
-            "interrupted": self.interrupted,
-            "reason": self.reason,
-            "way_out": self.way_out,
-            "by_spark": list(self.by_spark),
             "reads": [vars(each) for each in self.reads],
-            "seconds": self.seconds,
-            "readers": list(self.readers),
-            "at_start": self.at_start,
-            "from_balance": self.from_balance,
             "sinks": [{"name": name, "can_be_corrected": can} for name, can in self.sinks],
-            "rekeyed": list(self.rekeyed),
         }
 
 
