@@ -127,6 +127,13 @@ CHANGES: dict[str, tuple[Any, Any]] = {
         READINGS.select("sensor_id", "value").named("rows"),
         READINGS.select("sensor_id", "value * 2 AS value").named("rows"),
     ),
+    "groups of windows: an aggregate of the windows": (
+        windows(n=N).suppress(hr.until_window_closes()).group_by("window_start").aggregate(sensors=N),
+        windows(n=N, low=hr.min("value"))
+        .suppress(hr.until_window_closes())
+        .group_by("window_start")
+        .aggregate(sensors=N),
+    ),
     "a reader of a node follows it": (
         finals().where("n < 4").named("quiet"),
         finals("2 minutes").where("n < 4").named("quiet"),

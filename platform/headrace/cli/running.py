@@ -42,6 +42,7 @@ def run_streams(
     deployment: Deployment = USUAL,
 ) -> None:
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
+    report("starting Spark and the streams; Ctrl-C ends them")
     runtime = open_runtime(deployment, only, trigger_ms, standby)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores it

@@ -301,7 +301,7 @@ def _lists_of_one_length(one: Any, other: Any) -> bool:
 
 def _words(where: str) -> str:
     """A path as people read it."""
-    parts = [part for part in where.split(".") if part]
+    parts = [part for part in where.split(".") if part and part != "refined"]  # a table with its steps
     return ", ".join(WORDS.get(part, part.removesuffix("_ms").replace("_", " ")) for part in parts)
 
 
