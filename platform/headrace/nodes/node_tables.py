@@ -110,7 +110,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
         return Progress()
-    written_by, stored, described = commit.record["fingerprint"], _stored_rules(lake, node), _entry(node)
+    written_by, stored, described = commit.record["fingerprint"], stored_description(lake, node), _entry(node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:
         outcome = by_policy(node, outcome_of(stored, written_by, described))
@@ -134,10 +134,6 @@ def note_description(lake: Lake, node: Node) -> None:
 
 def stored_description(lake: Lake, node: Node) -> Mapping[str, Any] | None:
     """The rules and remarks noted beside a node's state, with the fingerprint and what it gives by name; None: none are."""
-    return _stored_rules(lake, node)
-
-
-def _stored_rules(lake: Lake, node: Node) -> Mapping[str, Any] | None:
     stored: Mapping[str, Any] | None = small_files.read_json(lake.description(node.required_name))
     return stored
 

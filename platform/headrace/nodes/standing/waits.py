@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.description import is_unnamed, written_by
 from headrace.description.durations import format_duration
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from headrace.nodes.standing.lake_facts import LakeFacts
 
 STREAM_TIME, COMPLETE, PROGRESS, WALL_TIME = "stream time", "complete table", "progress", "wall time"
+SAID = {
+    STREAM_TIME: "Stream time is held by {holder}: it stands at {stands}{since}.",
+    COMPLETE: "Records wait until {holder} is read to where it ended at the first start.",
+    PROGRESS: "Progress is held by the log of {holder}, which is settled through {stands}.",
+    WALL_TIME: "Rows wait for the wall clock.",
+}
+NO_STREAM_TIME = "Stream time waits for {holder}, which has no record with an event time yet."
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class Wait:
     @property
     def in_words(self) -> str:
         """One sentence for what holds it, and one for what would move it."""
-        return f"{_SAID[self.of](self)} {self.moves}"
+        said = NO_STREAM_TIME if (self.of, self.stands_ms) == (STREAM_TIME, None) else SAID[self.of]
+        since = f", with no record since {at(self.since_ms)}" if self.since_ms else ""
+        return f"{said.format(holder=self.holder, stands=at(self.stands_ms), since=since)} {self.moves}"
 
     def __str__(self) -> str:
         return self.in_words
@@ -181,33 +190,6 @@ def _behind(node: Node, progress: Progress | None, facts: LakeFacts) -> Iterator
 def at(ms: int | None) -> str:
     """A time as people read it, in UTC."""
     return "no time" if ms is None else f"{dt.datetime.fromtimestamp(ms / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _of_stream_time(wait: Wait) -> str:
-    if wait.stands_ms is None:
-        return f"Stream time waits for {wait.holder}, which has no record with an event time yet."
-    since = f", with no record since {at(wait.since_ms)}" if wait.since_ms else ""
-    return f"Stream time is held by {wait.holder}: it stands at {at(wait.stands_ms)}{since}."
-
-
-def _of_complete(wait: Wait) -> str:
-    return f"Records wait until {wait.holder} is read to where it ended at the first start."
-
-
-def _of_progress(wait: Wait) -> str:
-    return f"Progress is held by the log of {wait.holder}, which is settled through {at(wait.stands_ms)}."
-
-
-def _of_wall_time(wait: Wait) -> str:
-    return "Rows wait for the wall clock."
-
-
-_SAID: dict[str, Any] = {
-    STREAM_TIME: _of_stream_time,
-    COMPLETE: _of_complete,
-    PROGRESS: _of_progress,
-    WALL_TIME: _of_wall_time,
-}
 
 
 def awaited_topics(node: Node, complete: Collection[str]) -> tuple[str, ...]:
