@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.changing.comparing.compare_rules import Changes, compare_rules
 from headrace.description import spark_steps
 from headrace.description.topology import steps_by_spark
+from headrace.nodes.descriptions.compare_rules import Changes, compare_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from syrupy.assertion import SnapshotAssertion
 
     from headrace.description import Node
@@ -149,15 +147,9 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 }
 
 
-def told(changes: Changes) -> Iterator[str]:
-    yield from map(str, changes.columns)
-    yield from changes.others
-    yield from (f"follows {name}" for name in changes.follows)
-
-
 def test_each_change_is_told_as_reviewed(snapshot: SnapshotAssertion) -> None:
     assert {
-        what: [*told(compare_rules(a.rules(), b.rules()))] for what, (a, b) in CHANGES.items()
+        what: [*compare_rules(a.rules(), b.rules()).lines] for what, (a, b) in CHANGES.items()
     } == snapshot
 
 
@@ -174,7 +166,7 @@ def test_rules_that_a_lake_holds_in_the_order_of_their_names_are_the_same_rules(
     top = {"best": hr.top(3, "place", by="value")}
     stored = json.loads(json.dumps(totals(**top).rules(), sort_keys=True))
     assert (
-        [*told(compare_rules(stored, totals(**top, n=N).rules()))]
+        [*compare_rules(stored, totals(**top, n=N).rules()).lines]
         == [
             "+ n = count()"  # before: also "~ best: top(place, by=value, max_items=3) -> top(place, max_items=3, by=value)"
         ]

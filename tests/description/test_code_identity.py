@@ -15,7 +15,7 @@ import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 
 import headrace as hr
-from headrace.changing.comparing.compare_rules import compare_rules
+from headrace.nodes.descriptions.compare_rules import compare_rules
 from tests.description.code_changes import CHANGES, HELPERS, REFUSED, SAME, pipeline
 from tests.description.refusal import refused
 from tests.description.seldom_code import SELDOM

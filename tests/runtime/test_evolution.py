@@ -21,6 +21,8 @@ from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.local_views import LocalViews
 from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.leases.lease import LeaseTakenError, take_lease
 from tests.rows import in_order, require_backfilled
 from tests.runtime.line import Line, at
@@ -77,12 +79,28 @@ def test_another_description_is_refused_and_what_changed_is_named(
     with pytest.raises(hr.TerminalError) as error:
         Line(spark, lake, counts(NARROW, grace="5 minutes"))
     assert "was written by another description" in str(error.value)
-    assert error.value.detail == "stored -> described: grace_ms: 0 -> 300000"
+    assert error.value.detail == "stored -> described: grace: 0 ms -> 5 minutes"
     wider = replace(counts(NARROW), aggregates=(("n", hr.count()),))
     with pytest.raises(hr.TerminalError) as error:
         Line(spark, lake, wider)
     assert error.value.detail is not None
-    assert error.value.detail.startswith("stored -> described: aggregates: ")
+    # before: both descriptions as JSON, in which the order of keys differed, too
+    assert error.value.detail == (
+        "stored -> described: - total (was sum(value, scale=6)); columns read: value DOUBLE -> none"
+    )
+
+
+def test_a_run_until_caught_up_ends_with_what_a_person_must_decide(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Before: an error that may go away, with exit code 75, so a script would have tried again for ever."""
+    lake = Lake(f"file:{tmp_path}")
+    send(Line(spark, lake, counts(NARROW)), "00:00:01", value=1.0)
+    changed, kafka = counts(NARROW, grace="5 minutes"), KafkaSettings(bootstrap_servers="localhost:1")
+    runtime = StreamRuntime(spark, lake, [changed], kafka=kafka, only={"stream/counts_stream"}, trigger_ms=20)
+    with pytest.raises(hr.TerminalError, match="failed for good"):
+        runtime.run_until_caught_up(60, poll_seconds=0.05)
+    runtime.drain()
 
 
 LIMIT = hr.until_time_limit("2 minutes")

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.changing.comparing.compare_rules import COLUMNS_READ, ORDER
 from headrace.changing.plan_topics import RESTORE
 from headrace.description.since import records_since
 from headrace.errors import DescriptionError
 from headrace.nodes.balances.cuts import first_whole_day
+from headrace.nodes.descriptions.compare_rules import COLUMNS_READ, ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.changing.comparing.compare_rules import Changes
     from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.nodes.descriptions.compare_rules import Changes
 
 OF_AGGREGATES = (COLUMNS_READ, ORDER)  # changes that come with those of aggregates
 NEW_NAME = "give the changed node a new name: it is then built from the rest of the log"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.comparing.compare_rules import Changes
+from headrace.nodes.descriptions.compare_rules import Changes
 from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.changing.comparing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
@@ -28,6 +27,7 @@ from headrace.lake import open_table, small_files
 from headrace.nodes.balances.older_rows import why_not_since
 from headrace.nodes.balances.opening import cut_logs
 from headrace.nodes.balances.rebuild_from_balance import NO_REBUILD, rebuild_from_balance
+from headrace.nodes.descriptions.compare_rules import Changes, compare_rules, nodes_read
 from headrace.nodes.descriptions.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.descriptions.references import NodeAwaitedError, resolve_reference
 from headrace.nodes.descriptions.renamed import has_to_be_renamed

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.changing.acts import UNDONE, Act, last_act, write_act
-from headrace.changing.comparing.compare_rules import nodes_read
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
@@ -21,6 +20,7 @@ from headrace.lifecycle.rebuilds.former import bring_back, former_of, former_rec
 from headrace.log.clock import SystemClock
 from headrace.log.history.writings import written_again
 from headrace.nodes.balances.cuts import cut_through
+from headrace.nodes.descriptions.compare_rules import nodes_read
 from headrace.nodes.descriptions.renamed import renamed_to
 from headrace.spark.session import pipeline_session
 from headrace.writing.leases.handover import handed_over

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import is_of_kafka, output_of
-from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
 from headrace.engine.slices.log_slices import LogSlice
 from headrace.errors import TerminalError
@@ -19,6 +18,7 @@ from headrace.log.commit_row import without_commit_rows
 from headrace.log.decisions.promise import read_promise
 from headrace.log.history.added_columns import added_columns_due
 from headrace.log.history.raw_records import is_read_otherwise
+from headrace.nodes.descriptions.compare_rules import compare_rules
 from headrace.nodes.descriptions.evolution import GOES_ON, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.rows.current_results import current
@@ -150,9 +150,11 @@ def _entry(node: Node) -> dict[str, Any]:
 
 
 def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:
-    if stored is None or stored["fingerprint"] != written_by:
+    known = stored is not None and stored["fingerprint"] == written_by
+    changes = compare_rules(stored["rules"], described["rules"]).lines if known and stored else ()
+    if not changes:
         return f"stored {written_by[:12]}, described {described['fingerprint'][:12]}"
-    return f"stored -> described: {'; '.join(differences(stored['rules'], described['rules']))}"
+    return f"stored -> described: {'; '.join(changes)}"
 
 
 def frontier_ms(lake: Lake, topic: Topic, *, recent: bool = False) -> int:

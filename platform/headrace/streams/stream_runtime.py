@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description import is_unnamed
-from headrace.errors import DescriptionError, TransientError
+from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.lake.notices import recent_names
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
@@ -254,7 +254,8 @@ class StreamRuntime:
 
         A log that a run of another pipeline writes counts as far as it is written.
 
-        Raises: TransientError when the time runs out or a query failed for good; JvmEndedError when Spark's JVM has ended.
+        Raises: TransientError when the time runs out, or a query failed again and again; TerminalError when a query failed
+        because of what a person must decide; JvmEndedError when Spark's JVM has ended.
         """
         deadline = time.monotonic() + timeout_seconds
         targets: dict[str, int] | None = None
@@ -264,7 +265,10 @@ class StreamRuntime:
                 raise self._jvm.error()
             failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
             if failed:
-                raise TransientError("A stream failed for good.", detail="; ".join(failed))
+                causes = [each.error for each in (*self._logs, *self._streams) if each.state == "failed"]
+                lasts = any(isinstance(cause, TerminalError) for cause in causes)
+                error = TerminalError if lasts else TransientError
+                raise error("A stream failed for good.", detail="; ".join(failed))
             if targets is None and self._logs_at_end(statuses):
                 targets = {log.name: self._written_ms(log) for log in self._logs}
             if targets is not None and all(stream.has_folded(targets) for stream in self._streams):

@@ -89,6 +89,11 @@ class Changes:
         """True if there is one."""
         return bool(self.columns or self.others or self.follows)
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One line each."""
+        return (*map(str, self.columns), *self.others, *(f"follows {name}" for name in self.follows))
+
 
 def compare_rules(stored: Rules, described: Rules) -> Changes:
     """The changes from the stored rules to the described ones. In: rules as a node's `rules()`, through JSON."""
