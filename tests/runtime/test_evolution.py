@@ -198,6 +198,24 @@ def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
     assert error.value.hint == HINTS[REFUSED]
 
 
+def test_a_key_is_erased_from_a_log_that_has_gained_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Before: the table has them last, the description before others, and Spark refused to blank such rows."""
+    lake, narrow, wide = Lake(f"file:{tmp_path}"), counts(NARROW), counts(WIDE)
+    send(Line(spark, lake, narrow), "00:00:01", value=1.0)
+    send(Line(spark, lake, wide), "00:00:02", value=2.0, unit="K", place={"city": "Bern"})
+    erased = {each.what: each.rows for each in Erasure(spark, lake, [wide], WIDE, "s1").run()}
+    assert erased["log"] == 2
+    line = Line(spark, lake, wide)
+    assert line.runner.progress.totals() == {"erased": 2}
+    log = read_logs(spark, lake, wide, line.runner.progress.upto_ms)["readings"]
+    assert [(row.value, row.reason) for row in log.select("value", "reason").collect()] == [
+        (None, "erased")
+    ] * 2
+    send(line, "00:05:00", value=3.0, unit="C")
+    rows = [tuple(row)[3:] for row in Views(spark, lake).read(wide).collect()]
+    assert rows == [(1, 3.0)]
+
+
 def test_a_rebuild_that_has_read_an_erased_key_begins_again(spark: SparkSession, tmp_path: Path) -> None:
     lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["totals"].named("kept")
     send(Line(spark, lake, plain), "00:00:01", value=1.0)

@@ -141,10 +141,13 @@ def rewrite(
 def _changed(rows: DataFrame, hits: Column, changed: Mapping[str, Column] | None) -> DataFrame:
     if changed is None:
         return rows.where(~hits)
-    marked = rows.withColumn("__hit", hits)
+    marked, types = rows.withColumn("__hit", hits), rows.schema
     values = {
-        name: F.when(F.col("__hit"), value).otherwise(F.col(quote(name))).alias(name)
+        name: F.when(F.col("__hit"), value.cast(types[name].dataType))
+        .otherwise(F.col(quote(name)))
+        .alias(name)
         for name, value in changed.items()
+        if name in types.names
     }
     return marked.select(*(values.get(name, F.col(quote(name))) for name in rows.columns))
 
