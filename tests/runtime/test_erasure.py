@@ -15,6 +15,7 @@ from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erased, Erasure
 from headrace.lifecycle.pending_erasures import pending
+from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.log.decisions.promise import write_promise
 from headrace.observe import long_work
@@ -134,14 +135,14 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     assert (done["log"], done["results"]) == (0, 0)
 
 
-def test_refused_rows_of_results_that_change_go_also_if_it_is_broken_off(
+def test_one_that_was_broken_off_is_pending_and_refused_rows_of_results_that_change_go_all_the_same(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = Line(spark, lake, BY_VALUE)
     for minute in (0, 2):
         for sensor in ("s1", "s2"):
             line.pipe(f"2024-05-01 12:{minute:02}:00", sensor)
-    line.commit()
+        line.commit()
     line.fold()
 
     def no_space(*_: object) -> None:
@@ -151,7 +152,11 @@ def test_refused_rows_of_results_that_change_go_also_if_it_is_broken_off(
     with pytest.raises(OSError, match="no space left"):
         list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
     monkeypatch.undo()
+    assert [each.node for each in pending(lake)] == ["by_value"]
+    with pytest.raises(TerminalError, match="by_value still holds what was erased from 'readings'"):
+        Retention(spark, lake, [BY_VALUE], READINGS).run(SystemClock().now_ms())
     list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
+    assert pending(lake) == []
     assert read(spark, lake.refused("by_value", "refusing")).count() == 0, "they said that there were two"
     assert [(row["value"], row["n"]) for row in Views(spark, lake).read(BY_VALUE).collect()] == [(1.0, 1)]
 

@@ -8,7 +8,7 @@ erased records no more.
 Streams may run. An erased key never returns: what was built of the log before goes first, and no backfill or rebuild runs
 meanwhile. Records of the key that come later are new ones.
   1. Spark is asked whether it can compare the rows of each node; rebuilds, former tables, and logs of other descriptions go;
-     nodes of other pipelines that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
+     all nodes that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
   2. the log's rows are blanked in one commit;
   3. the nodes are folded from that log aside, each before those that read it (see `writing.fold_aside`);
   4. streams hand the nodes over. Each completes the micro-batch that a crash had interrupted, and folds what it has not
@@ -154,12 +154,11 @@ class Erasure:
             for node in self._present():
                 self._require_no_older_rows(node)
                 Backfill(spark, lake, node).rehearse()
-            note_pending(lake, self._topic.name, self._nodes_elsewhere())
+            self._note_pending()
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             # Nodes that have begun since may have read the key, too.
-            present, elsewhere = self._present(), self._nodes_elsewhere()
-            note_pending(lake, self._topic.name, elsewhere)
+            present, elsewhere = self._present(), self._note_pending()
             place = lake.erasing(self._topic.name)
             aside = kept_fold(spark, lake, present, place, lambda node: standing(lake, node) or {})
             self._fold(aside, on_stage, on_folded)
@@ -210,6 +209,13 @@ class Erasure:
         below = [node.required_name for node in self._nodes]
         logs = [self._topic.name, *(f"{name}@" for name in below)]
         return sorted(nodes_following(self._lake, logs, below))
+
+    def _note_pending(self) -> list[str]:
+        """Note all nodes with rows that follow from the log. Out: those that are not computed anew here."""
+        elsewhere = self._nodes_elsewhere()
+        here = (node.required_name for node in self._present())
+        note_pending(self._lake, self._topic.name, [*here, *elsewhere])
+        return elsewhere
 
     def _drop_rebuilds(self) -> None:
         """Files that hold the key beside the tables: rebuilds, replaced tables, other logs, half written ones."""

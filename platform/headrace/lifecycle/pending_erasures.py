@@ -1,10 +1,12 @@
-"""Erasures that are pending: nodes of other pipelines hold what was made of records that are erased.
+"""Erasures that are pending: nodes hold what was made of records that are erased.
 
-An erasure computes those nodes anew that it is given. Others in the lake may follow from the same log, directly or through
-nodes: each is noted in a file before anything is erased, and until an erasure from that topic has computed it anew. No key
-stands in the file: a node that is computed anew from the log has nothing left of any key that was erased from it.
+An erasure computes those nodes anew that it is given. It may break off, and others in the lake may follow from the same log,
+directly or through nodes. So each is noted in a file before anything is erased, and until an erasure from that topic has
+computed it anew. No key stands in the file: a node that is computed anew from the log has nothing left of any key that was
+erased from it.
 
-Law: a node with rows that follow from the topic's log is computed anew, or pending.
+Law: a node with rows that follow from the topic's log is computed anew, or pending. While it is pending no log that it reads
+is cut, for its balance could not be computed again without the key.
 """
 
 from __future__ import annotations

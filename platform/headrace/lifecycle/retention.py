@@ -31,6 +31,7 @@ from headrace.lake import small_files
 from headrace.lake.care.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.lifecycle.log_repair.repair_mark import repair_owed
+from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
@@ -176,6 +177,13 @@ class Retention:
 
     def _require_unneeded(self, at_ms: int) -> None:
         reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
+        names = {node.required_name for node in self._nodes}
+        reasons += [
+            f"{each.node} still holds what was erased from '{each.topic}': run headrace erase again for that key, with the "
+            "pipeline of the node. A balance could not be computed again without the key."
+            for each in pending(self._lake)
+            if each.topic == self._topic.name or each.node in names
+        ]
         reasons += [
             f"{name} of another pipeline reads it, too: give its nodes, or remove {self._lake.readers(self._topic.name)}/"
             f"{name}.json if it is gone."

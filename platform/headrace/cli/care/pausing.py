@@ -37,14 +37,17 @@ def resume_node(
 
 
 def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
-    """List pending erasures, with the nodes of other pipelines for which they wait. Exits 1 if there is one."""
+    """List pending erasures, with the nodes for which they wait. Exits 1 if there is one.
+
+    An erasure is pending that was broken off, or that was run without the nodes of another pipeline.
+    """
     from headrace.lake.paths import Lake
     from headrace.lifecycle.pending_erasures import pending
 
     found = pending(Lake(lake))
     for each in found:
         at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
-        told = f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
+        told = f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` again, with its pipeline's nodes, too."
         report(told, vars(each))
     if not found:
         report("No erasure is pending.")
