@@ -1,6 +1,6 @@
 """How long rows are as JSON, as Spark's `to_json` writes them: fields that are null are left out.
 
-Lengths of numbers and times are computed without writing them; the text itself is `json_text`'s.
+Lengths of numbers, times, binaries and nested values are computed without writing them; the text itself is `json_text`'s.
 """
 
 from __future__ import annotations
@@ -37,7 +37,29 @@ def _lengths(values: pa.Array) -> np.ndarray:
         return np.full(len(values), MOMENT_BYTES + bool(of.tz))
     if pa.types.is_floating(of):
         return _float_lengths(values)
+    if pa.types.is_binary(of) or pa.types.is_large_binary(of):
+        return (_bytes(values) + 2) // 3 * 4 + 2  # base64
+    if pa.types.is_struct(of) and of.num_fields:
+        return json_size({each.name: part for each, part in zip(of, values.flatten(), strict=True)})
+    if pa.types.is_list(of) or pa.types.is_large_list(of):
+        return _lengths_of_lists(values, _lengths_or_null(values.flatten()))
+    if pa.types.is_map(of) and pa.types.is_string(of.key_type):
+        entries = values.cast(pa.list_(pa.struct([of.key_field, of.item_field])))
+        keys, items = entries.flatten().flatten()
+        return _lengths_of_lists(entries, _lengths(keys) + 1 + _lengths_or_null(items))
     return _bytes(json_values(values).cast(pa.string()))
+
+
+def _lengths_or_null(values: pa.Array) -> np.ndarray:
+    """The same; a null among items is written."""
+    return np.where(values.is_valid().to_numpy(zero_copy_only=False), _lengths(values), len("null"))
+
+
+def _lengths_of_lists(lists: pa.Array, items: np.ndarray) -> np.ndarray:
+    """In: items  the lengths of all, one list after the other."""
+    number = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    through, ends = np.concatenate([[0], np.cumsum(items)]), np.cumsum(number)
+    return np.asarray(through[ends] - through[ends - number] + np.maximum(number - 1, 0) + 2)
 
 
 def _float_lengths(values: pa.Array) -> np.ndarray:
