@@ -20,6 +20,7 @@ from benchmarks.delayed import delayed
 from benchmarks.described.topics import FILLS, Fill, fill
 from benchmarks.floor import copied_topics
 from benchmarks.spark_source import source_options
+from headrace.description import is_of_kafka
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
@@ -27,6 +28,7 @@ from headrace.local.object_store import ObjectStore
 from headrace.local.servers.broker import Broker
 from headrace.local.servers.broker_config import HOST
 from headrace.local.spark_cluster import SparkCluster
+from headrace.nodes.descriptions.topics import topics_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
@@ -127,8 +129,9 @@ class Workbench:
     def floor(self, description: Description, name: str) -> Measured:
         """Copy the topics of a description to Parquet, as `benchmarks.floor` says. In: name  of the run."""
         records, place = self.prepare(description), self.folder / "copies" / name
+        topics = [topic for topic in topics_of([description.node]).values() if is_of_kafka(topic)]
         try:
-            return copied_topics(self.spark, place, self.kafka, description.node.topics, records)
+            return copied_topics(self.spark, place, self.kafka, topics, records)
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
