@@ -20,7 +20,7 @@ from benchmarks.delayed import delayed
 from benchmarks.described.topics import FILLS, Fill, fill
 from benchmarks.floor import copied_topics
 from benchmarks.spark_source import source_options
-from headrace.description import is_of_kafka
+from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
@@ -129,7 +129,7 @@ class Workbench:
     def floor(self, description: Description, name: str) -> Measured:
         """Copy the topics of a description to Parquet, as `benchmarks.floor` says. In: name  of the run."""
         records, place = self.prepare(description), self.folder / "copies" / name
-        topics = [topic for topic in topics_of([description.node]).values() if is_of_kafka(topic)]
+        topics = [*topics_of(with_unnamed([description.node])).values()]
         try:
             return copied_topics(self.spark, place, self.kafka, topics, records)
         finally:
