@@ -22,7 +22,7 @@ class ResultsTopic:
         self._beginning, self._ending, self._is_there = beginning, ending, False
 
     def read(self, seconds: float) -> Sequence[Message]:
-        """What is committed and was not read yet, of several messages at once.
+        """The committed messages that were not read yet, several at once.
 
         In: seconds  waits so long at most
         """

@@ -57,7 +57,7 @@ KEY = {"type": "record", "name": "Key", "fields": [{"name": "card", "type": "str
 
 
 def piped(topic: hr.Topic, rows: list[dict[str, Any]], key: Any = None) -> list[dict[str, Any]]:
-    """What the log has of some rows. None of them is a dead letter."""
+    """Pipe some rows, and read the values that the log has of them. No row may be a dead letter."""
     node = topic.where("true").named("all_rows")
     driver = TestDriver([node])
     for row in rows:

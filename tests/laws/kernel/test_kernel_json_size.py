@@ -55,7 +55,7 @@ def test_sizes_are_lengths_of_texts(data: st.DataObject) -> None:
     columns, rows = {}, data.draw(st.integers(1, 6))
     for number, (of, values) in enumerate(COLUMNS):
         drawn = data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows))
-        # Of a slice, too.
+        # A slice: its values begin behind those of the array that it is cut from.
         columns[f"c{number}"] = pa.array([None, *drawn], of, from_pandas=False).slice(1)
     texts = {name: json_values(values).to_pylist() for name, values in columns.items()}
     expected = [

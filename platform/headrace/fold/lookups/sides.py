@@ -5,7 +5,7 @@ A row of the log that both the stream and the table read is there twice, once fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -106,7 +106,12 @@ class Sides:
         return with_column(records, FATE, fates)
 
     def _table(self, side: int, columns: dict[str, pa.ChunkedArray], rows: int) -> pa.Table:
-        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
+        return rows_of_side(self.rows, side, columns, rows)
+
+
+def rows_of_side(schema: pa.Schema, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
+    """Rows of one side in the columns of all: SIDE says which one, and the columns of the others are null."""
+    return table_of(schema, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
 
 
 def _decide_partners(rows: pa.Table, key: Sequence[str]) -> pa.Table:

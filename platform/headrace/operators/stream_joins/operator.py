@@ -6,10 +6,10 @@ from headrace.description import StreamJoin
 from headrace.description.feeds import LEFT, RIGHT
 from headrace.description.join import INNER
 from headrace.fold.kernel import Kernel
+from headrace.fold.lookups.sides import SIDE
 from headrace.operators.claims import OF_PAIRS, UNMATCHED
 from headrace.operators.contract import POSITION, Appended, Bindings, Unmatched
 from headrace.operators.stream_joins import fold
-from headrace.operators.stream_joins.fold.both_sides import SIDE
 from headrace.operators.stream_joins.fold.result_rows import PARTNER
 
 

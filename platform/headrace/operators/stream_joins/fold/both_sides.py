@@ -15,10 +15,10 @@ from headrace.description.stream_join import OUTER
 from headrace.errors import DescriptionError
 from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM, Clock
 from headrace.fold.fates import FILTERED, KEPT, LATE, with_column
+from headrace.fold.lookups.sides import SIDE, rows_of_side
 from headrace.fold.segments import NO_TIME
-from headrace.fold.values.columns import int64, table_of
+from headrace.fold.values.columns import int64
 
-SIDE = "__side"
 LEFT, RIGHT = 0, 1  # values of SIDE
 
 
@@ -125,7 +125,7 @@ class BothSides:
 
     def _table(self, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """Rows of one side as `rows` has them; the columns of the other side are null."""
-        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
+        return rows_of_side(self.rows, side, columns, rows)
 
 
 def lowest_ms(clock: Clock) -> int:

@@ -26,11 +26,12 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.lookups.sides import SIDE
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
 from headrace.fold.values.columns import int64
 from headrace.fold.window_shape import first_commits, lowest
-from headrace.operators.stream_joins.fold.both_sides import LEFT, RIGHT, SIDE, BothSides, lowest_ms
+from headrace.operators.stream_joins.fold.both_sides import LEFT, RIGHT, BothSides, lowest_ms
 from headrace.operators.stream_joins.fold.find_pairs import Candidates, find_pairs
 from headrace.operators.stream_joins.fold.result_rows import rows_alone, rows_of_pairs
 

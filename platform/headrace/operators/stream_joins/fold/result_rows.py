@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.contract import CLOCK, INGESTED, OFFSET, PARTITION, TOPIC
+from headrace.fold.lookups.sides import SIDE
 from headrace.fold.values.columns import int64, moments
-from headrace.operators.stream_joins.fold.both_sides import SIDE, BothSides
+from headrace.operators.stream_joins.fold.both_sides import BothSides
 from headrace.operators.stream_joins.fold.find_pairs import Candidates, Pairs
 
 RELEASED_AT, TIMESTAMP, SEQUENCE = "__released_at", "__timestamp", "__sequence"

@@ -14,9 +14,10 @@ from headrace.fold.fates import LATE, has_fate
 from headrace.fold.kernel import Feeds, Kernel, OpenState
 from headrace.fold.late_view import late_view
 from headrace.fold.lookups.count_fates import CountFates, once
+from headrace.fold.lookups.sides import SIDE
 from headrace.fold.positions import POSITION
 from headrace.fold.values.columns import int64
-from headrace.operators.stream_joins.fold.both_sides import LEFT, SIDE, BothSides
+from headrace.operators.stream_joins.fold.both_sides import LEFT, BothSides
 from headrace.operators.stream_joins.fold.join_records import RECORDS, JoinRecords
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.description import GlobalTable, Processed
@@ -20,10 +19,9 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import CAUSE, DELETED, EVENT, HASH, KEY, ROW_COLUMNS
 from headrace.fold.fates import decide_inputs
 from headrace.fold.keys import key_of_row
-from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE
+from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, rows_of_side
 from headrace.fold.positions import POSITION
 from headrace.fold.tables.decide_records import decide_records
-from headrace.fold.values.columns import table_of
 
 OWN = (
     "__own"  # the bytes of a row's key: of a record those of its group, of a version those of the table's key
@@ -159,7 +157,7 @@ class Packing:
 
     def table(self, side: int, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """Rows of one side, with nulls where a column is missing."""
-        return table_of(self.rows, {**columns, SIDE: pa.array(np.full(rows, side, np.int8))}, rows)
+        return rows_of_side(self.rows, side, columns, rows)
 
     def _side(self, side: int, rows: pa.Table, names: Iterable[str], key: Iterable[str]) -> pa.Table:
         """In: names  of the columns among the rows; key: the columns of OWN."""
