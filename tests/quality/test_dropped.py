@@ -73,7 +73,7 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(
     judged = check_node(driver.spark, driver._lake, JOINED, str(tmp_path), verdicts=())
     (joined,) = (result for result in judged if result.name == LATE)
     assert (joined.passed, joined.severity) == (False, "warn")
-    late = late_drops_below(driver.spark, open_books(driver.spark, driver._lake, CALM), 0.05).explain(False)
+    late = late_drops_below(open_books(driver.spark, driver._lake, CALM), 0.05).explain(False)
     assert late.sentence.startswith(
         "1 of 4 records delivered is late, 25.00% where 5.00% may be, most of them (1)"
     )
@@ -81,7 +81,7 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(
     assert joined.sentence.startswith("1 of 5 records delivered is late, 20.00%")
     for node in (SITES, KNOWN):
         books = open_books(driver.spark, driver._lake, node)
-        unmatched = no_unmatched_above(driver.spark, books, 0.05)
+        unmatched = no_unmatched_above(books, 0.05)
         assert (unmatched.name, unmatched.claim is None) == (UNMATCHED, False)
         assert unmatched.explain(False).sentence.startswith(
             "2 of 4 records are records that found no row, 50.00% where 5.00% may be;"

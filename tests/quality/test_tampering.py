@@ -153,7 +153,7 @@ def test_a_ratio_at_its_limit_passes(ground: Ground) -> None:
 def test_a_day_that_a_backfill_replaced_is_told_from_one_that_waits(ground: Ground) -> None:
     replaced = DayVerdict(dt.date(2026, 3, 1), False, 5, 4, 1, ("log: sensor_id=s9",), swapped=True)
     equal = DayVerdict(dt.date(2026, 3, 2), True, 5, 5, 0, (), swapped=False)
-    said = backfill_equals_stream(ground.spark, "t", (replaced, equal)).explain(False).sentence
+    said = backfill_equals_stream("t", (replaced, equal)).explain(False).sentence
     assert "1 of 2 days of t differs from the log: 2026-03-01 in 1 row, first log: sensor_id=s9" in said
     assert "the recomputed rows were swapped in" in said
 
@@ -167,7 +167,7 @@ def test_a_backfill_that_is_running_leaves_the_parity_unjudged_and_failed(ground
         held.release()
     assert isinstance(said, str)
     assert "a backfill of it is running; run the check again after it" in said
-    check = backfill_equals_stream(ground.spark, "reading_counts", said)
+    check = backfill_equals_stream("reading_counts", said)
     assert (check.claim, check.unjudged) == (None, False)
 
 

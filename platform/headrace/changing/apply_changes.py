@@ -44,7 +44,7 @@ from headrace.nodes.descriptions.references import require_logs, resolve_all_ref
 from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
 from headrace.nodes.node_tables import rows_before
 from headrace.nodes.standing.state_commits import last_state_commit
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 from headrace.spark.session import pipeline_session
 from headrace.writing.delivery.redeliver import redeliver
 from headrace.writing.leases.handover import PATIENCE_SECONDS, handed_over
@@ -327,7 +327,7 @@ class ApplyChanges:
         if not runner.node.has_days:
             runner.maintain()
         before = rows_before(self._spark, self._lake, name)
-        after = read(self._spark, rebuild.scratch.table(name))
+        after = read_table(self._spark, rebuild.scratch.table(name))
         commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
         assert commit is not None
         reached = [

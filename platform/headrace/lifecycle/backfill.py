@@ -42,10 +42,11 @@ from headrace.nodes.rows.current_results import pending
 from headrace.nodes.rows.node_frames import is_settled
 from headrace.nodes.rows.sink_rows import identity_of
 from headrace.operators.registry import operator_for
+from headrace.spark.on_demand import session_of
 from headrace.spark.rows.comparable import comparable_rows
 from headrace.spark.rows.merge import exchange
 from headrace.spark.rows.same_rows import rows_not_of, rows_of
-from headrace.spark.session import pipeline_session
+from headrace.spark.session import pinned
 from headrace.writing.delivery.right_rows import right_rows_of_results, right_rows_of_table
 from headrace.writing.fold_aside import Standing, stand
 from headrace.writing.leases.lease import Lease, LeaseLostError
@@ -85,7 +86,7 @@ class Backfill:
         Raises: TerminalError when the node has never run.
         """
         node = resolve_references(lake, node)
-        self._spark, self._lake, self.node = pipeline_session(spark), lake, node
+        self._spark, self._lake, self.node = pinned(session_of(spark)), lake, node
         if not lakes.exists(lake.table(node.required_name)):
             raise TerminalError(
                 f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",

@@ -57,7 +57,7 @@ from headrace.nodes.rows.sink_rows import with_place
 from headrace.nodes.standing.state_commits import records_folded
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import DEAD_LETTER
-from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.lake_rows import read_table, rewrite
 from headrace.spark.rows.json_rows import as_json
 from headrace.spark.session import pipeline_session
 from headrace.writing.fold_aside import drop_aside, drop_scratch, kept_fold
@@ -248,7 +248,7 @@ class Erasure:
         name = node.required_name
         if (
             since_of(node) is not None
-            and not read(self._spark, self._lake.table(name)).where(~is_made(node)).isEmpty()
+            and not read_table(self._spark, self._lake.table(name)).where(~is_made(node)).isEmpty()
         ):
             raise TerminalError(
                 f"Topic '{self._topic.name}': '{name}' has rows from before its day of since=, and they cannot be "
@@ -259,7 +259,7 @@ class Erasure:
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)
         theirs = is_of_key(topic, self._raw, SchemaStore(path, topic).known)
-        found = read(self._spark, path).where(theirs).groupBy("kind").count().collect()
+        found = read_table(self._spark, path).where(theirs).groupBy("kind").count().collect()
         rows = {row["kind"]: row["count"] for row in found}
         writer = f"log/{topic.name}"
         record = {"writer": f"erasure/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
@@ -314,7 +314,7 @@ class Erasure:
             path = self._lake.refused(node.required_name, sink.name)
             if not lakes.exists(path):
                 continue
-            before = read(spark, path).count()
+            before = read_table(spark, path).count()
             concerned = F.col("identity").isin([row["identity"] for row in identities.collect()])
             if values.keys() <= set(node.columns):
                 texts = T.StructType([T.StructField(column, T.StringType()) for column in values])
@@ -322,5 +322,5 @@ class Erasure:
                 concerned = concerned | reduce(and_, (row[name] == text for name, text in values.items()))
             maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER)
             rewrite(spark, maintainer, concerned, {"writer": f"erasure/{node.required_name}"})
-            after = read(spark, path).count()
+            after = read_table(spark, path).count()
             yield Erased(node.required_name, f"refused by {sink.name}", before - after)

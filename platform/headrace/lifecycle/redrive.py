@@ -43,7 +43,7 @@ from headrace.sequence.replays.verdicts import AMBIGUOUS
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.brokers.topic_limits import TopicLimits
 from headrace.spark.kafka import KafkaTopic
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -140,7 +140,7 @@ class Redrive:
     def _letters(
         self, reason: str | None, corrections: Mapping[Place, Correction] | None
     ) -> Iterator[Letter]:
-        dead = read(self._spark, self._path).where(
+        dead = read_table(self._spark, self._path).where(
             (F.col("kind") == DEAD_LETTER) & (F.col("reason") != ERASED)
         )
         if reason is not None:
@@ -210,7 +210,7 @@ class Redrive:
 
     def _sent_before(self) -> set[Place]:
         """The letters that stand in the log again, and those that were sent and may not have come there yet."""
-        again = redriven(read(self._spark, self._path)).collect()
+        again = redriven(read_table(self._spark, self._path)).collect()
         noted = small_files.names(f"{self._path}/{FOLDER}")
         files = (small_files.read_json(f"{self._path}/{FOLDER}/{name}") or () for name in noted)
         return {(row["partition"], row["offset"]) for row in again} | {

@@ -45,7 +45,7 @@ from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, unde
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import CONTROL, IDLE, RECORD, log_schema
-from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.lake_rows import read_table, rewrite
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.fold_aside import stand
@@ -165,7 +165,9 @@ class Retention:
             return None
         last_ms = min(before_ms, frontier_ms(self._lake, self._topic))
         at = F.unix_millis("ingested_at")
-        older = read(self._spark, path).where((at < last_ms) & ((F.col("kind") != CONTROL) | is_commit_row()))
+        older = read_table(self._spark, path).where(
+            (at < last_ms) & ((F.col("kind") != CONTROL) | is_commit_row())
+        )
         row = older.agg(
             F.max(F.when(F.col("kind") != CONTROL, at)).alias("last_ms"),
             F.min(at).alias("first_ms"),
@@ -248,7 +250,7 @@ class Retention:
     def _delete(self, after: LogState) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
         gone, table = self._gone(after.ingested_at_ms), lakes.open_table(path)
-        rows = read(self._spark, path).where(gone & ~is_commit_row()).count()
+        rows = read_table(self._spark, path).where(gone & ~is_commit_row()).count()
         schema = arrow_schema(log_schema(self._topic))
 
         def delete(maintainer: lakes.TableWriter) -> None:
@@ -262,7 +264,7 @@ class Retention:
 
     def _highest_event_ms(self, through_ms: int) -> int | None:
         """The highest event time of the records that go; None: there are none."""
-        records = read(self._spark, self._lake.log(self._topic.name)).where(self._gone(through_ms))
+        records = read_table(self._spark, self._lake.log(self._topic.name)).where(self._gone(through_ms))
         row = (
             records.where(F.col("kind") == RECORD).agg(F.unix_millis(F.max("timestamp")).alias("ms")).first()
         )
@@ -270,7 +272,7 @@ class Retention:
 
     def _standing(self, at_ms: int) -> LogState:
         """Where the log stands at the cut."""
-        log = read(self._spark, self._lake.log(self._topic.name))
+        log = read_table(self._spark, self._lake.log(self._topic.name))
         row = log.where(is_commit_row() & (F.unix_millis("ingested_at") == at_ms)).select("control").first()
         assert row is not None
         return CommitRow.from_json(row["control"]).after

@@ -24,7 +24,7 @@ from headrace.nodes.rows.node_frames import NodeFrames, shown_results
 from headrace.observe.views import fates_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.frames import local_frame
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +133,7 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[NodeFrames, 
         )
         results = _base(spark, lake, node, progress)
         if unmoved and results is not None:
-            known = None if version < 0 else read(spark, lake.state(name), version)
+            known = None if version < 0 else read_table(spark, lake.state(name), version)
             return NodeFrames(results[0], known, results[1]), progress
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
@@ -154,7 +154,7 @@ def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tu
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return (read(spark, path, version).where(is_made(node)), 0) if ahead <= 1 else None
+    return (read_table(spark, path, version).where(is_made(node)), 0) if ahead <= 1 else None
 
 
 def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, opening: Opening) -> Counts:

@@ -96,10 +96,10 @@ def check_log(
     spark = pinned(spark)
     log = profile(spark, lake, topic)
     checks = [
-        chain.no_log_commit_missing(spark, log.rows, topic.name),
+        chain.no_log_commit_missing(log.rows, topic.name),
         uniqueness.no_duplicate_offset(log.rows, topic.name, log.records),
         ratios.dead_letters_below(
-            spark, log.dead_letters, log.records, log.reasons, thresholds.dead_letter_ratio_max
+            log.dead_letters, log.records, log.reasons, thresholds.dead_letter_ratio_max
         ),
     ]
     evidence = log.evidence()
@@ -107,8 +107,8 @@ def check_log(
         judged = replays.read_replays(log.rows, topic)
         checks += [
             replays.no_duplicate_replay(judged),
-            replays.replays_below(spark, judged, log.records, thresholds.replay_ratio_max),
-            replays.guard_is_advancing(spark, judged, thresholds.refused_in_a_row_max),
+            replays.replays_below(judged, log.records, thresholds.replay_ratio_max),
+            replays.guard_is_advancing(judged, thresholds.refused_in_a_row_max),
         ]
         evidence |= {"replays": judged.evidence()}
     asset = pages.Asset("log", topic.name, log.read_to_ms)
@@ -142,11 +142,11 @@ def check_node(
         "join_equals_recomputation": lambda: joining.join_equals_recomputation(
             books, thresholds.join_sample_ratio
         ),
-        "no_orphans_above": lambda: joining.no_orphans_above(spark, books, thresholds.orphan_ratio_max),
-        "no_unmatched_above": lambda: ratios.no_unmatched_above(spark, books, thresholds.unmatched_ratio_max),
-        "late_drops_below": lambda: ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
+        "no_orphans_above": lambda: joining.no_orphans_above(books, thresholds.orphan_ratio_max),
+        "no_unmatched_above": lambda: ratios.no_unmatched_above(books, thresholds.unmatched_ratio_max),
+        "late_drops_below": lambda: ratios.late_drops_below(books, thresholds.late_ratio_max),
         "backfill_equals_stream": lambda: parity.backfill_equals_stream(
-            spark, name, days, log_intact=books.log_intact
+            name, days, log_intact=books.log_intact
         ),
     }
     claims = node_checks(node)

@@ -1,7 +1,8 @@
 """Claims about frames, in the few expectations that the checks need, and how a claim becomes a check.
 
-No value of a record may reach the pages of Great Expectations: they do not escape what they show. So the
-small frames hold numbers and names of ours alone, and a claim about a table is judged without samples.
+No value of a record may reach the pages of Great Expectations: they do not escape what they show. So
+figures are numbers and names of ours alone, and a claim about a table is judged without samples.
+Figures are a few rows that this process has counted: no job of Spark judges them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
@@ -22,17 +24,19 @@ if TYPE_CHECKING:
 
     from headrace.description.expectations import Expectation
 
+Figures = Mapping[str, Number]  # one row of them, by the names of columns
+
 
 @dataclass(frozen=True)
 class Claim:
-    """One expectation about one frame.
+    """One expectation about a frame of Spark, or about figures.
 
     expectation  name of a class in `great_expectations.expectations`, or an expectation of a user
     samples      whether its page may show rows that break the claim; a user's expectation has no page, for what it observes
                  are values
     """
 
-    frame: DataFrame
+    frame: DataFrame | pa.Table
     expectation: str | Expectation
     arguments: Mapping[str, Any]
     samples: bool
@@ -83,16 +87,16 @@ def nothing_to_judge(name: str, words: str, *, passes: bool = True) -> Check:
     return Check(name, None, lambda _: Finding(words), unjudged=passes)
 
 
-def pairs_equal(frame: DataFrame, left: str, right: str) -> Claim:
-    """Two numbers of each row are the same."""
-    return Claim(
-        frame, "ExpectColumnPairValuesToBeEqual", {"column_A": left, "column_B": right}, samples=True
-    )
+def pairs_equal(figures: Sequence[Figures], left: str, right: str) -> Claim:
+    """Two numbers of each row are the same. In: figures  a row at least; each has these numbers."""
+    arguments = {"column_A": left, "column_B": right}
+    return Claim(pa.Table.from_pylist(figures), "ExpectColumnPairValuesToBeEqual", arguments, samples=True)
 
 
-def at_most(frame: DataFrame, column: str, limit: float) -> Claim:
-    """No number of the column exceeds the limit."""
-    return Claim(frame, "ExpectColumnValuesToBeBetween", {"column": column, "max_value": limit}, samples=True)
+def at_most(figures: Sequence[Figures], column: str, limit: float) -> Claim:
+    """No number of the column exceeds the limit. In: figures  a row at least; each has this number."""
+    arguments = {"column": column, "max_value": limit}
+    return Claim(pa.Table.from_pylist(figures), "ExpectColumnValuesToBeBetween", arguments, samples=True)
 
 
 def rows_unique(frame: DataFrame, columns: Sequence[str]) -> Claim:

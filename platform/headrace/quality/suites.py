@@ -13,6 +13,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from headrace.extras import named_extra
 from headrace.quality.claims import Outcome
 
@@ -40,9 +42,9 @@ def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[st
         built = folder.with_name(folder.name + ".next")
         shutil.rmtree(built, ignore_errors=True)
         context = _context(built)
-        source = context.data_sources.add_spark("headrace")
+        sources = context.data_sources.add_spark("headrace"), context.data_sources.add_pandas("figures")
         shown: list[Any] = []
-        outcomes = {name: _run(context, source, shown, name, claim) for name, claim in claims.items()}
+        outcomes = {name: _run(context, sources, shown, name, claim) for name, claim in claims.items()}
         if shown:
             context.build_data_docs(resource_identifiers=shown)
         _drop_tour(built)
@@ -63,14 +65,18 @@ def _context(root: Path) -> Any:
     return context
 
 
-def _run(context: Any, source: Any, shown: list[Any], name: str, asked: tuple[Claim, str, str]) -> Outcome:
-    """Judge one claim, and add what its page is made of to `shown`.
+def _run(
+    context: Any, sources: tuple[Any, Any], shown: list[Any], name: str, asked: tuple[Claim, str, str]
+) -> Outcome:
+    """Judge one claim, and add what its page is made of to `shown`. In: sources  of frames, and of figures.
 
     Each build of pages compiles all templates anew, so the pages of all claims are built at once.
     """
     import great_expectations as gx
 
     claim, words, severity = asked
+    of_figures = isinstance(claim.frame, pa.Table)
+    source, frame = (sources[1], claim.frame.to_pandas()) if of_figures else (sources[0], claim.frame)
     if isinstance(claim.expectation, str):
         expectation = getattr(gx.expectations, claim.expectation)(
             **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"
@@ -90,7 +96,7 @@ def _run(context: Any, source: Any, shown: list[Any], name: str, asked: tuple[Cl
             "partial_unexpected_count": SAMPLES_MAX if claim.samples else 0,
         },
     )
-    run = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": claim.frame})
+    run = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
     ((identifier, validation),) = run.run_results.items()
     if isinstance(claim.expectation, str):
         shown += [identifier, identifier.expectation_suite_identifier]

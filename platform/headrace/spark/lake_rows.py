@@ -117,7 +117,7 @@ def rewrite(
     table = lake.open_table(writer.uri)
     while True:
         snapshot = table.snapshot()
-        rows = read(spark, writer.uri, snapshot.version)
+        rows = read_table(spark, writer.uri, snapshot.version)
         hits = F.coalesce(concerned, F.lit(False))
         # Not `input_file_name`: Spark reads a batch ahead of a condition in Python, so it would name a later file.
         placed = rows.select("*", F.col("_metadata.file_name").alias("__file"))
@@ -153,7 +153,7 @@ def _changed(rows: DataFrame, hits: Column, changed: Mapping[str, Column] | None
 
 
 def read(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
-    """The table as of now, or as it was at a version, read by Delta's own reader."""
+    """The table as of now, or as it was at a version, by Delta's own reader. Jobs of Spark find out the files."""
     reader = spark.read.format("delta")
     return (reader if version is None else reader.option("versionAsOf", version)).load(spark_uri(uri))
 

@@ -43,7 +43,7 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.progress import Progress
 from headrace.nodes.rows.node_frames import is_settled
 from headrace.nodes.standing.state_commits import state_record, state_written_by, writings_read
-from headrace.spark.lake_rows import append_rows, read, spark_schema
+from headrace.spark.lake_rows import append_rows, read_table, spark_schema
 from headrace.spark.rows.cast_by_name import cast_by_name
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _settled_rows(
     if not node.has_days:
         return
     made = lakes.create(scratch.table(name), bound(spark, node).result_schema, kinds.RESULTS)
-    rows = read(spark, lake.table(name)).where(is_settled(node, progress))
+    rows = read_table(spark, lake.table(name)).where(is_settled(node, progress))
     picked = [
         cast_by_name(F.col(quote(before)), rows.schema[before].dataType, field.dataType).alias(field.name)
         for field in spark_schema(made).fields

@@ -18,7 +18,7 @@ from headrace.description.since import since_ms
 from headrace.lake import small_files
 from headrace.lake.care.alter import set_properties
 from headrace.nodes.standing.state_commits import last_state_commit
-from headrace.spark.lake_rows import append_rows, read, spark_schema
+from headrace.spark.lake_rows import append_rows, read_table, spark_schema
 from headrace.spark.rows.cast_by_name import cast_by_name
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def keep_older_rows(spark: SparkSession, lake: Lake, scratch: Lake, node: Node, 
     if since_of(node) is None or not target.exists or lakes.last_commit(target, of) is not None:
         return
     maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[writer])
-    old = read(spark, lake.table(name)).where(~is_made(node))
+    old = read_table(spark, lake.table(name)).where(~is_made(node))
     columns = [
         cast_by_name(F.col(quote(field.name)), old.schema[field.name].dataType, field.dataType).alias(
             field.name

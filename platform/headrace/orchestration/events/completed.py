@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from headrace.nodes.days import day_of_row, first_ms_of, last_complete_day
 from headrace.orchestration.events.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +99,7 @@ def rows_by_day(
     """Count the rows of results of each day, from the first that has any; days without rows in between count 0."""
     assert node.day_column is not None
     day = day_of_row(node)
-    stored = read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
+    stored = read_table(spark, lake.table(node.required_name)).where(day <= F.lit(through))
     if after is not None:
         first_ms = first_ms_of(node, after + dt.timedelta(days=1))
         stored = stored.where(F.col(node.day_column) >= F.timestamp_millis(F.lit(first_ms)))

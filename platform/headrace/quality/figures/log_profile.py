@@ -12,7 +12,7 @@ from headrace.explain.asking import why_not
 from headrace.quality.words import moment, span
 from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.spark.frames import local_frame
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
     """Read a topic's log once, as of its newest version."""
     path = lake.log(topic.name)
     if lakes.exists(path):
-        rows = read(spark, path, lakes.open_table(path).version)
+        rows = read_table(spark, path, lakes.open_table(path).version)
     else:
         rows = local_frame(spark, [], log_schema(topic))
     counts = rows.groupBy("partition").agg(

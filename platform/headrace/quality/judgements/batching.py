@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from headrace.description import Batches
     from headrace.lake.paths import Lake
     from headrace.quality.books import Books
+    from headrace.quality.claims import Figures
 
-COLUMNS = "trouble STRING, found BIGINT"
 SHOWN = 3
 NO_BATCH = "records of the log in no batch"
 TWO_BATCHES = "records in more than one batch"
@@ -63,7 +63,7 @@ def batches_within_limits(results: DataFrame, node: Batches) -> Check:
         F.max("age_ms").alias("age_ms"),
     ).first()
     assert judged is not None
-    frame = results.sparkSession.createDataFrame([("beyond a limit", judged["found"])], COLUMNS).coalesce(1)
+    figures: list[Figures] = [{"trouble": "beyond a limit", "found": judged["found"]}]
     numbers = {
         "batches": batches,
         "beyond": judged["found"],
@@ -93,7 +93,7 @@ def batches_within_limits(results: DataFrame, node: Batches) -> Check:
             f"{words}; backfill {joined(days)} to put the log's own batches in their place.", numbers
         )
 
-    return Check(name, at_most(frame, "found", 0), explain)
+    return Check(name, at_most(figures, "found", 0), explain)
 
 
 def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> Check:
@@ -106,7 +106,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
         if isinstance(sink, ReadableSink):
             held = sink.identities(spark, delivery_of(lake, node, sink)).groupBy("batch_id").count()
             troubles |= _in_sink(books.results, held, sink.name)
-    frame = spark.createDataFrame(list(troubles.items()), COLUMNS).coalesce(1)
+    figures: list[Figures] = [{"trouble": name, "found": found} for name, found in troubles.items()]
     batches = books.results.count()
 
     def explain(sound: bool) -> Finding:
@@ -132,7 +132,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
         )
         return Finding(f"{table}: {joined(found)}; {cure}.", numbers)
 
-    return Check(name, at_most(frame, "found", 0), explain)
+    return Check(name, at_most(figures, "found", 0), explain)
 
 
 def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> dict[str, int]:

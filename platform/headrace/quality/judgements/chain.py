@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from headrace.log.history.chain import Chain, Gap, read_chain
 from headrace.quality.claims import Check, Finding, nothing_to_judge, pairs_equal
 from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
-from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+    from headrace.quality.claims import Figures
 
 NAME = "no_log_commit_missing"
-COLUMNS = "link STRING, wanted BIGINT, found BIGINT"
 SHOWN = 3
 
 
-def no_log_commit_missing(spark: SparkSession, log: DataFrame, topic: str) -> Check:
+def no_log_commit_missing(log: DataFrame, topic: str) -> Check:
     """The check of one log."""
     chain = read_chain(log, at_most=SHOWN)
     if not chain.commits:
@@ -44,7 +44,7 @@ def no_log_commit_missing(spark: SparkSession, log: DataFrame, topic: str) -> Ch
         words = f"The log of {topic} has lost what it held: {joined(found, at_most=SHOWN)}"
         return Finding(f"{words}; {_cure(chain, topic)}", numbers)
 
-    return Check(NAME, pairs_equal(_pairs(spark, chain), "wanted", "found"), explain)
+    return Check(NAME, pairs_equal(_pairs(chain), "wanted", "found"), explain)
 
 
 def _cure(chain: Chain, topic: str) -> str:
@@ -57,11 +57,11 @@ def _in_words(gap: Gap) -> str:
     return f"{counted(gap.commits, 'commit')} after {moment(gap.after_ms)} ({what})"
 
 
-def _pairs(spark: SparkSession, chain: Chain) -> DataFrame:
+def _pairs(chain: Chain) -> list[Figures]:
     """Numbers that have to be equal."""
     rows = [
         ("commits: numbered = found", chain.numbered, chain.commits),
         ("records: counted at the commits = found", chain.counted, chain.records),
         ("commits that follow the one before", chain.commits, chain.commits - chain.broken),
     ]
-    return local_frame(spark, rows, COLUMNS)
+    return [{"link": link, "wanted": wanted, "found": found} for link, wanted, found in rows]

@@ -13,16 +13,15 @@ from headrace.fold.fates import FATES, USED
 from headrace.quality.claims import Check, Finding, nothing_to_judge, pairs_equal
 from headrace.quality.figures.diagnosis import Diagnosis, OpenDifference, diagnose
 from headrace.quality.words import UNDOES, amount, counted, joined, moment, repair_of
-from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.lake.paths import Lake
     from headrace.quality.books import Account, Books
+    from headrace.quality.claims import Figures
 
 NAME = "every_offset_accounted_for"
-COLUMNS = "account STRING, entered BIGINT, accounted BIGINT"
 # One of them, and several.
 FATE_WORDS = {fate: (fate, fate) for fate in FATES} | {
     "duplicate": ("duplicate", "duplicates"),
@@ -36,18 +35,18 @@ def every_offset_accounted_for(spark: SparkSession, lake: Lake, books: Books) ->
     """The check of a node's books."""
     if not books.accounts and not books.in_results:
         return nothing_to_judge(NAME, "No record has been delivered yet: nothing to account for.")
-    claim = pairs_equal(_accounts(spark, books), "entered", "accounted")
+    claim = pairs_equal(_accounts(books), "entered", "accounted")
     return Check(
         NAME, claim, lambda balanced: Finding(_sentence(spark, lake, books, balanced), _numbers(books))
     )
 
 
-def _accounts(spark: SparkSession, books: Books) -> DataFrame:
+def _accounts(books: Books) -> list[Figures]:
     """The trial balance: one row per partition, and one for the results."""
     rows = [(f"{a.name}: delivered = sum of fates", a.delivered, a.accounted) for a in books.accounts]
     if books.in_results is not None:
         rows.append((f"{books.node.required_name}: used = in results", books.total(USED), books.in_results))
-    return local_frame(spark, rows, COLUMNS)
+    return [{"account": name, "entered": entered, "accounted": known} for name, entered, known in rows]
 
 
 def _numbers(books: Books) -> dict[str, int | float | str]:

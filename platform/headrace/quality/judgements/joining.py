@@ -14,11 +14,10 @@ from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.judgements.join_sides import JoinSides
 from headrace.quality.judgements.ratios import Share, below
 from headrace.quality.words import counted, group_text, joined, short
-from headrace.spark.frames import local_frame
 from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.quality.books import Books
 
@@ -49,7 +48,6 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
     counts = compared.agg(F.count(F.lit(1)).alias("keys"), F.count_if(differs).alias("differing")).first()
     assert counts is not None
     keys, differing = counts["keys"], counts["differing"]
-    frame = local_frame(books.results.sparkSession, [(keys, differing)], "keys BIGINT, differing BIGINT")
     numbers = {"keys": keys, "differing": differing, "sample": sample}
     what = f"{counted(keys, 'row')} of {node.required_name}"
 
@@ -65,7 +63,7 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
             numbers,
         )
 
-    return Check(name, at_most(frame, "differing", 0), explain)
+    return Check(name, at_most([numbers], "differing", 0), explain)
 
 
 def _as_structs(rows: DataFrame, node: Join, name: str) -> DataFrame:
@@ -76,7 +74,7 @@ def _as_structs(rows: DataFrame, node: Join, name: str) -> DataFrame:
     return whole.select(key.alias(KEY), name)
 
 
-def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
+def no_orphans_above(books: Books, limit: float) -> Check:
     """The check of left rows without the right row that they name, against `limit`, a ratio of those that name one."""
     name, node = "no_orphans_above", books.node
     assert isinstance(node, Join)
@@ -92,7 +90,7 @@ def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
     if counts["orphans"]:
         advice = f", most of them {_commonest(referring.where(is_orphan), node)}{advice}"
     orphans = Share(counts["orphans"], counts["rows"], kind, ("reference", "references"))
-    return below(name, spark, orphans, limit, advice)
+    return below(name, orphans, limit, advice)
 
 
 def _commonest(orphans: DataFrame, node: Join) -> str:

@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 
 from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.words import counted, joined, short
-from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.lifecycle.backfills.backfill_plan import DayVerdict
+    from headrace.quality.claims import Figures
 
 NAME = "backfill_equals_stream"
-COLUMNS = "day STRING, rows_stored BIGINT, rows_recomputed BIGINT, rows_differing BIGINT"
 ROW_CHARACTERS, EXAMPLES = 200, 2
 
 
 def backfill_equals_stream(
-    spark: SparkSession, table: str, verdicts: Sequence[DayVerdict] | str, *, log_intact: bool = True
+    table: str, verdicts: Sequence[DayVerdict] | str, *, log_intact: bool = True
 ) -> Check:
     """The check of a node's days.
 
@@ -35,8 +32,16 @@ def backfill_equals_stream(
         return nothing_to_judge(NAME, verdicts, passes=False)
     if not verdicts:
         return nothing_to_judge(NAME, f"{table} has no day with a closed window yet: nothing to compare.")
-    rows = [(v.what, v.rows_stored, v.rows_recomputed, differing_rows(v)) for v in verdicts]
-    claim = at_most(local_frame(spark, rows, COLUMNS), "rows_differing", 0)
+    figures: list[Figures] = [
+        {
+            "day": v.what,
+            "rows_stored": v.rows_stored,
+            "rows_recomputed": v.rows_recomputed,
+            "rows_differing": differing_rows(v),
+        }
+        for v in verdicts
+    ]
+    claim = at_most(figures, "rows_differing", 0)
     return Check(NAME, claim, lambda equal: _finding(table, verdicts, equal, log_intact))
 
 

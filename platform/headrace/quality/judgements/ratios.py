@@ -19,17 +19,13 @@ from headrace.operators.registry import operator_for
 from headrace.quality.claims import Check, Finding, at_most, nothing_to_judge
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
-from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.quality.books import Books
+    from headrace.quality.claims import Figures
 
-COLUMNS = "records BIGINT, delivered BIGINT, ratio DOUBLE"
 
-
-def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
+def late_drops_below(books: Books, limit: float) -> Check:
     """The check of a node's late records against `limit`, a ratio of the records delivered."""
     worst = max(books.accounts, key=lambda account: account.fates[LATE], default=None)
     where = f", most of them ({worst.fates[LATE]:,}) in {worst.name}" if worst and worst.fates[LATE] else ""
@@ -37,10 +33,10 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
     longer = operator_for(books.node).lateness[0] or "grace"
     advice = f"{where}; find out what delays them, give {name} a longer {longer}, or raise late_ratio_max"
     late = Share(books.total(LATE), books.delivered, ("late", "late"))
-    return below("late_drops_below", spark, late, limit, advice)
+    return below("late_drops_below", late, limit, advice)
 
 
-def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check:
+def no_unmatched_above(books: Books, limit: float) -> Check:
     """The check of the records that find no partner against `limit`, a ratio of those that ask for one."""
     unmatched = operator_for(books.node).unmatched
     assert unmatched is not None
@@ -54,12 +50,10 @@ def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check
     advice = unmatched.advice.format(name=books.node.required_name)
     advice = f"; find out {advice}, or raise unmatched_ratio_max"
     share = Share(without, asked, unmatched.words, unmatched.of)
-    return below("no_unmatched_above", spark, share, limit, advice)
+    return below("no_unmatched_above", share, limit, advice)
 
 
-def dead_letters_below(
-    spark: SparkSession, dead_letters: int, records: int, reasons: Mapping[str, int], limit: float
-) -> Check:
+def dead_letters_below(dead_letters: int, records: int, reasons: Mapping[str, int], limit: float) -> Check:
     """The check of a log's dead letters against `limit`, a ratio of the records delivered.
 
     In: reasons  the commonest, most frequent first
@@ -68,7 +62,7 @@ def dead_letters_below(
     common = f", most often {joined(words, at_most=2)}" if words else ""
     advice = f"{common}; mend their producer or the topic's schema, or raise dead_letter_ratio_max"
     dead = Share(dead_letters, records, ("a dead letter", "dead letters"))
-    return below("dead_letters_below", spark, dead, limit, advice)
+    return below("dead_letters_below", dead, limit, advice)
 
 
 @dataclass(frozen=True)
@@ -86,14 +80,14 @@ class Share:
     of: tuple[str, str] = ("record delivered", "records delivered")
 
 
-def below(name: str, spark: SparkSession, share: Share, limit: float, advice: str) -> Check:
+def below(name: str, share: Share, limit: float, advice: str) -> Check:
     """A check that no more than `limit` of some things are of a kind. In: advice  how the sentence of a failure goes on."""
     number, delivered, kind, of = share.number, share.delivered, share.kind, share.of
     if not delivered:
         return nothing_to_judge(name, f"No {of[0]} yet: nothing to judge.")
     ratio = number / delivered
-    frame = local_frame(spark, [(number, delivered, ratio)], COLUMNS)
-    facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}
+    judged: Figures = {"records": number, "delivered": delivered, "ratio": ratio}
+    facts: dict[str, Number] = {**judged, "limit": limit}
     are = f"is {kind[0]}" if number == 1 else f"are {kind[1]}"
     said = f"{number:,} of {counted(delivered, *of)} {are}, {percent(ratio)}"
 
@@ -102,4 +96,4 @@ def below(name: str, spark: SparkSession, share: Share, limit: float, advice: st
             return Finding(f"{said}, and up to {percent(limit)} may be.", facts)
         return Finding(f"{said} where {percent(limit)} may be{advice}.", facts)
 
-    return Check(name, at_most(frame, "ratio", limit), explain)
+    return Check(name, at_most([judged], "ratio", limit), explain)

@@ -19,16 +19,14 @@ from headrace.quality.judgements.uniqueness import SHOWN, copies, more_than_once
 from headrace.quality.words import UNDOES, counted, joined, moment, repair_of
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.sequence.replays.verdicts import AMBIGUOUS
-from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.description import ReplayGuard, Topic
 
 STRETCHES_SHOWN = 30
 ROOT = ("root_topic", "root_partition")
-FAULTS = "root INT, refused_in_a_row BIGINT, refused_unseen BIGINT, faults BIGINT"
 
 
 @dataclass(frozen=True)
@@ -169,16 +167,16 @@ def no_duplicate_replay(replays: Replays) -> Check:
     return Check(name, rows_unique(taken, identity), explain)
 
 
-def replays_below(spark: SparkSession, replays: Replays, delivered: int, limit: float) -> Check:
+def replays_below(replays: Replays, delivered: int, limit: float) -> Check:
     """The check of a log's replays against `limit`, a ratio of the records delivered."""
     worst = max(replays.stretches, key=lambda stretch: stretch.records, default=None)
     where = f", most of them ({worst.records:,}) {worst.words}" if worst else ""
     advice = f"{where}; find out what sends them again, or raise replay_ratio_max"
     refused = Share(replays.refused, delivered, ("a replay", "replays"))
-    return below("replays_below", spark, refused, limit, advice)
+    return below("replays_below", refused, limit, advice)
 
 
-def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> Check:
+def guard_is_advancing(replays: Replays, run_max: int) -> Check:
     """The check that what is refused is a replay: no root has begun anew, no record was refused that was never taken, and no
     chain stands for several records.
 
@@ -190,18 +188,13 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
     runs = {_root(row): row for row in _runs(replays) if row["refused"] > run_max}
     unseen = {_root(row): row for row in _unseen(replays)}
     roots = sorted(runs.keys() | unseen.keys())
-    faults = [
-        (number, _number(runs, root), _number(unseen, root), _number(runs, root) + _number(unseen, root))
-        for number, root in enumerate(roots)
-    ]
+    faults = [_faults(number, _number(runs, r), _number(unseen, r)) for number, r in enumerate(roots)]
     ambiguous = replays.ambiguous
-    faults.append((len(faults), 0, 0, ambiguous.records))
-    frame = local_frame(spark, faults, FAULTS)
+    faults.append(_faults(len(faults), 0, 0, ambiguous.records))
 
     def explain(advancing: bool) -> Finding:
         facts = {
-            "refused_in_a_row": sum(fault[1] for fault in faults),
-            "refused_unseen": sum(fault[2] for fault in faults),
+            **{name: sum(each[name] for each in faults) for name in ("refused_in_a_row", "refused_unseen")},
             AMBIGUOUS: ambiguous.records,
             "limit": run_max,
         }
@@ -215,7 +208,12 @@ def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> C
         unnumbered = [ambiguous.words(topic)] if ambiguous.records else []
         return Finding(" ".join([*unnumbered, *anew, *lost][:SHOWN]), facts)
 
-    return Check(name, at_most(frame, "faults", 0), explain)
+    return Check(name, at_most(faults, "faults", 0), explain)
+
+
+def _faults(root: int, in_a_row: int, unseen: int, others: int = 0) -> dict[str, int]:
+    faults = in_a_row + unseen + others
+    return {"root": root, "refused_in_a_row": in_a_row, "refused_unseen": unseen, "faults": faults}
 
 
 def _runs(replays: Replays) -> list[Any]:

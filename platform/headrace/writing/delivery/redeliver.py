@@ -25,7 +25,7 @@ from headrace.nodes.rows.node_frames import shown_results
 from headrace.nodes.rows.sink_rows import final_rows, with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
-from headrace.spark.lake_rows import read
+from headrace.spark.lake_rows import read_table
 from headrace.spark.rows.json_rows import JSON
 from headrace.spark.rows.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
@@ -173,7 +173,7 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
             hint="Deliver all of them, to a sink that has both `correct` and `identities`; others get rows as they change.",
         )
     _require_run(lake, node)
-    table = read(spark, lake.table(name))
+    table = read_table(spark, lake.table(name))
     if days is None:
         return final_rows(node, table)
     in_days = day_of_row(node).isin(list(days))
