@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from headrace.preflight import Finding
 
 pytestmark = pytest.mark.broker
+AWAY = 0.25  # seconds: nobody answers however long one waits
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """How many seconds a client waits for an answer: none comes where nobody is, and a broker beside it is quick."""
 
-    def wait(seconds: int) -> None:
+    def wait(seconds: float) -> None:
         monkeypatch.setattr("headrace.preflight.kafka.SECONDS", seconds)
         monkeypatch.setattr("headrace.spark.kafka.TIMEOUT_SECONDS", seconds)
 
@@ -105,7 +106,7 @@ def test_a_compacted_topic_that_would_lose_rows_is_named(broker: SaslBroker) -> 
 
 
 def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
-    broker: SaslBroker, soon: Callable[[int], None]
+    broker: SaslBroker, soon: Callable[[float], None]
 ) -> None:
     soon(2)
     (refused,) = until(
@@ -114,7 +115,7 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
     )
     assert "HEADRACE_KAFKA_USERNAME" in (refused.fix or "")
     assert "wr0ng" not in str(refused)
-    soon(1)
+    soon(AWAY)
     away = KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}")
     (silent,) = [*check_kafka([node("readings")], away)]
     assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.result
@@ -122,9 +123,9 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[int], None]) -> None:
+def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[float], None]) -> None:
     """The client writes the protocol before the address, so the words `sasl` and `ssl` say nothing."""
-    soon(1)
+    soon(AWAY)
     away = KafkaSettings(
         bootstrap_servers=f"{HOST}:{free_port()}",
         security_protocol=protocol,
@@ -139,16 +140,18 @@ def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[int
         KafkaTopic("readings", away).partitions()
 
 
-def test_a_stream_with_wrong_credentials_is_told_so(broker: SaslBroker, soon: Callable[[int], None]) -> None:
+def test_a_stream_with_wrong_credentials_is_told_so(
+    broker: SaslBroker, soon: Callable[[float], None]
+) -> None:
     soon(2)
     said = refusal("refuses the credentials", KafkaTopic("readings", settings(broker, "wr0ng")).partitions)
     assert "HEADRACE_KAFKA_PASSWORD" in said.replace("…_", "HEADRACE_KAFKA_")
 
 
 def test_settings_with_which_no_client_begins_are_findings_too(
-    tmp_path: Path, soon: Callable[[int], None]
+    tmp_path: Path, soon: Callable[[float], None]
 ) -> None:
-    soon(1)
+    soon(AWAY)
     broken = tmp_path / "ca.pem"
     broken.write_text("-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
     for given, told in (
@@ -179,9 +182,9 @@ def test_an_option_of_a_topic_that_its_client_does_not_know_is_named(broker: Sas
 
 
 def test_a_sink_to_the_own_topic_is_named_once_the_settings_tell_the_broker(
-    soon: Callable[[int], None],
+    soon: Callable[[float], None],
 ) -> None:
-    soon(1)
+    soon(AWAY)
     away = KafkaSettings(bootstrap_servers="127.0.0.1:1")
     loop = hr.KafkaSink("readings", options={"bootstrap.servers": "localhost:1"})
     readings = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE").where("value > 1").to(loop)
