@@ -75,8 +75,10 @@ def _run(
     import great_expectations as gx
 
     claim, words, severity = asked
-    of_figures = isinstance(claim.frame, pa.Table)
-    source, frame = (sources[1], claim.frame.to_pandas()) if of_figures else (sources[0], claim.frame)
+    frame: Any = claim.frame
+    source = sources[0]
+    if isinstance(frame, pa.Table):
+        source, frame = sources[1], frame.to_pandas()
     if isinstance(claim.expectation, str):
         expectation = getattr(gx.expectations, claim.expectation)(
             **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"

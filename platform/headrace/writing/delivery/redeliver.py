@@ -26,9 +26,10 @@ from headrace.nodes.rows.sink_rows import final_rows, with_place
 from headrace.operators.contract import SEQUENCE
 from headrace.operators.registry import operator_for
 from headrace.spark.lake_rows import read_table
+from headrace.spark.on_demand import session_of
 from headrace.spark.rows.json_rows import JSON
 from headrace.spark.rows.same_rows import rows_not_of
-from headrace.spark.session import pipeline_session
+from headrace.spark.session import pinned
 from headrace.writing.delivery.right_rows import counted, right_rows_as_of, right_rows_of_results
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def redeliver(
     chosen = _sinks(node, sinks)
     if only_missing:
         _require_readable(node, chosen)
-    session, whole = pipeline_session(spark), days is None and not only_missing
+    session, whole = pinned(session_of(spark)), days is None and not only_missing
     found = {
         sink.name: put_right(session, lake, node, sink) for sink in chosen if whole and can_be_put_right(sink)
     }
