@@ -32,7 +32,7 @@ from headrace.lake.commits.commit_file import (
 )
 from headrace.lake.commits.features import is_plain, require_readable
 from headrace.lake.commits.fence import MENDS
-from headrace.lake.commits.snapshot import Bound, DataFile, IncrementalSnapshot, Snapshot, listed
+from headrace.lake.commits.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, is_local, storage_options
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class LakeTable:
         """Nothing is read yet."""
         self.uri = uri
         self._handle: DeltaTable | None = None
+        self._opened_at = -math.inf  # when, by `boot_seconds`, if no snapshot was made of it since
         self._lock = threading.RLock()  # of the handle and of commits
         self._snapshot = IncrementalSnapshot(uri, self._load, lambda: self._times)
         self._times: frozenset[str] = frozenset()  # the columns that are timestamps
@@ -69,8 +70,7 @@ class LakeTable:
         self._checkpointed = -1
         self._stood: int | None = None  # a version that was seen to stand
         self._stood_at = -math.inf  # when, by `boot_seconds`
-        # None: the protocol has not been looked at since it may have changed.
-        self._is_plain: bool | None = None
+        self._is_plain: bool | None = None  # None: the protocol was not looked at since it may have changed
 
     @property
     def exists(self) -> bool:
@@ -191,7 +191,9 @@ class LakeTable:
         """
         commit = CommitFile(self.uri, version, append_actions(change, record, time.time_ns() // 1_000_000))
         with self._lock:
-            if self._takes_plain_commits(version - 1):
+            if self._is_plain is None:
+                self._is_plain = is_plain(self._handle_at(version - 1))
+            if self._is_plain:
                 self._put_plain(commit)
                 return
             self._put_by_delta_rs(commit, record, change)
@@ -215,22 +217,15 @@ class LakeTable:
             raise VersionTakenError(f"{self.uri}: version {commit.version} is taken.")
         self._snapshot.take(commit, now)
 
-    def _takes_plain_commits(self, version: int) -> bool:
-        """Whether a commit file of ours is all that the table needs, as of a version; else delta-rs commits."""
-        if self._is_plain is None:
-            self._is_plain = is_plain(self._handle_at(version))
-        return self._is_plain
-
     def _put_by_delta_rs(self, commit: CommitFile, record: Mapping[str, Any], change: Change) -> None:
         from deltalake.transaction import AddAction, RemoveAction
 
-        now_ms = commit.timestamp_ms
         actions: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.size, {}, now_ms, change.changes_data, file.stats)
+            AddAction(file.path, file.size, {}, commit.timestamp_ms, change.changes_data, file.stats)
             for file in change.added
         ]
         actions += [
-            RemoveAction(name, change.changes_data, now_ms, file.size, {})
+            RemoveAction(name, change.changes_data, commit.timestamp_ms, file.size, {})
             for name, file in (change.removed or {}).items()
         ]
         handle = self._handle_at(commit.version - 1)
@@ -268,7 +263,7 @@ class LakeTable:
     def begin(self, handle: DeltaTable) -> None:
         """The table was just made. In: handle  of its first version, or a later one."""
         with self._lock:
-            self._handle = handle
+            self._handle, self._opened_at = handle, boot_seconds()
 
     def with_handle_at(self, version: int, work: Callable[[DeltaTable], T]) -> T:
         """The same at exactly this version, so that a commit of delta-rs' own takes the next one or fails.
@@ -329,11 +324,16 @@ class LakeTable:
     def _open(self) -> DeltaTable:
         from deltalake import DeltaTable
 
+        if self._handle is None:
+            self._opened_at = boot_seconds()
         return DeltaTable(delta_uri(self.uri), storage_options=storage_options(self.uri))
 
     def _load(self) -> tuple[int, pa.Table]:
         """Takes no lock: whoever holds that of the handle may ask for a snapshot."""
-        handle = self._open()
+        handle = self._handle
+        if handle is None or boot_seconds() - self._opened_at > OWN_SECONDS:
+            handle = self._open()
+        self._opened_at = -math.inf
         require_readable(self.uri, handle)
         columns = pa.schema(handle.schema().to_arrow())
         self._times = frozenset(field.name for field in columns if pa.types.is_timestamp(field.type))
