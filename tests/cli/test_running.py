@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import app, running
 from headrace.errors import TransientError
+from headrace.local.demos import demo
+from headrace.local.development import dev
 from headrace.streams.status.stream_status import StreamStatus
 
 pytestmark = pytest.mark.fast
@@ -61,3 +67,40 @@ def test_until_caught_up_shows_the_queries_once_and_ends(monkeypatch: pytest.Mon
     assert (runtime.polls, runtime.drained, done.exit_code) == (0, 1, 0)
     assert "log/readings" in done.output
     assert "1,234" in done.output
+
+
+@pytest.fixture
+def _ignored() -> Iterator[None]:
+    """SIGINT is ignored, as a shell without a terminal ignores it in what a script puts into the background."""
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
+def ctrl_c(*_: object, **__: object) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGINT)
+    raise AssertionError("Ctrl-C was not heard")
+
+
+@pytest.mark.usefixtures("_ignored")
+@pytest.mark.parametrize(
+    ("command", "module", "first"),
+    [
+        (["run"], running, "_show"),
+        (["dev", "--no-ui"], dev, "private_settings"),
+        (["demo", "--port", "0"], demo, "Broker"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_in_the_background_of_a_script_ctrl_c_is_heard(
+    command: list[str], module: Any, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, `dev` and `demo` went on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(running, "open_runtime", lambda *_: Runtime(KeyboardInterrupt()))
+    monkeypatch.setattr(module, first, ctrl_c)
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code, done.exception) == (0, None), done.output

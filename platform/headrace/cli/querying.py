@@ -13,6 +13,7 @@ import typer
 
 from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.telling import for_programs, json_line, report
+from headrace.local.servers import lifeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,6 +133,8 @@ def tail_node(
     deployment.require_lake()
     tail = Tail(deployment.lake, described)
     _show(tail.newest(rows))
+    if follow:
+        lifeline.hear_signals()
     while follow:
         _show(tail.news())
         time.sleep(EVERY_SECONDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +14,7 @@ from rich.table import Column, Table
 from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.options import DEFAULTS
 from headrace.cli.console.telling import for_programs, report, show
+from headrace.local.servers import lifeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +43,7 @@ def run_streams(
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
     report("starting Spark and the streams; Ctrl-C ends them")
     runtime = open_runtime(deployment, only, trigger_ms, standby)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores it
+    lifeline.hear_signals()
     try:
         if until_caught_up:
             statuses = runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)

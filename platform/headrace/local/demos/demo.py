@@ -61,7 +61,7 @@ def run_demo(
     if fresh:
         shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    lifeline.hear_signals()
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         console.print("starting three Kafka brokers" if cluster else "starting a Kafka broker")
         broker: Broker | Brokers = Brokers(home / "kafka") if cluster else Broker(home / "kafka")

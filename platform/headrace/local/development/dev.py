@@ -67,7 +67,7 @@ def run_dev(*, port: int, source: Path | None, ui: bool, console: Console) -> No
         sys.path.insert(0, str(Path.cwd()))
     if ui:
         require_free(port)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    lifeline.hear_signals()
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         settings = private_settings(home, None if source is None else read_settings_file(source))
         has_kafka = KAFKA in settings or bool(os.environ.get(KAFKA))

@@ -64,6 +64,15 @@ def spawn(
     return started.result()
 
 
+def hear_signals() -> None:
+    """Let SIGINT raise KeyboardInterrupt, and SIGTERM SystemExit, so that a command that runs until Ctrl-C ends in order.
+
+    A script's shell starts what runs in its background with SIGINT ignored; Spark puts a handler of its own there.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
 def stop(process: subprocess.Popen[bytes], *, patience_s: float = 20.0) -> None:
     """End a process with SIGTERM, and with SIGKILL when it has not gone after `patience_s`."""
     if process.poll() is None:
