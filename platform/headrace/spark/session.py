@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -248,10 +249,13 @@ def _forget_yarn(spark: SparkSession) -> None:
     for name in LOADING_DEFAULTS:  # later they would bring all defaults back
         java_class(spark, "java.lang.Class").forName(f"org.apache.hadoop.{name}")
     settings = spark.sparkContext._jsc.hadoopConfiguration()
-    for prefix in ("yarn.", "mapreduce."):
-        for rest in settings.getPropsWithPrefix(prefix).keySet().toArray():
-            if set(settings.getPropertySources(prefix + rest)) <= HADOOP_DEFAULTS:
-                settings.unset(prefix + rest)
+    if settings.getPropsWithPrefix("yarn.").isEmpty():
+        return
+    text = java_class(spark, "java.io.StringWriter")()
+    java_class(spark, "org.apache.hadoop.conf.Configuration").dumpConfiguration(settings, text)
+    for each in json.loads(text.toString())["properties"]:  # one call of the JVM for all
+        if each["key"].startswith(("yarn.", "mapreduce.")) and each["resource"] in HADOOP_DEFAULTS:
+            settings.unset(each["key"])
 
 
 def pipeline_session(spark: SparkSession, *, interpreted: bool | None = None) -> SparkSession:
