@@ -14,6 +14,7 @@ from headrace import lake as lakes
 from headrace.engine.slices import log_slices
 from headrace.engine.slices.increments import reach
 from headrace.engine.slices.log_slices import LogSlice, Origin, first_commit_ms
+from headrace.fold.values.columns import moments
 from headrace.lake import NewFile, TableWriter, kinds
 from headrace.lake.files.data_file import DataFileWriter, Encoding
 from headrace.lake.paths import Lake
@@ -45,13 +46,13 @@ class Log:
         self.offset += count
         values = [pa.array([text] * count), pa.array([text] * count)]
         columns = {
-            "ingested_at": log_rows.moments(first_ms + np.arange(count) // rows),
+            "ingested_at": moments(first_ms + np.arange(count) // rows),
             "kind": pa.array(["record"] * count),
             "topic": pa.array(["texts"] * count),
             "partition": pa.array(np.zeros(count, np.int32)),
             "offset": pa.array(offsets),
-            "timestamp": log_rows.moments(np.full(count, 5)),
-            "stream_time": log_rows.moments(np.full(count, 5)),
+            "timestamp": moments(np.full(count, 5)),
+            "stream_time": moments(np.full(count, 5)),
             "value": pa.StructArray.from_arrays(values, fields=list(SCHEMA.field("value").type)),
             "size_bytes": pa.array(np.full(count, len(text), np.int32)),
         }

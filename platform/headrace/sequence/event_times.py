@@ -22,12 +22,12 @@ from headrace.description.event_time import (
     Header,
     Number,
 )
+from headrace.fold.values.columns import MOMENT
 from headrace.sequence.parse.scalars import micros_of
 from headrace.sequence.parse.text_columns import from_texts
 from headrace.sequence.readers.json_reader import texts_of
 from headrace.sequence.replays.chains import in_headers
 
-MOMENT = pa.timestamp("us", "UTC")
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.fates import BARE_TOMBSTONE
+from headrace.fold.values.columns import MOMENT, moments
 from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded, without
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.types import fields_of
@@ -15,7 +16,6 @@ from headrace.sequence.replays.chains import Chains
 RAW_TIMESTAMP = "raw_timestamp"  # Kafka's, in ms, of logs that keep the bytes of records
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-MOMENT = pa.timestamp("us", "UTC")
 
 
 def log_schema(of: RecordFormat) -> pa.Schema:
@@ -63,13 +63,14 @@ def record_columns(
     rows, dead = records.num_rows, decoded.reasons.dead
     raw_key, raw_value = records["key"].chunk(0), records["value"].chunk(0)
     event_ms = decoded.event_ms
+    outside = (event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS)
     columns = {
         "ingested_at": moments(np.full(rows, at_ms)),
         "kind": repeating((RECORD, DEAD_LETTER), dead.astype(np.int32)),
         "topic": repeating((topic,), np.zeros(rows, np.int32)),
         "partition": records["partition"].chunk(0),
         "offset": records["offset"].chunk(0),
-        "timestamp": moments(np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)),
+        "timestamp": moments(np.where(outside, NOTHING, event_ms), NOTHING),
         "value": without(decoded.values, dead),
         "headers": records["headers"].chunk(0),
         "tombstone": pa.array(decoded.tombstones),
@@ -107,12 +108,6 @@ def chain_columns(chains: Chains, dead: np.ndarray) -> dict[str, pa.Array]:
         return columns
     place = pa.array(np.arange(len(dead)), mask=dead)
     return {name: column.take(place) for name, column in columns.items()}
-
-
-def moments(ms: np.ndarray) -> pa.Array:
-    """Times in ms as the log has them; null for `NOTHING`."""
-    nothing = ms == NOTHING
-    return pa.array(np.where(nothing, 0, ms) * 1000, pa.int64(), mask=nothing).cast(MOMENT)
 
 
 def repeating(texts: tuple[str, ...], which: np.ndarray) -> pa.DictionaryArray:

@@ -24,6 +24,7 @@ from headrace.fold.contract import (
     TOPIC,
 )
 from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
+from headrace.fold.values.columns import MOMENT
 from headrace.sequence.log_columns import (
     BUSY,
     COMPLETE,
@@ -37,7 +38,6 @@ from headrace.sequence.log_columns import (
 
 REFUSED = "__refused"  # true where a `where` is not
 HEEDED = (DRAIN, SET_LIMITS, COMPLETE, IDLE, BUSY)  # the actions of control rows that operators heed
-MOMENT = pa.timestamp("us", "UTC")
 # Columns of the log by which a row's fate is told, beside its position and times.
 RAW_COLUMNS = pa.schema(
     [

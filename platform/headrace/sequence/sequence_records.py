@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.values.columns import table_of
+from headrace.fold.values.columns import moments, table_of
 from headrace.sequence.decode import NOTHING, Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns
+from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, record_columns
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.replays.chains import Chains, in_headers, malformed_reason, read_chains
 from headrace.sequence.replays.chains_in_values import in_values, with_chains
@@ -152,7 +152,7 @@ class Sequencer:
         stream_ms = assign_stream_time(partition, event_ms, counts, stream_times, lowest_ms)
         decoded = replace(read.decoded, event_ms=np.where(undated, stream_ms, event_ms))
         columns = record_columns(read.records, decoded, self._of.topic, at_ms, keep_raw=self._of.keep_raw)
-        columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
+        columns |= {"stream_time": moments(stream_ms, NOTHING), "replay": pa.array(replay)}
         columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
         ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))
         return columns, ends

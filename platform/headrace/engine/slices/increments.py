@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.engine.slices.log_slices import INGESTED_AT, LogSlice, Origin, files_between
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import MOMENT, int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,6 @@ DECODED_BYTES = 256 << 20  # of keys and values, and of what a row has beside th
 CERTAIN_BYTES = 256 << 10  # of Parquet: so few are never more than that when they are decoded
 ROW_BYTES = 64  # beside its key and value
 SIZE = "size_bytes"
-MOMENT = pa.timestamp("us", "UTC")
 
 
 def reach(

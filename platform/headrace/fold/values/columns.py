@@ -10,9 +10,12 @@ import pyarrow as pa
 MOMENT = pa.timestamp("us", "UTC")
 
 
-def moments(ms: np.ndarray) -> pa.Array:
-    """Milliseconds since 1970 as TIMESTAMP."""
-    return pa.array(ms * 1000, pa.int64()).cast(MOMENT)
+def moments(ms: np.ndarray, none: int | None = None) -> pa.Array:
+    """Milliseconds since 1970 as TIMESTAMP; null where one is `none`."""
+    nothing = None if none is None else ms == none
+    if nothing is not None:
+        ms = np.where(nothing, 0, ms)
+    return pa.array(ms * 1000, pa.int64(), mask=nothing).cast(MOMENT)
 
 
 def int64(values: pa.ChunkedArray | pa.Array, null: int = 0) -> np.ndarray:

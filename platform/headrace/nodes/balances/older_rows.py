@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.description import WindowedAggregate, quote
 from headrace.description.since import since_ms
+from headrace.fold.values.columns import MOMENT
 from headrace.lake import small_files
 from headrace.lake.care.alter import set_properties
 from headrace.nodes.standing.state_commits import last_state_commit
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 PROPERTY = "headrace.since"
 WINDOW_START = "window_start"
-MOMENT = pa.timestamp("us", "UTC")
 
 
 def since_of(node: Node) -> int | None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from headrace.description import is_of_kafka
 from headrace.engine.slices.log_slices import LogSlice, Origin
 from headrace.fold.reader_time import lowest_after
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import MOMENT, int64
 from headrace.log.commit_row import PREFIX, CommitRow
 from headrace.sequence.log_columns import BEHIND, BUSY, COMPLETE, IDLE, RECORD, SET_LIMITS, TICK
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.sequence.log_state import LogState
-
-MOMENT = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.contract import CAUSE
 from headrace.fold.records import CHAIN, ELEMENT
-from headrace.fold.values.columns import fitted, int64, moments
+from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import MOMENT, fitted, int64, moments
 from headrace.fold.values.json_size import json_size
 from headrace.lake import kinds
 from headrace.lake.care.alter import rewritable
@@ -81,7 +82,6 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
-MOMENT = pa.timestamp("us", "UTC")
 GROUP_ROWS = 50_000
 
 
@@ -251,8 +251,8 @@ class NodeLog:
             "ingested_at": moments(commit),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
-            "stream_time": _moments(times.of_rows(commit, clock)),
-            "clock": _moments(clock),
+            "stream_time": moments(times.of_rows(commit, clock), NO_TIME),
+            "clock": moments(clock, NO_TIME),
             "cause": places_of(rows, self._operator.cause),
             "tombstone": self._tombstones(rows),
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
@@ -293,8 +293,8 @@ class NodeLog:
             return None
         columns = self._shared(number) | {
             "ingested_at": moments(times.at_ms),
-            "stream_time": _moments(times.stream[1:]),
-            "clock": _moments(times.clock[1:]),
+            "stream_time": moments(times.stream[1:], NO_TIME),
+            "clock": moments(times.clock[1:], NO_TIME),
         }
         return self._written(TICK, columns, number)
 
@@ -305,8 +305,8 @@ class NodeLog:
         set_ms = np.array([ms for ms, _ in entries], np.int64)
         columns = self._shared(len(entries)) | {
             "ingested_at": moments(set_ms),
-            "stream_time": _moments(times.after(set_ms, times.stream)),
-            "clock": _moments(times.after(set_ms, times.clock)),
+            "stream_time": moments(times.after(set_ms, times.stream), NO_TIME),
+            "clock": moments(times.after(set_ms, times.clock), NO_TIME),
             "control": pa.array([entry for _, entry in entries], pa.string()),
         }
         return self._written(CONTROL, columns, len(entries))
@@ -331,7 +331,3 @@ class NodeLog:
 def _reached(table: LakeTable, topic: NodeOutput) -> Reached:
     commit = lakes.last_commit(table, f"log/{topic.name}")
     return Reached() if commit is None else Reached.from_json(commit.record["reached"])
-
-
-def _moments(times_ms: np.ndarray) -> pa.Array:
-    return pa.array([None if ms is None else ms * 1_000 for ms in times_ms.tolist()], MOMENT)

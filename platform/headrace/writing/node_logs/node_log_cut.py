@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.description import NodeOutput
 from headrace.engine.slices.log_slices import LogSlice, Origin
+from headrace.fold.segments import NO_TIME
 from headrace.fold.values.columns import MOMENT, int64
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.standing.reader_commits import ReaderTime, along, commits_of_topics, limits_of
@@ -78,7 +79,7 @@ def _times(node: Node, part: LogSlice) -> LogTimes:
     rows = part.read({name: Origin((name,), of) for name, of in columns.items()})
     ticks = rows.filter(pc.equal(rows["kind"], TICK)).sort_by("ingested_at")
     at_ms = int64(ticks["ingested_at"].cast(pa.int64())) // 1_000
-    clock, stream = (np.array([None, *_ms(ticks[name])], object) for name in ("clock", "stream_time"))
+    clock, stream = (np.append(NO_TIME, _ms(ticks[name])) for name in ("clock", "stream_time"))
     grown = [(ms, of["ms"]) for ms, of in _decided(part) if of["action"] == BEHIND]
     behind = [max([node.behind_clock_ms, *(of for ms, of in grown if ms <= at)]) for at in at_ms.tolist()]
     return LogTimes(at_ms, clock, stream, np.array([node.behind_clock_ms, *behind], np.int64))
@@ -88,5 +89,5 @@ def _decided(part: LogSlice) -> list[tuple[int, Any]]:
     return [(at_ms, json.loads(entry)) for at_ms, entry in part.controls()]
 
 
-def _ms(times: pa.ChunkedArray) -> list[int | None]:
-    return [None if us is None else us // 1_000 for us in times.cast(pa.int64()).to_pylist()]
+def _ms(times: pa.ChunkedArray) -> np.ndarray:
+    return np.where(times.is_valid(), int64(times.cast(pa.int64())) // 1_000, NO_TIME)

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.description.clocks import WALL
+from headrace.fold.segments import NO_TIME
+from headrace.fold.values.columns import int64
 from headrace.nodes.standing.reader_commits import LogCommits, ReaderTime, reader_times
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BEHIND, BUSY, IDLE
@@ -60,7 +63,7 @@ class LogTimes:
     """The times of the commits of a node's log.
 
     at_ms   of each commit
-    clock   before the first commit and after each L of the node, less its lag (see `Waits`): numbers, or None
+    clock   before the first commit and after each L of the node, less its lag (see `Waits`); NO_TIME: there is none
     stream  the same of the stream time: the highest clock so far, less how far it was behind then
     behind  the same of how far stream time is behind the clock
     """
@@ -73,14 +76,14 @@ class LogTimes:
     @property
     def last_ms(self) -> tuple[int | None, int | None]:
         """Stream time and clock at the end."""
-        stream, clock = (None if of[-1] is None else int(of[-1]) for of in (self.stream, self.clock))
+        stream, clock = (None if of[-1] == NO_TIME else int(of[-1]) for of in (self.stream, self.clock))
         return stream, clock
 
     def of_rows(self, commit_ms: np.ndarray, clock_ms: np.ndarray) -> np.ndarray:
-        """The stream times of rows: not below that of the log before their commit. In: their clocks; None: there is none."""
-        each = zip(clock_ms.tolist(), self.after(commit_ms, self.behind).tolist(), strict=True)
-        own = [None if ms is None else ms - behind_ms for ms, behind_ms in each]
-        return np.array([*map(_later, self.before(commit_ms, self.stream).tolist(), own)], object)
+        """The stream times of rows: not below that of the log before their commit. In: their clocks, or NO_TIME."""
+        own = np.where(clock_ms == NO_TIME, NO_TIME, clock_ms - self.after(commit_ms, self.behind))
+        times: np.ndarray = np.maximum(own, self.before(commit_ms, self.stream))
+        return times
 
     def before(self, commit_ms: np.ndarray, of: np.ndarray) -> np.ndarray:
         """The stream time, or the clock, before each of some commits."""
@@ -130,21 +133,20 @@ def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequ
     In: lag_ms     how far the clock is behind the node's own time
         behind_ms  how far stream time is behind the clock after each commit
     """
-    clock, stream = [before.clock_ms], [before.stream_ms]
-    for (_, closing_ms), wait_ms in zip(commits, behind_ms, strict=True):
-        reached_ms = None if closing_ms is None else closing_ms - lag_ms
-        clock.append(_later(clock[-1], reached_ms))
-        stream.append(_later(stream[-1], None if reached_ms is None else reached_ms - wait_ms))
+    closing_ms, behind = times_in_ms([ms for _, ms in commits]), np.array(behind_ms, np.int64)
+    clock = np.where(closing_ms == NO_TIME, NO_TIME, closing_ms - lag_ms)
+    stream = np.where(clock == NO_TIME, NO_TIME, clock - behind)
     return LogTimes(
         np.array([at_ms for at_ms, _ in commits], np.int64),
-        np.array(clock, object),
-        np.array(stream, object),
+        np.maximum.accumulate([*times_in_ms([before.clock_ms]), *clock]),
+        np.maximum.accumulate([*times_in_ms([before.stream_ms]), *stream]),
         np.array([*(behind_ms[:1] or [0]), *behind_ms], np.int64),
     )
 
 
-def _later(*times_ms: int | None) -> int | None:
-    return max((ms for ms in times_ms if ms is not None), default=None)
+def times_in_ms(times_ms: Sequence[int | None]) -> np.ndarray:
+    """Times as numbers; NO_TIME where there is none."""
+    return int64(pa.array(times_ms, pa.int64()), NO_TIME)
 
 
 def node_times(node: Node, before: Reached, read: Mapping[str, LogCommits]) -> Times:
