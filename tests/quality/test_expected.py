@@ -95,7 +95,7 @@ def test_expectations_are_judged_on_the_whole_table_and_stand_in_the_report(grou
     assert "Sensors are s1 to s9" in known.sentence
     assert EVIL not in known.sentence
     assert [path for path in ground.docs.rglob("*.html") if "<script>alert" in path.read_text()] == []
-    pages = {path.stem for path in ground.docs.rglob("data_docs/local_site/expectations/*.html")}
+    pages = {path.stem for path in ground.docs.rglob("local_site/expectations/*.html")}
     assert "windows_are_final" in pages
     assert not any(name.startswith("expect_") for name in pages), "what it observes are values"
     found = {each.check: each for each in failing_rows(ground.spark, ground.lake, node, 2)}

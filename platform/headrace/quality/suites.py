@@ -1,7 +1,8 @@
 """Run claims as Great Expectations suites and keep its own pages of them.
 
-Each run builds a file-backed context anew beside the last one and then takes its place: nothing grows with
-the number of runs, and a run that dies leaves the last pages as they were.
+Each run writes its pages beside the last ones, and then they take their place: nothing grows with the number of runs, and a
+run that dies leaves the last pages as they were. All but the pages stays in memory: a context in files writes its
+configuration anew with each thing that is added, and reads it again for each setting.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 # Great Expectations keeps its current project in a global of the process.
 _ONE_AT_A_TIME = threading.Lock()
-DOCS_INDEX = "gx/uncommitted/data_docs/local_site/index.html"
+DOCS = "local_site"
+DOCS_INDEX = f"{DOCS}/index.html"
 SAMPLES_MAX = 20
 
 
@@ -34,14 +36,14 @@ def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[st
     """Judge claims and write their pages.
 
     In:     claims  for each check's name: the claim, what it says in words, and its severity
-            folder  where the context is kept; its docs begin at `DOCS_INDEX` below it
+            folder  of the pages; they begin at `DOCS_INDEX` below it
     Out:    the outcome by name
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _ONE_AT_A_TIME, _alone(folder):
         built = folder.with_name(folder.name + ".next")
         shutil.rmtree(built, ignore_errors=True)
-        context = _context(built)
+        context = _context(built / DOCS)
         sources = context.data_sources.add_spark("headrace"), context.data_sources.add_pandas("figures")
         shown: list[Any] = []
         outcomes = {name: _run(context, sources, shown, name, claim) for name, claim in claims.items()}
@@ -53,16 +55,25 @@ def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[st
     return outcomes
 
 
-def _context(root: Path) -> Any:
+def _context(pages: Path) -> Any:
     # Its import takes seconds, and it would send usage statistics.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     with named_extra():
         import great_expectations as gx
+        from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 
-    root.mkdir(parents=True)
-    context = gx.get_context(mode="file", project_root_dir=root)
-    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
-    return context
+    pages.mkdir(parents=True)
+    site = {
+        "class_name": "SiteBuilder",
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(pages)},
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }
+    config = DataContextConfig(
+        data_docs_sites={DOCS: site},
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars={"globally": False},  # type: ignore[arg-type]
+    )
+    return gx.get_context(mode="ephemeral", project_config=config)
 
 
 def _run(

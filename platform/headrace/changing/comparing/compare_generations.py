@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.lifecycle.backfills.compare_rows import LOG, ONLY_IN, TABLE, differing_rows
+from headrace.lifecycle.backfills.compare_rows import LOG, ONLY_IN, TABLE, compare_rows
 from headrace.operators.contract import SEQUENCE
-from headrace.spark.rows.comparable import comparable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,12 +75,18 @@ def compare_generations(
         tuple(name for name in new if name not in shared),
         tuple(name for name in old if name not in shared),
     )
-    counts = before.count(), after.count()
     if not shared:
+        counts = before.count(), after.count()
         return Differences(*counts, counts[1], counts[0], 0, *columns)
     own = [name for name in key if name in shared]
     by = own if own and len(own) == len(key) else shared
-    differing = differing_rows(*(comparable_rows(side, shared) for side in (after, before))).persist()
+    found = compare_rows(
+        *(side.select(*map(quote, shared)) for side in (after, before)), F.lit(None).cast("date")
+    )
+    counts = found.stored[None], found.recomputed[None]
+    if not found.odd:
+        return Differences(*counts, 0, 0, 0, *columns)
+    differing = found.differing.persist()
     try:
         return Differences(*counts, *_counted(differing, by), *columns, _examples(differing, by))
     finally:

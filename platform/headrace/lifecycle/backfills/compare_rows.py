@@ -16,6 +16,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.spark.frames import in_one_task
 from headrace.spark.rows.checksums import Checksum, checksums
 from headrace.spark.rows.comparable import comparable_rows
 
@@ -60,7 +61,9 @@ class Comparison:
 def compare_rows(recomputed: DataFrame, stored: DataFrame, day: Column) -> Comparison:
     """Compare the columns of `stored`. In: day  of a row of either side, DATE."""
     log, table = (comparable_rows(rows, stored.columns) for rows in (recomputed, stored))
-    both = log.withColumn(ONLY_IN, F.lit(LOG)).unionByName(table.withColumn(ONLY_IN, F.lit(TABLE)))
+    both = in_one_task(
+        log.withColumn(ONLY_IN, F.lit(LOG)).unionByName(table.withColumn(ONLY_IN, F.lit(TABLE)))
+    )
     found = checksums(both, stored.columns, F.struct(F.col(ONLY_IN).alias("side"), day.alias("day")))
     of_log, of_table = (
         {part["day"]: each for part, each in found.items() if part["side"] == side} for side in (LOG, TABLE)
