@@ -52,27 +52,27 @@ def driver_of(described: Any, seed: int, spark: SparkSession | None = None) -> T
 
 @pytest.mark.parametrize("kind", sorted(WINDOWS))
 @pytest.mark.parametrize(("grace", "other"), [("30 seconds", "2 minutes"), ("2 minutes", "0 seconds")])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(more, marks=pytest.mark.long) for more in (1, 2))])
 @fast
-def test_another_grace_gives_the_rows_of_a_run_with_it(kind: str, grace: str, other: str) -> None:
-    for seed in range(3):
-        now = driver_of(node(kind, grace), seed)
-        answer = now.what_if("windows", grace=other)
-        then = driver_of(node(kind, other), seed)
-        rows_now, rows_then = now.rows("windows"), then.rows("windows")
-        late_now, late_then = (each.fates("windows").get("late", 0) for each in (now, then))
-        assert (answer.late, answer.late_then) == (late_now, late_then)
-        differences = answer.differences
-        assert differences.rows_before == len(rows_now) - answer.waiting
-        assert differences.rows_after == len(rows_then) - answer.waiting_now
-        own, others = ({identity(row.values()) for row in rows} for rows in (rows_now, rows_then))
-        for each in differences.differing:
-            assert each.before is None or identity(each.before.values()) in own - others
-            assert each.after is None or identity(each.after.values()) in others - own
-        equal = len(own & others)
-        assert differences.removed + differences.changed == differences.rows_before - equal
-        assert differences.added + differences.changed == differences.rows_after - equal
-        now.close()
-        then.close()
+def test_another_grace_gives_the_rows_of_a_run_with_it(kind: str, grace: str, other: str, seed: int) -> None:
+    now = driver_of(node(kind, grace), seed)
+    answer = now.what_if("windows", grace=other)
+    then = driver_of(node(kind, other), seed)
+    rows_now, rows_then = now.rows("windows"), then.rows("windows")
+    late_now, late_then = (each.fates("windows").get("late", 0) for each in (now, then))
+    assert (answer.late, answer.late_then) == (late_now, late_then)
+    differences = answer.differences
+    assert differences.rows_before == len(rows_now) - answer.waiting
+    assert differences.rows_after == len(rows_then) - answer.waiting_now
+    own, others = ({identity(row.values()) for row in rows} for rows in (rows_now, rows_then))
+    for each in differences.differing:
+        assert each.before is None or identity(each.before.values()) in own - others
+        assert each.after is None or identity(each.after.values()) in others - own
+    equal = len(own & others)
+    assert differences.removed + differences.changed == differences.rows_before - equal
+    assert differences.added + differences.changed == differences.rows_after - equal
+    now.close()
+    then.close()
 
 
 @fast

@@ -71,6 +71,13 @@ def in_one_task(frame: DataFrame) -> DataFrame:
     return frame.coalesce(1) if bytes_read(frame) <= SMALL_BYTES else frame
 
 
+def together(frame: DataFrame, *by: Expr) -> DataFrame:
+    """The same rows, those that agree in `by` in one task; all of them where their files are small."""
+    if bytes_read(frame) <= SMALL_BYTES:
+        return frame.coalesce(1)
+    return frame.repartition(frame.sparkSession.sparkContext.defaultParallelism, *by)
+
+
 def bytes_read(frame: DataFrame) -> int:
     """The size of the files that a frame is read from, as Spark estimates it."""
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))

@@ -80,9 +80,8 @@ def compare_generations(
         return Differences(*counts, counts[1], counts[0], 0, *columns)
     own = [name for name in key if name in shared]
     by = own if own and len(own) == len(key) else shared
-    found = compare_rows(
-        *(side.select(*map(quote, shared)) for side in (after, before)), F.lit(None).cast("date")
-    )
+    olds, news = (side.select(*map(quote, shared)) for side in (before, after))
+    found = compare_rows(news, olds, F.lit(None).cast("date"))
     counts = found.stored[None], found.recomputed[None]
     if not found.odd:
         return Differences(*counts, 0, 0, 0, *columns)

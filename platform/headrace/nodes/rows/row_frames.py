@@ -14,6 +14,7 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import PARTITION, Scope
 from headrace.fold.kernel import Feeds, Kernel
 from headrace.nodes.bound_operator import bound
+from headrace.spark.frames import together
 from headrace.spark.one_task import made_of
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def decided(node: Node, logs: Mapping[str, DataFrame], unusable: Sequence[Unusab
     if twice:  # a row that several feeds have is decided in one place
         rows = _by_partition(of, rows)
     if kernel.decided_with:
-        by = [F.col(quote(name)) for name in kernel.decided_with]
-        rows = rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, *by)
+        rows = together(rows, *(F.col(quote(name)) for name in kernel.decided_with))
     return _made(of, rows, kernel.decided, whole=bool(twice or kernel.decided_with))
 
 
@@ -54,8 +54,7 @@ def late(node: Node, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
     if kernel.late_scope is None:
         return None
     if kernel.late_scope is Scope.GROUP:
-        by = [F.col(quote(name)) for name in kernel.steps[0].keys]
-        rows = rows.repartition(rows.sparkSession.sparkContext.defaultParallelism, *by)
+        rows = together(rows, *(F.col(quote(name)) for name in kernel.steps[0].keys))
     elif kernel.late_scope is Scope.PARTITION:
         rows = _by_partition(of, rows)
     return _made(of, rows, partial(_late, kernel), whole=kernel.late_scope is not Scope.ANYWHERE)
@@ -84,9 +83,8 @@ def _unpack(feeds: PackedFeeds, make: Callable[[Feeds], pa.Table], rows: pa.Tabl
 
 
 def _by_partition(of: BoundOperator, rows: DataFrame) -> DataFrame:
-    tasks = rows.sparkSession.sparkContext.defaultParallelism
     carried = of.rows.packed.carrying(PARTITION)
-    return rows.repartition(tasks, F.coalesce(*(F.col(quote(name)) for name in carried)))
+    return together(rows, F.coalesce(*(F.col(quote(name)) for name in carried)))
 
 
 def _late(kernel: Kernel, feeds: Feeds) -> pa.Table:
