@@ -21,19 +21,20 @@ from confluent_kafka import Producer
 import headrace as hr
 from headrace.description.replay import MAX_GAPS
 from headrace.lake.paths import Lake
-from headrace.lake.storage import spark_uri
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
+from tests.faults.delivered import Delivered, delivered
 from tests.faults.fuzz_formats import FORMATS, read_json
 from tests.faults.traffic import CHAIN, NOON_MS, YEAR_2100_MS
-from tests.faults.verdict import Delivered, Verdict, delivered, judge_node
+from tests.faults.verdict import Verdict, judge_node
 from tests.faults.victim import CONF
 from tests.laws.kernel.json_texts import an_object
 from tests.laws.kernel.test_sequence_json import ddl, exactly
 from tests.oracle import guard_oracle
 from tests.oracle.guard_oracle import Place
+from tests.rows import log_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,23 +205,16 @@ def fuzzed(
     runtime.drain()
     verdict = Verdict()
     for form, topic in topics.items():
-        _judge_log(verdict, spark, lake, bootstrap, topic, form)
+        _judge_log(verdict, lake, bootstrap, topic, form)
         judge_node(verdict, spark, lake, nodes[form])
     return verdict
 
 
-def _judge_log(
-    verdict: Verdict, spark: SparkSession, lake: Lake, bootstrap: str, topic: str, form: str
-) -> None:
+def _judge_log(verdict: Verdict, lake: Lake, bootstrap: str, topic: str, form: str) -> None:
     now_ms, sent = time.time_ns() // 1_000_000 + 3_600_000, delivered(bootstrap, topic)
     verdict.records += len(sent)
     rows = {(s.partition, s.offset): wanted(s, now_ms, form) for s in sent}
-    log = spark.read.format("delta").load(spark_uri(lake.log(topic))).where("offset IS NOT NULL")
-    found = (
-        log.select("partition", "offset", "kind", "key", "value", "replay", "ingested_at")
-        .toArrow()
-        .to_pylist()
-    )
+    found = [row for row in log_rows(lake.log(topic)) if row["offset"] is not None]
     commits = {(row["partition"], row["offset"]): row["ingested_at"] for row in found}
     refused = _refused(topic, sent, {place for place, (kind, *_) in rows.items() if kind == DEAD}, commits)
     rows |= dict.fromkeys(refused.ambiguous, (DEAD, None, None))

@@ -10,6 +10,7 @@ from headrace.local.servers.broker import create_topics
 from headrace.local.servers.server import LocalServer
 from headrace.local.servers.topics import add_partitions
 from tests.broker.harness import delete_records, delete_topic
+from tests.faults.delivered import remember
 from tests.faults.lives import Life, Process
 from tests.faults.pipeline import PARTITIONS
 from tests.faults.s3_proxy import S3Proxy, Weather
@@ -17,7 +18,7 @@ from tests.faults.servers import Servers
 from tests.faults.small_disk import SmallDisk
 from tests.faults.stream import Order
 from tests.faults.traffic import produce, produce_in_transactions
-from tests.faults.verdict import Verdict, remember
+from tests.faults.verdict import Verdict
 
 AWAY_S = 60.0
 DAY_MS = 86_400_000

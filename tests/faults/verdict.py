@@ -21,30 +21,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import sql
 from psycopg.rows import dict_row
 
 import headrace as hr
-from headrace.lake.storage import spark_uri
+from headrace import lake as lakes
+from headrace.engine.slices.log_slices import LogSlice, whole_log
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrors import Mirrors
-from headrace.nodes.node_tables import read_progress
-from headrace.nodes.rows.node_frames import NodeFrames
-from headrace.observe.views import Views, fates_of
-from headrace.quality.books import open_books
+from headrace.nodes.balances.opening import read_opening
+from headrace.nodes.rows import state_views
+from headrace.nodes.rows.state_frames import StateTables
+from headrace.observe.local_views import LocalViews
+from headrace.observe.views import Views, counted_fates
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.rows.json_rows import as_json
-from headrace.writing.fold_aside import stand
+from headrace.writing.fold_aside import folded_logs
+from tests.faults.delivered import Delivered, delivered
 from tests.faults.pipeline import pipeline, table
-from tests.faults.traffic import CHAIN
 from tests.oracle import guard_oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.engine.state_files import StateSource
     from headrace.lake.paths import Lake
+    from headrace.nodes.bound_operator import BoundOperator
+    from headrace.nodes.progress import Progress
 
 ALL = 100_000  # keys: more than there are
 DAY_MS = 86_400_000
@@ -86,18 +93,6 @@ class Verdict:
                 self.words.append(f"{what} {word} {rows.total()}: {list(rows)[:3]}")
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """A record as Kafka delivers it to a reader of committed records."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    chain: bytes | None
-
-
 def judge(
     spark: SparkSession,
     lake: Lake,
@@ -119,7 +114,7 @@ def judge(
     for topic in sorted(read, key=lambda topic: topic.name):
         records = [*delivered(bootstrap, topic.name), *remembered.get(topic.name, [])]
         sent = {(record.partition, record.offset): record for record in records}
-        judge_log(verdict, spark, lake, topic, [sent[at] for at in sorted(sent)])
+        judge_log(verdict, lake, topic, [sent[at] for at in sorted(sent)])
     for name in names:
         judge_node(verdict, spark, lake, nodes[name])
         judge_sinks(verdict, spark, lake, nodes[name], prefix, bootstrap)
@@ -139,77 +134,30 @@ def judge_mirror(verdict: Verdict, lake: Lake, name: str) -> None:
         mirror.follow(2)
 
 
-def delivered(bootstrap: str, topic: str) -> list[Delivered]:
-    """All records of a topic, in the order of its partitions; none of a transaction that was aborted."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "verdict", "enable.auto.commit": False}
-    settings |= {
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-    }
-    consumer, found = Consumer(settings), list[Delivered]()
-    for partition in sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions):
-        place = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=60)
-        consumer.assign([place])
-        deadline = time.monotonic() + 60
-        at_end = end <= 0
-        while not at_end:  # the last offsets may be those of transactions' markers, which no message tells of
-            assert time.monotonic() < deadline, f"{topic}/{partition}: the end, {end}, is not reached"
-            for message in consumer.consume(10_000, timeout=0.5):
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    at_end = at_end or message.partition() == partition
-                    continue
-                assert error is None, error
-                chain = dict(message.headers() or []).get(CHAIN)
-                at, moment = message.offset(), message.timestamp()[1]
-                assert at is not None
-                raw = chain.encode() if isinstance(chain, str) else chain
-                found.append(Delivered(partition, at, message.key(), message.value(), moment, raw))
-    consumer.close()
-    return found
-
-
-def remember(
-    path: Path, bootstrap: str, topics: Iterable[str], known: Path | None = None
-) -> dict[str, dict[int, int]]:
-    """Keep in a file what Kafka has delivered so far, before it deletes some of it.
-
-    In:  known  a file of earlier ones
-    Out: by topic and partition the offset after the last of them
-    """
-    earlier: dict[str, list[Delivered]] = pickle.loads(known.read_bytes()) if known else {}
-    all_of = {topic: [*earlier.get(topic, []), *delivered(bootstrap, topic)] for topic in topics}
-    path.write_bytes(pickle.dumps(all_of))
-    return {
-        topic: {
-            p: max(r.offset for r in records if r.partition == p) + 1 for p in {r.partition for r in records}
-        }
-        for topic, records in all_of.items()
-    }
-
-
-def judge_log(
-    verdict: Verdict, spark: SparkSession, lake: Lake, topic: hr.Topic, sent: Sequence[Delivered]
-) -> None:
+def judge_log(verdict: Verdict, lake: Lake, topic: hr.Topic, sent: Sequence[Delivered]) -> None:
     """Every record is in the log once, of the kind and at the stream time that plain Python gives it."""
-    log = spark.read.format("delta").load(spark_uri(lake.log(topic.name)))
-    columns = ("partition", "offset", "kind", "replay", "unix_millis(timestamp)", "unix_millis(stream_time)")
-    rows = (
-        log.where("kind <> 'control'")
-        .selectExpr("unix_millis(ingested_at)", *columns)
-        .orderBy("ingested_at", "partition", "offset")
-        .collect()
+    uri = lake.log(topic.name)
+    log = whole_log(uri).rows(lakes.open_table(uri).columns)
+    columns = ("partition", "offset", "kind", "replay")
+    times = (_ms(log[name]) for name in ("ingested_at", "timestamp", "stream_time"))
+    of_rows = zip(*times, *(log[name].to_pylist() for name in columns), strict=True)
+    rows = sorted(
+        ((at, *row, event, stream) for at, event, stream, *row in of_rows if row[2] != "control"),
+        key=lambda row: (row[0], row[1], -1 if row[2] is None else row[2]),
     )
     found = Counter((row[1], row[2]) for row in rows if row[2] is not None)
     verdict.records += len(sent)
     verdict.compare(f"log of {topic.name}", Counter((s.partition, s.offset) for s in sent), found)
     kinds = _kinds(topic, sent)
-    of_rows = {(row[1], row[2]): (row[3], bool(row[4]), row[5]) for row in rows if row[2] is not None}
-    verdict.compare(f"kinds in {topic.name}", Counter(kinds.items()), Counter(of_rows.items()))
-    times = Counter((row[0], row[1], row[2], row[6]) for row in rows)
-    verdict.compare(f"stream times in {topic.name}", Counter(_stream_times(rows)), times)
+    seen = {(row[1], row[2]): (row[3], bool(row[4]), row[5]) for row in rows if row[2] is not None}
+    verdict.compare(f"kinds in {topic.name}", Counter(kinds.items()), Counter(seen.items()))
+    stood = Counter((row[0], row[1], row[2], row[6]) for row in rows)
+    verdict.compare(f"stream times in {topic.name}", Counter(_stream_times(rows)), stood)
+
+
+def _ms(times: pa.ChunkedArray) -> list[int | None]:
+    """Times in ms since 1970; none of them lies before."""
+    return list(pc.divide(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1000).to_pylist())
 
 
 def _kinds(topic: hr.Topic, sent: Sequence[Delivered]) -> dict[Position, tuple[str, bool, int]]:
@@ -273,23 +221,42 @@ def judge_node(verdict: Verdict, spark: SparkSession, lake: Lake, node: Node) ->
         verdict.lost += checked.rows_differing if mine else 0
         verdict.doubled += 0 if mine else checked.rows_differing
         verdict.words.append(f"{name} is not the oracle's: {checked.first_differences}")
-    books = open_books(spark, lake, node)
-    progress = read_progress(lake, node)
-    again = stand(spark, lake, node, progress.upto_ms)
-    try:
-        in_one_go = fates_of(node, NodeFrames(again.results, again.state), again.progress)
-        ledger = {(a.topic, a.partition): dict(a.fates) for a in books.accounts}
-        for account in books.accounts:
-            wrong = abs(account.delivered - account.accounted)
-            wrong += sum(
-                abs(ledger[account.topic, account.partition][fate] - number)
-                for fate, number in in_one_go.get((account.topic, account.partition), {}).items()
+    stored = LocalViews(spark, lake).stored(node)
+    progress, resolved = stored.progress, stored.of.operator.node
+    ledger = _fates(stored.of, stored.state, progress)
+    with folded_logs(spark, lake, resolved, progress.upto_ms, read_opening(lake, resolved)) as again:
+        in_one_go = _fates(stored.of, again.source, again.progress)
+    in_logs = _in_logs(lake, resolved.topics, progress.upto_ms)
+    for place in sorted({*ledger, *in_logs}):
+        fates = ledger.get(place, {})
+        wrong = abs(in_logs[place] - sum(fates.values()))
+        wrong += sum(abs(fates.get(fate, 0) - number) for fate, number in in_one_go.get(place, {}).items())
+        verdict.unaccounted += wrong
+        if wrong:
+            words = f"{place} has {in_logs[place]} records, {dict(fates)}, and in one go {dict(in_one_go)}"
+            verdict.words.append(f"books of {name}: {words}")
+
+
+def _fates(
+    of: BoundOperator, state: StateSource, progress: Progress
+) -> Mapping[tuple[str, int], Mapping[str, int]]:
+    """The records of each fate, by topic and partition."""
+    waiting = state_views.open_records(of, StateTables(state), progress.clock)
+    return counted_fates(progress, [] if waiting is None else waiting.to_pylist())
+
+
+def _in_logs(lake: Lake, topics: Iterable[hr.Topic], upto_ms: Mapping[str, int]) -> Counter[tuple[str, int]]:
+    """The records in logs as far as a node has read them, by topic and partition."""
+    counts = Counter[tuple[str, int]]()
+    for topic in topics:
+        uri = lake.log(topic.name)
+        if lakes.exists(uri):
+            rows = LogSlice.of(uri, 0, upto_ms.get(topic.name, 0)).rows(lakes.open_table(uri).columns)
+            places = zip(rows["partition"].to_pylist(), rows["kind"].to_pylist(), strict=True)
+            counts.update(
+                (topic.name, partition) for partition, kind in places if kind in (RECORD, DEAD_LETTER)
             )
-            verdict.unaccounted += wrong
-            if wrong:
-                verdict.words.append(f"books of {name}: {account}, and in one go {dict(in_one_go)}")
-    finally:
-        again.release()
+    return counts
 
 
 def judge_sinks(

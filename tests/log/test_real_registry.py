@@ -38,7 +38,7 @@ from headrace.sequence.replays.guards import new_guard
 from headrace.sequence.sequence_records import Sequencer
 from headrace.sinks.encoding import encoder_of
 from tests.broker.certificates import certificates
-from tests.faults.verdict import delivered
+from tests.faults.delivered import delivered
 from tests.laws.kernel.protobuf_values import Field, compiled, field, message
 from tests.laws.kernel.test_protobuf_indexes import order
 from tests.log.registry_proxy import RegistryProxy
