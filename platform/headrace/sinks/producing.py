@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.sinks.kept_clients import Client, client_for, keep
 from headrace.spark.brokers.topic_limits import NO_TIMESTAMP, TopicLimits
 
 CLIENT_BYTES_MAX = 1_000_000_000  # of a record, for librdkafka
@@ -118,6 +119,7 @@ def _sent(destination: Destination, batches: Iterable[pa.RecordBatch]) -> Iterat
                 yield from production.send(batch)
         if production is not None:
             yield from production.finish()
+            production.keep()
     except AwayError as away:
         yield None, None, None, str(away), None
 
@@ -128,7 +130,11 @@ class _Production:
         self._sent: list[tuple[Any, ...]] = []  # rows, since the broker had all of them for the last time
         self._error = ""  # one that stops the delivery
         self._refusal, self._has_ended = "", False  # of a record; and whether the client takes no more
-        self._producer = self._opened(OWNED)
+        self._client = client_for(destination.topic, self._settings(OWNED), self._reported)
+
+    @property
+    def _producer(self) -> Producer:
+        return self._client.producer
 
     def send(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         refusal = self._to.refusal
@@ -153,13 +159,17 @@ class _Production:
                 yield from self._again(self._sent[first : first + STRETCH])
         self._sent.clear()
 
+    def keep(self) -> None:
+        """Leave the client to the next delivery."""
+        keep(self._client, self._settings(OWNED))
+
     def _again(self, rows: Sequence[tuple[Any, ...]]) -> Iterator[Outcome]:
         """Send records again. If the broker refuses one, each is sent alone, and the answer is about that record."""
         if self._has_ended:
-            self._producer = self._opened(OWNED)
+            self._open(OWNED)
         if self._is_taken(rows):
             return
-        self._producer = self._opened(OWNED | ALONE)
+        self._open(OWNED | ALONE)
         for row in rows:
             if self._is_taken([row]):
                 continue
@@ -167,7 +177,8 @@ class _Production:
                 self._give_up("The client gave a record up, and the broker did not refuse it.")
             sequence, ordinal = row[5:7]
             yield sequence, ordinal, self._refusal, None, None
-        self._producer, self._has_ended = self._opened(OWNED), False
+        self._open(OWNED)
+        self._has_ended = False
 
     def _is_taken(self, rows: Sequence[tuple[Any, ...]]) -> bool:
         self._refusal, self._has_ended = "", False
@@ -176,11 +187,13 @@ class _Production:
         self._wait(until=0)
         return not (self._refusal or self._has_ended)
 
-    def _opened(self, owned: Mapping[str, Any]) -> Producer:
-        from confluent_kafka import Producer
+    def _open(self, owned: Mapping[str, Any]) -> None:
+        self._client = Client(self._settings(owned))
+        self._client.report = self._reported
 
+    def _settings(self, owned: Mapping[str, Any]) -> dict[str, Any]:
         limit = {"message.max.bytes": min(max(1_000, self._to.limits.record_bytes_max), CLIENT_BYTES_MAX)}
-        return Producer({**self._to.options, **limit, **owned, "on_delivery": self._reported})
+        return {**self._to.options, **limit, **owned}
 
     def _produce(self, row: tuple[Any, ...]) -> None:
         from confluent_kafka import KafkaException
