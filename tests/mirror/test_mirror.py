@@ -43,23 +43,23 @@ HOURS = 24.0
 GUIDE = ROOT / "docs" / "guides" / "iceberg.md"
 
 
-@pytest.mark.parametrize("node", ["kept", "counts", "totals"])
 @pytest.mark.slow
-def test_each_client_reads_the_rows_of_the_delta_table(drive: Drive, node: str) -> None:
+def test_each_client_reads_the_rows_of_the_delta_table(drive: Drive) -> None:
     driver = drive(kept, counts, totals)
-    mirror = mirror_of(driver, node)
+    mirrors = {node: mirror_of(driver, node) for node in ("kept", "counts", "totals")}
     for first in range(0, 60, 15):
         pipe(driver, first, first + 15)
-        done = mirror.follow(HOURS)
-        assert done.version == open_table(driver.lake.table(node)).version
-        rows = by_delta(driver, node)
-        assert by_pyiceberg(mirror) == rows
-        assert by_duckdb(mirror, driver.lake.root) == rows
-        answer = iceberg_equals_delta(mirror_of(driver, node))
-        assert answer.equal, answer
-        assert answer.version == done.version
-    assert rows
-    assert not any("__" in row for row in rows)
+        for node, mirror in mirrors.items():
+            done = mirror.follow(HOURS)
+            assert done.version == open_table(driver.lake.table(node)).version
+            rows = by_delta(driver, node)
+            assert by_pyiceberg(mirror) == rows
+            assert by_duckdb(mirror, driver.lake.root) == rows
+            answer = iceberg_equals_delta(mirror_of(driver, node))
+            assert answer.equal, answer
+            assert answer.version == done.version
+            assert rows or first < 45
+            assert not any("__" in row for row in rows)
 
 
 def test_a_commit_that_changes_no_file_is_not_mirrored(drive: Drive) -> None:
