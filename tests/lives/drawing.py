@@ -1,8 +1,12 @@
-"""Random lives. Few numbers make one, and a seed makes the numbers: the same in each process, whatever else it has loaded."""
+"""Random lives. Few numbers make one, and a seed makes the numbers: the same in each process, whatever else it has loaded.
+
+In a swarm each life has a part of all that there is, so what is rare meets (Groce et al., "Swarm testing", ISSTA 2012).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from random import Random
 from typing import Any
 
@@ -50,7 +54,9 @@ THEMES: Sequence[Sequence[str]] = (
     ("sessions", "sessions by another key", "named stream", "windows", "lookup", "distinct"),
     ("join of tables", "calm table", "grouped table", "changes", "refined table", "lookup", "table by another key"),
     ("time limit", "calm table", "changes", "changes of a table", "join of streams", "batches"),
+    ("batches", "batches of a whole stream", "calm table", "merged batches", "lookup", "processor of a table"),
 )  # fmt: skip
+THEMES_OF_ALL = 7  # the last one is of the swarm alone: waits of the wall clock, one after the other
 ACTS_AFTER = 8  # steps: before, there is nothing to which anything could be done
 ROUNDS = (7, 13)  # of a life, at least and at most
 NODES_OF_ACTS_MAX = 4  # of a life of the second tier, in which Spark works for each act
@@ -59,8 +65,10 @@ LOG_STEPS = ("before log commit", "after log commit")
 ERASABLE = "erase-me-7f3a"  # no other text holds it, so that it can be sought in files
 KEYS = ("a", "b", "ü", None, "a", "b", ERASABLE)
 PARTITIONS = (0, 0, 0, 1, 1, 2)
-WHAT = (*["record"] * 11, "tombstone", "tombstone", "malformed", "rolled back", "again", "again")
+RECORDS = ("record",) * 11
+WHAT = (*RECORDS, "tombstone", "tombstone", "malformed", "rolled back", "again", "again")
 HALF_SECONDS = sorted(range(-40, 25), key=abs)
+NEAR = (9, 17, 33, 65)  # so many of them are near by
 SECOND, HOUR = 1_000, 3_600_000
 WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0)
 # For longer than a process trusts what it has read, and what it has committed.
@@ -70,6 +78,62 @@ GOES_ON = (*[9 * SECOND] * 6, 0, 0, 61 * SECOND, HOUR, 26 * HOUR, -30 * SECOND)
 # Timers call these every three seconds, for each group: a day would be 31,000 calls and as many rows, and five minutes show
 # the same.
 OFTEN_CALLED, FAR_FOR_TIMERS = {"processor with timers", "processor of a table"}, 5 * 60 * SECOND
+TROUBLES = ("crash", "overtaken", "store", "sink", "crash")
+DECISIONS = ("grow", "rest", "maintain", "restart", "drain", "limit", "grow", "lose", "upkeep")
+ACTS = ("retain", "erase", "rename", "change", "change", "back", "recompute", "redeliver", "redrive", "mend")
+ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
+    ACTS,
+    ("retain", "retain", "rename", "recompute"),
+    ("change", "back", "rename", "redeliver"),
+    ("erase", "mend", "mend", "redrive", "rename"),
+)
+TOUCHING: dict[
+    str, Any
+] = {  # many records at near-by times: what a group has open at a time lies side by side
+    "kinds": ("sessions", "sessions by another key", "sessions", "windows", "distinct", "join of streams"),
+    "topics": ("t", "t", "u"),
+    "partitions": (0, 1, 2),
+    "keys": KEYS,
+    "halves": HALF_SECONDS[:17],
+    "goes_on": (0, SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND, -2 * SECOND),
+    "records_max": 12,
+}
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a life is drawn from."""
+
+    kinds: Sequence[str] = ALL
+    acts: Sequence[str] = ACTS
+    steps: Sequence[str] = ("cut", "cut", *["trouble"] * 4, "decision", "decision")
+    troubles: Sequence[str] = TROUBLES
+    faults: Sequence[str] = ("lost", "refused")
+    decisions: Sequence[str] = DECISIONS
+    sinks: Sequence[str] = SINKS
+    what: Sequence[str] = WHAT
+    topics: Sequence[str] = ("t", "t", "u")
+    partitions: Sequence[int] = PARTITIONS
+    keys: Sequence[str | None] = KEYS
+    halves: Sequence[int] = tuple(HALF_SECONDS)
+    waits: Sequence[int] = WAITS
+    goes_on: Sequence[int] = GOES_ON
+    records_max: int = 6  # that are sent at once
+
+    def some(self, random: Random) -> Draws:
+        """A part of each; in one life of four of those that touch."""
+        names = [each.name for each in fields(self) if each.name not in ("halves", "records_max")]
+        parts: dict[str, Any] = {name: part(random, getattr(self, name)) for name in names}
+        parts["what"] = (*RECORDS, *parts["what"])
+        parts["halves"] = self.halves[: random.choice(NEAR)]
+        return Draws(**parts | (TOUCHING if random.randrange(4) == 0 else {}))
+
+
+def part(random: Random, of: Sequence[Any]) -> tuple[Any, ...]:
+    """Some of a sequence, at least one, and each of these as often as it was there."""
+    each = [*dict.fromkeys(of)]
+    chosen = random.sample(each, random.randint(1, len(each)))
+    return tuple(one for one in of if one in chosen)
 
 
 def pick(number: int, *of: Sequence[Any]) -> list[Any]:
@@ -81,15 +145,16 @@ def pick(number: int, *of: Sequence[Any]) -> list[Any]:
     return found
 
 
-def sent(number: int, center: int) -> Sent:
+def sent(number: int, center: int, draws: Draws) -> Sent:
     """The record that a number stands for."""
+    drawn = draws.what, draws.topics, draws.partitions, draws.keys, draws.halves
     kind, topic, partition, key, half, value, apart = pick(
-        number, WHAT, ("t", "t", "u"), PARTITIONS, KEYS, HALF_SECONDS, (None, *range(-1, 7)), (0, 0, 0, 1, -1)
+        number, *drawn, (None, *range(-1, 7)), (0, 0, 0, 1, -1)
     )
     return Sent(topic, partition, key, center + half * 500 + apart, value, kind)
 
 
-def cut(number: int, center: int) -> Step:
+def cut(number: int) -> Step:
     """Mostly of all topics and nodes."""
     topics, commits, settles, some = pick(
         number, (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ()), (1, 1, 2, 3), (True, True, False), (0, 0, 1)
@@ -98,28 +163,28 @@ def cut(number: int, center: int) -> Step:
     return Cut(topics, commits, chosen, settles)
 
 
-def trouble(number: int, center: int) -> Step:
+def trouble(number: int, center: int, draws: Draws) -> Step:
     """Trouble of a process, the store or a sink."""
-    what, skips = pick(number, ("crash", "overtaken", "store", "sink", "crash"), (0, 0, 0, 1, 2, 5))
-    number //= 30
+    what, skips = pick(number, draws.troubles, (0, 0, 0, 1, 2, 5))
+    number //= 6 * len(draws.troubles)
     if what == "sink":
         return SinkFault(*pick(number, ("after", "in", "before")))
     if what == "store":
-        kind, times, some = pick(number, ("lost", "refused"), (1, 1, 2, 5, 9), range(30))
+        kind, times, some = pick(number, draws.faults, (1, 1, 2, 5, 9), range(30))
         return StoreFault(kind, some, times)
     at, records, ms, stays = pick(number, (*NODE_STEPS, *LOG_STEPS), range(3), PAUSES, (False, True))
     if what == "crash":
         return Crash(at, skips, stays)
     seeds = [number * 7919 + place * 104_729 for place in range(records)]
-    meanwhile = tuple(sent(each % (1 << 24), center) for each in seeds)
+    meanwhile = tuple(sent(each % (1 << 24), center, draws) for each in seeds)
     return Overtaken(at, skips, meanwhile, ms)
 
 
-def decision(number: int, center: int) -> Step:
+def decision(number: int, draws: Draws) -> Step:
     """A decision of a person."""
     what, node, ms, records = pick(
         number,
-        ("grow", "rest", "maintain", "restart", "drain", "limit", "grow", "lose", "upkeep"),
+        draws.decisions,
         range(NODES_MAX),
         (0, 2 * SECOND, 20 * SECOND),
         (None, None, 1, 3),
@@ -142,21 +207,11 @@ def decision(number: int, center: int) -> Step:
     return Limit(ms, records)
 
 
-OTHERS: Sequence[Callable[[int, int], Step]] = (*[cut] * 2, *[trouble] * 4, *[decision] * 2)
-ACTS = ("retain", "erase", "rename", "change", "change", "back", "recompute", "redeliver", "redrive", "mend")
-ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
-    ACTS,
-    ("retain", "retain", "rename", "recompute"),
-    ("change", "back", "rename", "redeliver"),
-    ("erase", "mend", "mend", "redrive", "rename"),
-)
-
-
-def act(number: int, theme: int = 0) -> Step:
-    """What a person does to a lake. In: theme  the number of one of `ACT_THEMES`"""
+def act(number: int, acts: Sequence[str] = ACTS) -> Step:
+    """What a person does to a lake, one of some acts."""
     what, topic, node, key, dies, ms, value = pick(
         number,
-        ACT_THEMES[theme],
+        acts,
         TOPICS,
         range(NODES_MAX),
         ("a", "b", "ü", ERASABLE),
@@ -184,31 +239,38 @@ def act(number: int, theme: int = 0) -> Step:
     return Mend(topic, 1 + node % 3)
 
 
-def lives(seed: int, *, acts: bool = False) -> Iterator[Life]:
-    """The lives of a seed, without end. In: acts  whether people do what needs Spark, too."""
+def lives(seed: int, *, acts: bool = False, swarm: bool = False) -> Iterator[Life]:
+    """The lives of a seed, without end.
+
+    In: acts   whether people do what needs Spark, too
+        swarm  whether each life has a part of all kinds, keys, times and troubles
+    """
     random = Random(seed)
     while True:
-        yield life(random, acts=acts)
+        yield life(random, acts=acts, swarm=swarm)
 
 
-def life(random: Random, *, acts: bool) -> Life:
+def life(random: Random, *, acts: bool, swarm: bool) -> Life:
     """A pipeline of up to six nodes, and what happens to it."""
     most = NODES_OF_ACTS_MAX if acts else NODES_MAX
-    theme, acts_theme = random.randrange(len(THEMES)), random.randrange(len(ACT_THEMES))
-    nodes = tuple(made(number, theme) for number in numbers(random, 24, 1, most))
+    theme = random.randrange(len(THEMES) if swarm else THEMES_OF_ALL)
+    acts_theme = random.randrange(len(ACT_THEMES))
+    draws = Draws(kinds=THEMES[theme], acts=ACT_THEMES[acts_theme])
+    draws = draws.some(random) if swarm else draws
+    nodes = tuple(made(number, draws) for number in numbers(random, 24, 1, most))
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []
     center = 0
     for _ in range(random.randint(*ROUNDS)):
-        records = numbers(random, 24, 1, 6)
-        center += min(GOES_ON[records[0] % len(GOES_ON)], farthest)
-        steps.append(Send(tuple(sent(number, center) for number in records)))
-        steps.append(Wait(*pick(records[-1] // 7, WAITS)))
-        steps += [one_step(number, center) for number in numbers(random, 30, 0, 3)]
+        records = numbers(random, 24, 1, draws.records_max)
+        center += min(draws.goes_on[records[0] % len(draws.goes_on)], farthest)
+        steps.append(Send(tuple(sent(number, center, draws) for number in records)))
+        steps.append(Wait(*pick(records[-1] // 7, draws.waits)))
+        steps += [one_step(number, center, draws) for number in numbers(random, 30, 0, 3)]
         if records[-1] % 3:
             steps.append(Cut())
         if acts and len(steps) > ACTS_AFTER:
-            steps += [act(number, acts_theme) for number in numbers(random, 30, 1, 2)]
+            steps += [act(number, draws.acts) for number in numbers(random, 30, 1, 2)]
     return Life(nodes, random.randint(1, len(nodes)), tuple(steps), dated=random.randrange(4) == 0)
 
 
@@ -220,14 +282,17 @@ def numbers(random: Random, bits: int, least: int, most: int) -> list[int]:
     ]
 
 
-def one_step(number: int, center: int) -> Step:
+def one_step(number: int, center: int, draws: Draws) -> Step:
     """The step that a number stands for."""
-    which, rest = number % len(OTHERS), number // len(OTHERS)
-    return OTHERS[which](rest, center)
+    which, rest = draws.steps[number % len(draws.steps)], number // len(draws.steps)
+    if which == "cut":
+        return cut(rest)
+    return trouble(rest, center, draws) if which == "trouble" else decision(rest, draws)
 
 
-def made(number: int, theme: int = 0) -> Made:
-    """The operator that a number stands for. In: theme  the number of one of `THEMES`, whose kinds meet more often"""
-    kinds = THEMES[theme]
-    kind, sink, rest, twin = pick(number, kinds, SINKS, range(1 << 14), (None, None, None, None, None, 0, 1))
+def made(number: int, draws: Draws = Draws()) -> Made:
+    """The operator that a number stands for."""
+    kind, sink, rest, twin = pick(
+        number, draws.kinds, draws.sinks, range(1 << 14), (None, None, None, None, None, 0, 1)
+    )
     return Made(kind, rest, sink, twin)

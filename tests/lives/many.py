@@ -75,12 +75,17 @@ def fault_of(life: Life, spark: SparkSession | None = None) -> str:
 
 
 def try_seed(
-    seed: int, number: int = LIVES_A_SEED, *, shrinks: bool = True, spark: SparkSession | None = None
+    seed: int,
+    number: int = LIVES_A_SEED,
+    *,
+    shrinks: bool = True,
+    spark: SparkSession | None = None,
+    swarm: bool = True,
 ) -> Done:
-    """Live the lives of a seed. In: spark  a session: the lives are of the second tier"""
+    """Live the lives of a seed. In: spark  a session: the lives are of the second tier; swarm: see `lives`"""
     done, began, kinds = Done(seed), time.process_time(), set[str]()
 
-    for life in islice(lives(seed, acts=spark is not None), number):
+    for life in islice(lives(seed, acts=spark is not None, swarm=swarm), number):
         done.lives += 1
         kinds.update(made.kind for made in life.nodes)
         try:

@@ -32,19 +32,26 @@ SEEDS = [
 PRINTS_LIVES = """
 from itertools import islice
 from tests.lives.drawing import lives
-print(*[life.text() for acts in (False, True) for life in islice(lives(2, acts=acts), 3)], sep="\\n")
+print(*[life.text() for some in (False, True) for life in islice(lives(2, acts=some, swarm=some), 3)], sep="\\n")
 """
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_rest_tables_are_the_oracles_sinks_hold_each_row_once_and_books_balance(seed: int) -> None:
+    done = try_seed(seed, A_TEST, swarm=False)
+    assert not done.failure, f"{done.reason}\n{done.failure}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_at_rest_the_laws_hold_in_lives_of_a_swarm(seed: int) -> None:
     done = try_seed(seed, A_TEST)
     assert not done.failure, f"{done.reason}\n{done.failure}"
 
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_lives_in_a_process_that_has_loaded_other_modules() -> None:
-    here = [life.text() for acts in (False, True) for life in islice(lives(2, acts=acts), 3)]
+    here = [life.text() for some in (False, True) for life in islice(lives(2, acts=some, swarm=some), 3)]
     command = [sys.executable, "-c", PRINTS_LIVES]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == "\n".join(here).splitlines()
