@@ -30,5 +30,12 @@ def bring_back(uri: str, version: int) -> None:
     _open(uri).restore(version)
 
 
+def pack(uri: str) -> None:
+    """Pack small files, and delete those that left the newest version a week ago."""
+    table = _open(uri)
+    table.optimize.compact()
+    table.vacuum(retention_hours=168, dry_run=False)
+
+
 def _open(uri: str) -> DeltaTable:
     return DeltaTable(uri.removeprefix("file:"))

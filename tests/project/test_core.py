@@ -17,6 +17,7 @@ OURS = ("VIRTUAL_ENV", "PYTHONPATH", "HEADRACE_LAKE", "HEADRACE_PIPELINE", "MAKE
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
+    environment["UV_LINK_MODE"] = "symlink"  # the cache may lie on another disk: nothing is copied
     if "PIP_INDEX_URL" in environment:
         environment.setdefault("UV_DEFAULT_INDEX", environment["PIP_INDEX_URL"])
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
