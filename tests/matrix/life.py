@@ -15,6 +15,7 @@ from headrace.log.clock import ManualClock
 from headrace.nodes.descriptions.references import among_themselves
 from headrace.nodes.descriptions.topics import is_read, topics_of, upstream_first
 from headrace.nodes.node_tables import read_progress
+from headrace.observe.local_views import LocalViews
 from headrace.observe.sql import LakeSql
 from headrace.testing.piped import PipedTopic
 from headrace.writing.node_runner import NodeRunner
@@ -115,7 +116,11 @@ class Life(SideBySide):
             runner = NodeRunner(self._session, node, lake, is_read=is_read(node, described))
             while runner.advance():
                 pass
-        return _tables(lake, alone)
+        views = LocalViews(self._session, lake)
+        return {
+            kind: sorted(map(shown, views.read(node).select([*node.columns]).to_pylist()))
+            for kind, node in alone.items()
+        }
 
     def unaccounted(self) -> dict[str, str]:
         """The kinds whose ledger does not know each record of its topics once."""

@@ -23,6 +23,7 @@ from headrace.lake.paths import Lake
 from headrace.mirror.equality import iceberg_equals_delta
 from headrace.mirror.mirrored_table import VERSION, MirroredTable
 from headrace.mirror.mirrors import Mirrors
+from headrace.observe.sql import LakeSql
 from headrace.settings import IcebergSettings
 from tests.conftest import Drive
 from tests.docs.documents import ROOT, python_blocks
@@ -60,6 +61,8 @@ def test_each_client_reads_the_rows_of_the_delta_table(drive: Drive) -> None:
             assert answer.version == done.version
             assert rows or first < 45
             assert not any("__" in row for row in rows)
+    with LakeSql(Lake(driver.lake.root), [counts, totals, kept]) as sql:
+        assert sql.names
 
 
 def test_a_commit_that_changes_no_file_is_not_mirrored(drive: Drive) -> None:

@@ -6,6 +6,7 @@ decides the rest.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _NESTED = ("STRUCT<", "ARRAY<", "MAP<")
+# Read alone, again and again: a node is asked for its rules whenever its progress is read.
+_tree = lru_cache(maxsize=1024)(syntax_tree)
 
 
 def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
@@ -34,11 +37,11 @@ def require_expression(parsed: Expression, shape: Shape, what: str) -> None:
     for path in sorted(parsed.paths):
         type_of_path(path, shape, what, parsed.sql)
     if parsed.compares:
-        for each in syntax_tree(parsed.sql, what).find_all(*_COMPARED):
+        for each in _tree(parsed.sql, what).find_all(*_COMPARED):
             with pointing(parsed.sql, _first_name(each)):
                 _require_comparable(each, shape, what)
     if parsed.connects:
-        for connector in syntax_tree(parsed.sql, what).find_all(exp.Connector, exp.Not):
+        for connector in _tree(parsed.sql, what).find_all(exp.Connector, exp.Not):
             if connector.find_ancestor(exp.Lambda) is None:  # there a name may be a parameter, and no column
                 for side in (connector.this, connector.args.get("expression")):
                     with pointing(parsed.sql, _first_name(side)):

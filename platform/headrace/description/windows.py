@@ -12,6 +12,7 @@ Source: Kafka Streams, TimeWindows.java, SlidingWindows.java and SessionWindows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 from headrace.description.calendars import check_unit, starts_of
@@ -77,7 +78,7 @@ class CalendarWindows:
 
     def __post_init__(self) -> None:
         check_unit(self.unit)
-        object.__setattr__(self, "rules_digest", digest(repr(starts_of(self.unit, self.zone))))
+        object.__setattr__(self, "rules_digest", _rules_digest(self.unit, self.zone))
 
     key = (START,)
     bounds = TimeWindows.bounds
@@ -87,12 +88,22 @@ class CalendarWindows:
     @property
     def wait_ms(self) -> int:
         """The length of the longest one."""
-        return max(end - start for start, end in pairwise(starts_of(self.unit, self.zone)))
+        return _longest_ms(self.unit, self.zone)
 
     @property
     def in_words(self) -> str:
         """The kind of window and its zone."""
         return f"calendar {self.unit} ({self.zone})"
+
+
+@cache
+def _rules_digest(unit: str, zone: str) -> str:
+    return digest(repr(starts_of(unit, zone)))
+
+
+@cache
+def _longest_ms(unit: str, zone: str) -> int:
+    return max(end - start for start, end in pairwise(starts_of(unit, zone)))
 
 
 @dataclass(frozen=True)

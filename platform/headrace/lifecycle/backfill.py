@@ -29,7 +29,7 @@ from headrace.description import quote
 from headrace.description.clocks import WALL
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfills.backfill_plan import STAGES, BackfillPlan, DayVerdict
-from headrace.lifecycle.backfills.compare_rows import compare_rows, differing_rows, examples_of
+from headrace.lifecycle.backfills.compare_rows import compare_rows, differing_rows, example_rows, examples_of
 from headrace.lifecycle.backfills.sink_corrections import SinkVerdict, correct_sinks
 from headrace.lifecycle.following import nodes_following
 from headrace.log.clock import SystemClock
@@ -201,9 +201,9 @@ class Backfill:
         ]
 
     def rehearse(self) -> None:
-        """Compare no rows: Spark refuses here what it would refuse in `run`."""
+        """Plan to compare no rows, and run nothing: Spark refuses here what it would refuse in `run`."""
         none = comparable_rows(self._stored().limit(0))
-        self._examples(differing_rows(none, none))
+        example_rows(differing_rows(none, none), self._day(), identity_of(self.node, none))
 
     @property
     def _recomputed(self) -> DataFrame:

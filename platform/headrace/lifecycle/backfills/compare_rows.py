@@ -79,17 +79,25 @@ def differing_rows(log: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def examples_of(differing: DataFrame, day: Column, identity: Iterable[str]) -> Mapping[Day, Sequence[str]]:
-    """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
-    users = [name for name in differing.columns if not name.startswith("__")]
+    """For each day a few differing rows in words."""
+    words: dict[Day, list[str]] = {}
+    for row in example_rows(differing, day, identity).collect():
+        values = ", ".join(f"{name}={row[name]}" for name in _of_users(differing))
+        words.setdefault(row["__day"], []).append(f"{row[ONLY_IN]}: {values}")
+    return words
+
+
+def example_rows(differing: DataFrame, day: Column, identity: Iterable[str]) -> DataFrame:
+    """A few differing rows of each day, as Spark writes them: times in UTC, wherever this process runs."""
     order = [F.col(quote(name)) for name in (*identity, ONLY_IN)]
     within = F.row_number().over(Window.partitionBy(day).orderBy(*order))
     some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
-    shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
-    words: dict[Day, list[str]] = {}
-    for row in some.select(day.alias("__day"), ONLY_IN, *shown).collect():
-        values = ", ".join(f"{name}={row[name]}" for name in users)
-        words.setdefault(row["__day"], []).append(f"{row[ONLY_IN]}: {values}")
-    return words
+    shown = (F.col(quote(name)).cast("string").alias(name) for name in _of_users(differing))
+    return some.select(day.alias("__day"), ONLY_IN, *shown)
+
+
+def _of_users(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if not name.startswith("__")]
 
 
 def _rows(checksums: Mapping[Day, Checksum]) -> Counter[Day]:
