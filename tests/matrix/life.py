@@ -64,8 +64,10 @@ class Life(SideBySide):
         self.made = dict(made)
         self.kinds = {kind: node for kind, node in made.items() if first is None or kind in first}
         super().__init__(self.described(self.kinds), spark)
+
+    def _begin(self, place: str) -> None:
         self._clock = ManualClock(BEGIN_MS)
-        self.reset()
+        super()._begin(place)
 
     def described(self, made: Mapping[str, Node]) -> list[Node]:
         """Nodes as a pipeline describes them, each with the sink of its kind."""
