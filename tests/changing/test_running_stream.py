@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
+from headrace.changing import apply_changes
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
 from headrace.lake import notices, small_files
@@ -22,7 +23,7 @@ from headrace.nodes.node_tables import frontier_ms
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.loops import supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.writing.leases import handover
+from headrace.writing.leases import handover, lease_waits
 from tests.changing.living import Living
 from tests.waiting import until
 
@@ -118,6 +119,8 @@ def living(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(supervised, "LEASE_RETRY_SECONDS", 0.1)
     monkeypatch.setattr(swappable_loop, "DESCRIPTION_READ_EVERY_SECONDS", 0.1)
     monkeypatch.setattr(handover, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(lease_waits, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(apply_changes, "LOOK_SECONDS", 0.1)
     return Living(spark, tmp_path / "lake", READINGS)
 
 
