@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.description import quote
 from headrace.lifecycle.backfill import Backfill
 from headrace.local.postgres import Postgres
 from headrace.local.servers.broker import Broker, create_topics
@@ -31,11 +29,12 @@ from headrace.testing import TestDriver
 from headrace.writing.delivery.redeliver import redeliver
 from tests.lake.other_hands import alter, delete
 from tests.lake.searching import files_with
+from tests.laws.driving import SideBySide
 from tests.sinks import every_kind
 from tests.sinks.consumer import arrived
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Node
 
@@ -64,7 +63,7 @@ def driver(
     server.start().wait_ready()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HEADRACE_POSTGRES_DSN", server.dsn)
-        made = TestDriver(described, spark, reaches_servers=True)
+        made = SideBySide(described, spark, reaches_servers=True)
         for number in range(ROUNDS):
             every_kind.pipe(made, number)
             made.cut()
@@ -72,21 +71,19 @@ def driver(
         made.close()
 
 
-def rows_of(node: Node, frame: DataFrame) -> Counter[str]:
+def rows_of(driver: TestDriver, node: Node) -> Counter[str]:
     """The rows of its table as text, which can be counted."""
-    whole = F.struct(*(F.col(quote(name)) for name in node.columns))
-    texts = frame.select(F.to_json(whole, {"ignoreNullFields": "false"})).collect()
-    return Counter(plain(node, json.loads(row[0])) for row in texts)
+    rows = driver.rows(node.required_name)
+    return Counter(plain(node, {name: row[name] for name in node.columns}) for row in rows)
 
 
 def plain(node: Node, row: dict[str, Any]) -> str:
     """A row as text, with times as Python writes them."""
     for column in node.result_columns:
-        text = row[column.name]
-        if column.type == "TIMESTAMP" and text is not None:
-            row[column.name] = (
-                dt.datetime.fromisoformat(text).astimezone(dt.UTC).isoformat(timespec="milliseconds")
-            )
+        value = row[column.name]
+        if column.type == "TIMESTAMP" and value is not None:
+            moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+            row[column.name] = moment.astimezone(dt.UTC).isoformat(timespec="milliseconds")
     return json.dumps(row, sort_keys=True)
 
 
@@ -131,7 +128,7 @@ def test_both_stores_hold_the_rows_of_every_kind_of_node(
 
     def compare(node: Node, when: str) -> None:
         name = node.required_name
-        wanted = rows_of(node, driver.read(name))
+        wanted = rows_of(driver, node)
         assert sum(wanted.values()) > 1, f"{name} has no rows"
         for store, held in (
             ("PostgreSQL", in_postgres(database, node)),
@@ -178,7 +175,7 @@ def test_an_erased_key_stands_neither_in_the_lake_nor_in_the_database(
     ]
     for node in nodes:
         redeliver(driver.spark, driver._lake, node, sinks=[f"postgres-{node.required_name}"])
-        held, wanted = in_postgres(database, node), rows_of(node, driver.read(node.required_name))
+        held, wanted = in_postgres(database, node), rows_of(driver, node)
         assert held == wanted, node.required_name
     own = {f"{node.required_name}{more}" for node in nodes for more in ("", "__deleted")}
     remembered = {

@@ -46,22 +46,14 @@ def test_the_locks_of_a_stopped_writer_go(postgres: Postgres, state: str) -> Non
         stopped.send_signal(signal.SIGCONT)
 
 
-def test_a_writer_that_waits_for_its_executors_keeps_the_table(postgres: Postgres) -> None:
-    with writer("staging", LONG_S), connect(postgres.dsn) as other:
-        time.sleep(LONG_S + 2)
-        other.execute("SET lock_timeout = '500ms'")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            TARGET.prepare(other)
-
-
 def test_a_reader_may_rest(postgres: Postgres) -> None:
     with connect(postgres.dsn, writes=False) as reader:
         assert reader.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
 
 
-def test_an_executor_may_wait_for_its_next_rows(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
-    with connect(postgres.dsn) as writer:
-        TARGET.prepare(writer)
+def test_an_executor_may_wait_for_its_next_rows_and_its_writer_keeps_the_table_meanwhile(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(postgres_session, "SILENT_SECONDS", 5)
     monkeypatch.setattr(postgres_session, "SPEAKS_EVERY_SECONDS", 0.2)
 
@@ -69,9 +61,14 @@ def test_an_executor_may_wait_for_its_next_rows(postgres: Postgres, monkeypatch:
         for number in (1, 2):
             line = f"{number}\t1\t\\N\tf\t{number}"
             yield pa.RecordBatch.from_pydict({"line": [line], "__sequence": [1], "__ordinal": [number]})
-            time.sleep(6)  # the second wait is for the end
+            time.sleep(LONG_S / 2 + 1)  # the second wait is for the end
 
-    (outcome,) = copier(postgres.dsn, TARGET.copy_statement(), "a table")(rows())
+    with writer("staging", LONG_S):
+        (outcome,) = copier(postgres.dsn, TARGET.copy_statement(), "a table")(rows())
+        with connect(postgres.dsn) as other:
+            other.execute("SET lock_timeout = '500ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                TARGET.prepare(other)
     (told,) = outcome.to_pylist()
     assert {name: value for name, value in told.items() if value is not None} == {"staged": 2}
 
