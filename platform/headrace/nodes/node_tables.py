@@ -110,9 +110,10 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
         return Progress()
-    written_by, stored, described = commit.record["fingerprint"], stored_description(lake, node), _entry(node)
+    written_by, stored = commit.record["fingerprint"], stored_description(lake, node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
-    if known != {described["fingerprint"]}:
+    if known != {node.fingerprint()}:
+        described = _entry(node)
         outcome = by_policy(node, outcome_of(stored, written_by, described))
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))

@@ -75,9 +75,10 @@ class UnusableTable:
         """Nothing is read yet."""
         self._spark, self._lake, self._node = spark, lake, node
         self._name = node.required_name
-        self.uri = unusable_uri(lake, node)
         known = lake if self._name in lake.aside else replace(lake, nodes=None)
-        self._uris = list(dict.fromkeys([self.uri, unusable_uri(known, node)]))
+        fingerprint = fingerprint_of_updated(node)
+        uris = [each.unusable(self._name, fingerprint) for each in (lake, known)]
+        self.uri, self._uris = uris[0], list(dict.fromkeys(uris))
         self._writer: lakes.TableWriter | None = None
 
     @property
