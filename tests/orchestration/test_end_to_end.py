@@ -160,7 +160,7 @@ def test_maintenance_packs_files_and_says_so_on_the_page_of_each_asset(
 def test_a_run_rotates_after_its_time_and_the_next_goes_on_where_it_ended(
     world: World, kafka: Broker, spark: SparkSession
 ) -> None:
-    with world.stream("0.002") as stream:
+    with world.stream("0.0003") as stream:
         stream.end()
     newest = world.newest_run()
     assert (newest.job_name, newest.status) == ("streams", dg.DagsterRunStatus.SUCCESS)
