@@ -148,7 +148,7 @@ def test_a_topic_with_an_open_transaction_is_not_idle(
         spark, lake, kafka, topic, size="2 seconds", grace="1 second", idle_timeout="1 second"
     ) as run:
         run.catch_up()
-        time.sleep(8)  # longer than the timeout, and than any window waits
+        time.sleep(5)  # longer than the timeout, and than any window waits
         assert run.log().where("kind = 'tick'").count() == 0
         assert control_rows(run.log(), IDLE) == []
         producer.commit_transaction(PATIENCE_S)

@@ -31,11 +31,9 @@ KILLS = [
     ("postgres-{}_batches", "before delivery", 1),
     ("stream/batches_stream", "after state", 1),
 ]
-# Behind the commit of a log, between the tables of a node, and on both sides of a store that is told; each once.
+# Between the tables of a node, and on both sides of a store that is told; each once.
 MET = [
-    kill
-    for kill in dict.fromkeys(KILLS)
-    if kill[1] in ("after log commit", "after outputs", "after delivery", "before delivery")
+    kill for kill in dict.fromkeys(KILLS) if kill[1] in ("after outputs", "after delivery", "before delivery")
 ]
 ON_S3 = [(READINGS, "after log commit", 3)]
 
