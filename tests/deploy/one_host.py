@@ -87,7 +87,9 @@ class OneHost:
         return {
             "PATH": os.pathsep.join([str(BIN), str(Path(java()).parent), os.environ["PATH"]]),
             "HOME": str(self._folder / "home"),
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "JDK_JAVA_OPTIONS": os.environ.get(
+                "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+            ),
             "HEADRACE_JARS": str(Path(spark_jars()[0]).parents[1]),
             "DAGSTER_HOME": str(self._folder / "dagster"),
             "PYSPARK_PYTHON": sys.executable,
