@@ -148,7 +148,7 @@ class Backfill:
 
         In:     on_folded    called before the first increment of the log and after each: how many of how many records
                              are folded
-                before_swap  called with the rows that differ; `compare_rows.ONLY_IN` is `log` or `table`
+                before_swap  called with the rows that differ (ONLY_IN: `log` or `table`); verdicts give no examples then
                 lease        of the node's backfills, if the caller holds it
                 correct      False: sinks keep what they have
         Raises: LeaseTakenError when another backfill of the node is running; TransientError when a sink's store is away.
@@ -165,7 +165,7 @@ class Backfill:
             self.days = self._days(lambda: found.days)
             try:
                 different = self._by_day(found.differing.persist()) if found.odd else Counter()
-                examples = self._examples(found.differing) if different else {}
+                examples = self._examples(found.differing) if different and before_swap is None else {}
                 swapped = swap and (bool(different) or self._whole)
                 if before_swap is not None:
                     before_swap(found.differing)

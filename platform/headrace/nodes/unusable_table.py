@@ -127,7 +127,7 @@ class UnusableTable:
             json.dumps([str(part) for part in place], ensure_ascii=False, separators=(",", ":"))
             for place in known - {*places}
         ]
-        return self.forget(_text_of_place().isin(wrong))
+        return self.forget(_text_of_place().isin(wrong) if wrong else None)
 
     def gain(self, others: UnusableTable) -> None:
         """Remember what another table has and this one has not."""
@@ -145,16 +145,16 @@ class UnusableTable:
         file = write_output(self.uri, pa.Table.from_pylist(rows, COLUMNS))
         self._writer.append([file], {"writer": f"unusable/{self._name}"})
 
-    def forget(self, which: Column) -> int:
+    def forget(self, which: Column | None) -> int:
         """Forget records, and all that was remembered under other descriptions; how many went. Nothing may write meanwhile.
 
-        In: which  a condition on COLUMNS
+        In: which  a condition on COLUMNS; None: no row meets it
         """
         folder, _, own = self.uri.rpartition("/")
         for other in set(small_files.names(folder)) - {own}:
             small_files.delete(f"{folder}/{other}")
             lakes.forget(f"{folder}/{other}")
-        if not lakes.exists(self.uri):
+        if which is None or not lakes.exists(self.uri):
             return 0
         maintainer = lakes.TableWriter(lakes.open_table(self.uri), lakes.MAINTAINER)
         return rewrite(self._spark, maintainer, which, {"writer": f"unusable/{self._name}"})
