@@ -57,7 +57,8 @@ OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
     "-Xms1500m -XX:NewSize=640m -XX:MetaspaceSize=512m"
 )
-SHORT_LIVED = {"spark.driver.extraJavaOptions": OPTIONS}
+# Nobody looks at plans: Spark writes each for its listeners before a job begins, and by default each operator with its columns.
+SHORT_LIVED = {"spark.driver.extraJavaOptions": OPTIONS, "spark.sql.ui.explainMode": "simple"}
 
 
 # A script's background ignores SIGINT, and so would every process of tests, of which some are interrupted.
