@@ -117,6 +117,8 @@ def rewrite(
     table = lake.open_table(writer.uri)
     while True:
         snapshot = table.snapshot()
+        if not snapshot.files:
+            return 0
         rows = read_table(spark, writer.uri, snapshot.version)
         hits = F.coalesce(concerned, F.lit(False))
         # Not `input_file_name`: Spark reads a batch ahead of a condition in Python, so it would name a later file.
