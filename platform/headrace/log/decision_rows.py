@@ -10,6 +10,14 @@ import pyarrow as pa
 from headrace.lake.files.data_file import DataFileWriter, Encoding, NewFile
 from headrace.sequence.log_columns import SKIPPING
 
+ENCODING = Encoding(
+    repeating=frozenset({"kind", "topic", "root_topic", "path"}),
+    different=frozenset(
+        {"offset", "timestamp", "stream_time", "clock", "cause", "root_offset", "headers.list.element.value"}
+    ),
+    statistics=SKIPPING,
+)
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -68,7 +76,7 @@ def write_rows(
 
     In: file  see `write_decisions`; it is closed
     """
-    file = file or DataFileWriter(log.uri, log.schema, Encoding(statistics=SKIPPING))
+    file = file or DataFileWriter(log.uri, log.schema, ENCODING)
     try:
         file.write(columns, number, group_rows)
         absent = {n: pa.nulls(number, log.schema.field(n).type) for n in SKIPPING if n not in columns}

@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lake.files.data_file import DataFileWriter, Encoding
+from headrace.lake.files.data_file import DataFileWriter
+from headrace.log.decision_rows import ENCODING
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.sequence.log_state import LogState
@@ -28,11 +29,6 @@ from headrace.sequence.stream_time import is_new
 from headrace.spark import workers
 
 COLUMNS = tuple(RECORDS.names)  # of what comes to a task
-ENCODING = Encoding(
-    repeating=frozenset({"kind", "topic", "root_topic", "path"}),
-    different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),
-    statistics=SKIPPING,
-)
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
 UNPACKED_BYTES_MAX = 32 << 20  # of the same without compression; one record alone may have half of it
 

@@ -10,10 +10,11 @@ from pyspark.sql import types as T
 
 from headrace.description.epoch_time import milliseconds
 from headrace.engine.state_parquet import open_parquet
-from headrace.lake import DataFileWriter, Encoding, NewFile, open_table
+from headrace.lake import DataFileWriter, NewFile, open_table
 from headrace.lake.files.sorted_rows import bounds_of
+from headrace.log.decision_rows import ENCODING
 from headrace.log.history.filled_columns import values_at
-from headrace.sequence.log_columns import SKIPPING, log_schema
+from headrace.sequence.log_columns import log_schema
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _filled(uri: str, schema: pa.Schema, file: NewFile, values: Mapping[str, pa.
     ]
     columns = {name: rows[name] for name in rows.column_names}
     columns["value"] = pa.StructArray.from_arrays(parts, fields=fields, mask=value.is_null())
-    writer = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
+    writer = DataFileWriter(uri, schema, ENCODING)
     try:
         writer.write(columns, rows.num_rows)
         report = writer.close()

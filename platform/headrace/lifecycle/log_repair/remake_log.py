@@ -27,11 +27,11 @@ from headrace.lake.files.data_file import DataFileWriter
 from headrace.lifecycle.log_repair.kafka_holds import WAY_OUT
 from headrace.lifecycle.log_repair.read_kafka_again import KafkaAgain
 from headrace.lifecycle.log_repair.rereadable_rows import why_not_reread
+from headrace.log.decision_rows import ENCODING
 from headrace.log.decisions.guard import GuardStore
 from headrace.log.history.filled_columns import noting
 from headrace.log.history.raw_records import kept_by
 from headrace.log.history.resequence import Resequencer
-from headrace.log.record_task import ENCODING
 from headrace.log.schema_store import SchemaStore
 from headrace.log.site import Site
 from headrace.nodes.descriptions.topics import names_of, nodes_below
