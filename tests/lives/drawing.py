@@ -87,9 +87,8 @@ ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
     ("change", "back", "rename", "redeliver"),
     ("erase", "mend", "mend", "redrive", "rename"),
 )
-TOUCHING: dict[
-    str, Any
-] = {  # many records at near-by times: what a group has open at a time lies side by side
+# Many records at near-by times: what a group has open at a time lies side by side.
+TOUCHING: dict[str, Any] = {
     "kinds": ("sessions", "sessions by another key", "sessions", "windows", "distinct", "join of streams"),
     "topics": ("t", "t", "u"),
     "partitions": (0, 1, 2),

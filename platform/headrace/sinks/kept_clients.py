@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     Report = Callable[[KafkaError | None, object], None]
 
-KEPT_MAX = (
-    8  # of a process, and each has other settings; a delivery to several topics of one cluster uses one
-)
+KEPT_MAX = 8  # of a process, each with other settings; deliveries to several topics of a cluster use one
 KEPT_SECONDS = 600.0  # then certificates are read anew
 ANSWERS_SECONDS = 5.0
 _kept: dict[tuple[Any, ...], Client] = {}
