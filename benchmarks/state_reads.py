@@ -242,6 +242,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=folder) as below:
         for node in [each for each in NODES if not only or each.required_name in only.split(",")]:
             for number in keys or (10_000, 1_000_000):
+                _require_in_time(number, touched)
                 lake = Lake(f"{root or 'file:' + below}/{node.required_name}-{number}-{os.getpid()}")
                 measure = Measure(Line(spark, lake, node), number, records, touched, batches)
                 _add(table, node.required_name, number, _phases(measure, Path(below) / "copies"))
@@ -249,6 +250,15 @@ def main(
     typer.echo(
         f"driver's Python: at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB resident"
     )
+
+
+def _require_in_time(keys: int, touched: int) -> None:
+    """What fills the state may not make late what comes after it. There is a minute for as many keys as one touches."""
+    if keys // touched * MINUTE_MS >= GRACE_MS:
+        least = keys * MINUTE_MS // GRACE_MS + 1
+        raise typer.BadParameter(
+            f"with {keys:,} keys a micro-batch has to touch {least:,} at least: --touched {least}"
+        )
 
 
 def _phases(measure: Measure, copies: Path) -> Iterator[Phase]:
