@@ -253,7 +253,10 @@ def main(
 
 
 def _require_in_time(keys: int, touched: int) -> None:
-    """What fills the state may not make late what comes after it. There is a minute for as many keys as one touches."""
+    """The records that fill the state may not span more than the grace: those of micro-batches would be late.
+
+    In: touched  keys of a micro-batch; as many have the same minute
+    """
     if keys // touched * MINUTE_MS >= GRACE_MS:
         least = keys * MINUTE_MS // GRACE_MS + 1
         raise typer.BadParameter(

@@ -101,7 +101,7 @@ TOUCHING: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Draws:
-    """What a life is drawn from."""
+    """The values from which the parts of a life are drawn. One that stands there twice is drawn twice as often."""
 
     kinds: Sequence[str] = ALL
     acts: Sequence[str] = ACTS
@@ -207,7 +207,7 @@ def decision(number: int, draws: Draws) -> Step:
 
 
 def act(number: int, acts: Sequence[str] = ACTS) -> Step:
-    """What a person does to a lake, one of some acts."""
+    """The act that a number stands for. In: acts  from which it is chosen"""
     what, topic, node, key, dies, ms, value = pick(
         number,
         acts,

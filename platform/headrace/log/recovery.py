@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake
 from headrace.errors import TerminalError
+from headrace.fold.values.columns import MOMENT
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.decisions.learn_guard import learn
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.log.decisions.guard import GuardStore
     from headrace.sequence.replays.guards import Guard
 
-_OF_COMMITS = pa.schema([("ingested_at", pa.timestamp("us", "UTC")), ("kind", pa.string())])
+_OF_COMMITS = pa.schema([("ingested_at", MOMENT), ("kind", pa.string())])
 _KINDS = pa.array([RECORD, DEAD_LETTER])
 
 

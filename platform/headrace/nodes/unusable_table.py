@@ -20,6 +20,7 @@ from headrace import lake as lakes
 from headrace.description.epoch_time import milliseconds, moment
 from headrace.engine.folding.bucket_tasks import write_output
 from headrace.engine.steps.unusable import Unusable
+from headrace.fold.values.columns import MOMENT
 from headrace.lake import kinds, small_files
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.nodes.descriptions.evolution import fingerprint_of_updated
@@ -38,7 +39,7 @@ COLUMNS = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("ingested_at", pa.timestamp("us", "UTC")),
+        ("ingested_at", MOMENT),
         ("fate", pa.string()),
         ("reason", pa.string()),
     ]

@@ -27,7 +27,7 @@ from headrace.engine.state_reads import read_state
 from headrace.errors import DescriptionError, TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, KEY, Needs
-from headrace.fold.values.columns import fitted
+from headrace.fold.values.columns import MOMENT, fitted
 from headrace.lake import open_table
 from headrace.lake.files.byte_cache import ByteCache
 from headrace.nodes.descriptions.references import resolve_references
@@ -229,7 +229,7 @@ def _between(node: Node, rows: pa.Table, within: tuple[dt.datetime | None, dt.da
     times, (first, last) = rows[_time_of(node)], within
     for bound, compare in ((first, pc.greater_equal), (last, pc.less)):
         if bound is not None:
-            kept = compare(times, pa.scalar(bound, pa.timestamp("us", "UTC")).cast(times.type))
+            kept = compare(times, pa.scalar(bound, MOMENT).cast(times.type))
             rows = rows.filter(kept)
             times = rows[_time_of(node)]
     return rows

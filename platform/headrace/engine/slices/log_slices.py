@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.at_once import each
 from headrace.engine.state_parquet import open_parquet
-from headrace.fold.values.columns import int64
+from headrace.fold.values.columns import MOMENT, int64
 from headrace.lake import open_table
 from headrace.lake.files.group_bounds import GroupBounds
 from headrace.lake.files.row_groups import read_row_groups
@@ -135,7 +135,7 @@ class LogSlice:
 
     def controls(self) -> list[tuple[int, str]]:
         """The commit time in ms and the JSON of each control row, in order."""
-        moment, text = pa.timestamp("us", "UTC"), pa.string()
+        moment, text = MOMENT, pa.string()
         rows = self.decisions({"at": Origin((INGESTED_AT,), moment), "said": Origin((COMMIT_ROWS,), text)})
         rows = rows.filter(rows["said"].is_valid())
         at_ms = int64(rows["at"].cast(pa.int64())) // 1_000

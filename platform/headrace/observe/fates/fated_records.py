@@ -22,6 +22,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import FATE, OFFSET, PARTITION, REASON, TOPIC
 from headrace.fold.fates import FATES, KEPT, LATE, OPEN, USED
 from headrace.fold.keys import combined, group
+from headrace.fold.values.columns import MOMENT
 from headrace.fold.values.json_text import json_values
 from headrace.lake import open_table
 from headrace.log.history.views import REDRIVEN
@@ -57,7 +58,7 @@ _NO_RECORDS = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("ingested_at", pa.timestamp("us", "UTC")),
+        ("ingested_at", MOMENT),
         ("reason", pa.string()),
         ("node", pa.string()),
         ("fate", pa.string()),

@@ -133,18 +133,18 @@ def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequ
     In: lag_ms     how far the clock is behind the node's own time
         behind_ms  how far stream time is behind the clock after each commit
     """
-    closing_ms, behind = times_in_ms([ms for _, ms in commits]), np.array(behind_ms, np.int64)
+    closing_ms, behind = _in_ms([ms for _, ms in commits]), np.array(behind_ms, np.int64)
     clock = np.where(closing_ms == NO_TIME, NO_TIME, closing_ms - lag_ms)
     stream = np.where(clock == NO_TIME, NO_TIME, clock - behind)
     return LogTimes(
         np.array([at_ms for at_ms, _ in commits], np.int64),
-        np.maximum.accumulate([*times_in_ms([before.clock_ms]), *clock]),
-        np.maximum.accumulate([*times_in_ms([before.stream_ms]), *stream]),
+        np.maximum.accumulate([*_in_ms([before.clock_ms]), *clock]),
+        np.maximum.accumulate([*_in_ms([before.stream_ms]), *stream]),
         np.array([*(behind_ms[:1] or [0]), *behind_ms], np.int64),
     )
 
 
-def times_in_ms(times_ms: Sequence[int | None]) -> np.ndarray:
+def _in_ms(times_ms: Sequence[int | None]) -> np.ndarray:
     """Times as numbers; NO_TIME where there is none."""
     return int64(pa.array(times_ms, pa.int64()), NO_TIME)
 
