@@ -93,6 +93,13 @@ NODES: dict[str, Any] = {
 }
 
 
+# Nodes whose rows come to their kernels in a way in which those of another node come, too.
+ALIKE = {
+    *("windows of two topics", "time limit", "time limit of windows", "batches of two topics"),
+    *("table by timestamp", "join of two keys", "join of totals", "lookup in time", "processor with a table"),
+}
+
+
 def named() -> list[Node]:
     return [node.named(name.replace(" ", "_")) for name, node in NODES.items()]
 
@@ -132,7 +139,13 @@ def pipe(driver: TestDriver, random: Random, cut: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [node.required_name for node in named()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(node.required_name, marks=pytest.mark.long if name in ALIKE else ())
+        for name, node in zip(NODES, named(), strict=True)
+    ],
+)
 def test_each_way_of_folding_leads_to_the_rows_of_the_oracle(
     driver: TestDriver, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from tests.laws.kernel.verdict import Row, Verdict
 
 pytestmark = pytest.mark.fast
 
-LOGS = 160
+LOGS = 100
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 SETTINGS = settings(
     deadline=None,

@@ -40,7 +40,10 @@ def world() -> World:
     return World(logs, VALUE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if place % 2 else ()) for place, name in enumerate(NAMES)],
+)
 @pytest.mark.slow
 def test_under_any_name_an_operator_makes_of_a_log_what_its_oracle_makes(name: str) -> None:
     for node in nodes(name).values():

@@ -123,7 +123,19 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("name", NODES)
+# Another kind of windows, or three kinds in place of two. `tests/lives` draws such nodes, too.
+ALIKE = (
+    "sliding windows",
+    "sessions without grace after a lookup",
+    "windows after a lookup in time",
+    "windows after a lookup after a time limit",
+    "windows after a time limit of windows",
+    "timers after a lookup",
+)
+LONG = (pytest.mark.slow, pytest.mark.long)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in ALIKE else ()) for name in NODES])
 def test_however_logs_are_committed_and_cut_values_and_event_times_are_the_same(name: str) -> None:
     *before, last = with_unnamed([NODES[name].named("last")])
     had: Counter[str] = Counter()

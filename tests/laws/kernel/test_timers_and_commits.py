@@ -29,7 +29,7 @@ from tests.laws.kernel.verdict import Verdict
 
 pytestmark = pytest.mark.fast
 
-LOGS = int(os.environ.get("HEADRACE_COMMITTED_LOGS", "40"))
+LOGS = int(os.environ.get("HEADRACE_COMMITTED_LOGS", "20"))
 FIRST_SEED = int(os.environ.get("HEADRACE_COMMITTED_FIRST", "0"))
 BOTH = T.merge(U).group_by("key")
 SUBJECTS: dict[str, tuple[Node, tuple[str, ...], int, bool]] = {
