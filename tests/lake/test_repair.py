@@ -132,7 +132,7 @@ def test_a_repair_tells_how_far_it_is(spark: SparkSession, lake: Lake, line: Lin
     assert told[at:] == [told[at], *folded, "Writes the state and the log of totals again."]
 
 
-@pytest.mark.parametrize("broken_off", ["_put_back", "_mended"])
+@pytest.mark.parametrize("broken_off", [pytest.param("_put_back", marks=pytest.mark.long), "_mended"])
 def test_a_repair_that_was_broken_off_does_the_rest_when_it_runs_again(
     spark: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch, broken_off: str
 ) -> None:
@@ -283,6 +283,7 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
     assert Line(spark, lake, TOTALS).sequencer.state.complete
 
 
+@pytest.mark.long
 def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(spark: SparkSession, lake: Lake) -> None:
     doubled = READINGS.with_column("entry", "str_to_map(if(value > 8, 'a:1,a:2', 'a:1'))['a']")
     node = doubled.group_by("sensor_id").aggregate(n=hr.count(), top=hr.max("entry")).named("entries")
@@ -302,7 +303,9 @@ def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(spark: SparkS
     require_backfilled(spark, lake, node)
 
 
-@pytest.mark.parametrize("stray", [True, False], ids=["from a file", "from Kafka"])
+@pytest.mark.parametrize(
+    "stray", [pytest.param(True, marks=pytest.mark.long), False], ids=["from a file", "from Kafka"]
+)
 def test_a_commit_that_comes_back_has_the_values_of_columns_that_the_log_has_gained_since(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, stray: bool
 ) -> None:

@@ -62,6 +62,7 @@ def cut_driver(drive: Drive) -> TestDriver:
     return driver
 
 
+@pytest.mark.long
 def test_a_chain_is_as_before_when_a_log_that_was_cut_is_repaired(spark: SparkSession, drive: Drive) -> None:
     driver = cut_driver(drive)
     views, lake = Views(spark, driver._lake), driver._lake

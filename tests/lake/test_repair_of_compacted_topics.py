@@ -38,9 +38,10 @@ READINGS = hr.Topic(
             "offset = 3",
             "(partition 0 offsets 2 to 3), 1 record read from Kafka; at 1 offset Kafka has no record",
         ),
-        (
+        pytest.param(
             "offset < 0",
             "(partition 0 offsets 2 to 3), 0 records read from Kafka; at 2 offsets Kafka has no record",
+            marks=pytest.mark.long,
         ),
     ],
 )

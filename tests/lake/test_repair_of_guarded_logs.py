@@ -99,7 +99,7 @@ class LostCommit:
     ("guard", "commits"),
     [
         (hr.ReplayGuard(ordinals="order"), CUT_OUTPUTS),
-        (hr.ReplayGuard(), OTHER_BYTES),
+        pytest.param(hr.ReplayGuard(), OTHER_BYTES, marks=pytest.mark.long),
         (hr.ReplayGuard(mode="exact"), OTHER_BYTES),
     ],
     ids=["outputs numbered by their order", "monotone", "exact"],
