@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
+@pytest.mark.long
 def test_a_full_node_waits_for_a_higher_bound_and_goes_on_when_it_is_set(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str]
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_restart_and_a_kill_keep_the_data_and_the_port(broker: Broker) -> None
     assert consume(broker, "kept", 2) == [b"1", b"2"]
 
 
+@pytest.mark.long
 def test_a_group_that_a_killed_broker_was_not_told_of_is_told_when_it_is_back(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

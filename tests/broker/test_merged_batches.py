@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
+@pytest.mark.long
 def test_a_silent_topic_holds_back_neither_a_deadline_nor_a_drain(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str]
 ) -> None:

@@ -68,7 +68,7 @@ def busy_node(spark: SparkSession, lake: Lake, kafka: Broker, topic: str) -> Ite
     assert run.results() == run.recomputed()
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_then_all_that_came_at_once(
     spark: SparkSession,
     lake: Lake,

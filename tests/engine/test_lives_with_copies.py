@@ -49,6 +49,7 @@ def kill_while_a_copy_is_made(folder: Path, making: Path) -> None:
     process.communicate()
 
 
+@pytest.mark.long
 def test_a_node_that_is_killed_while_copies_are_made_has_the_rows_of_its_log(tmp_path: Path) -> None:
     making = tmp_path / "copies" / TEMPORARY
     for _ in range(KILLS):

@@ -306,6 +306,7 @@ def test_a_guarded_registry_is_read_and_written_with_the_right_password_alone(
         assert Registry(registry.url).schema(int.from_bytes(prefix[1:5], "big")) is not None
 
 
+@pytest.mark.long
 def test_the_demos_service_registers_its_messages_and_sends_some_of_them_again(
     registry: SchemaRegistry, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,18 @@ from tests.matrix.operations import OPERATIONS, OTHER_COMMANDS
 ROTATIONS = range(len(STORES))
 WHOLE = os.environ.get("HEADRACE_MATRIX") == "all"
 BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), (pytest.mark.fast, pytest.mark.slow)
+# Whole lives go back from changes, too, and so does `tests/changing/test_apply.py`.
+LONG = ("rollback",)
+
+
+def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """The marks of an operation's cells."""
+    own = BY_SPARK if OPERATIONS[name].spark else HERE
+    return (*own, pytest.mark.long) if name in LONG else own
+
+
 CELLS = [
-    pytest.param(name, rotation, id=f"{name}-{rotation}", marks=BY_SPARK if OPERATIONS[name].spark else HERE)
+    pytest.param(name, rotation, id=f"{name}-{rotation}", marks=marks(name))
     for place, name in enumerate(OPERATIONS)
     for rotation in (ROTATIONS if WHOLE else [place % len(STORES)])
 ]

@@ -75,6 +75,7 @@ def follow_through_changes(root: str, *, by_python: bool = True) -> tuple[Mirror
     return mirror, visible
 
 
+@pytest.mark.long
 def test_in_a_database_the_mirror_follows(s3_root: str) -> None:
     mirror, _ = follow_through_changes(s3_root)
     assert mirror.mirrored()[0].metadata_location.startswith(f"{s3_root}/iceberg/headrace/kept/")  # type: ignore[index]

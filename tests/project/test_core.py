@@ -1,4 +1,7 @@
-"""Headrace's core alone, from a wheel in an empty environment: it describes, tests and reads."""
+"""Headrace's core alone, from a wheel in an empty environment: it describes, tests and reads.
+
+`make test` refuses the imports of extras instead (`tests/tidy/test_extras.py`), and imports from a wheel (`test_new_project.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.tidy.test_extras import DRIVEN
@@ -23,6 +27,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_the_core_works_from_a_wheel_in_an_empty_environment(tmp_path: Path) -> None:
     wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"]))
     python, lock = "own/bin/python", str(ROOT / "requirements.lock")

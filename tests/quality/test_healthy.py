@@ -92,7 +92,9 @@ def test_the_books_balance_when_the_state_of_closed_windows_has_expired(ground: 
     assert (after.accounts, after.in_results) == (before.accounts, before.in_results)
 
 
-@pytest.mark.parametrize("node", [COUNTS, HOPS], ids=lambda node: node.name)
+@pytest.mark.parametrize(
+    "node", [COUNTS, pytest.param(HOPS, marks=pytest.mark.long)], ids=lambda node: node.name
+)
 def test_a_stream_between_outputs_and_state_does_not_fail(ground: Ground, node: WindowedAggregate) -> None:
     rows = ground.read(ground.lake.table(node.required_name)).count()
     ground.undo_last_commit(ground.lake.state(node.required_name))

@@ -159,7 +159,7 @@ def test_a_log_that_holds_nothing_yet_has_nothing_to_judge(screws: Screws) -> No
     assert "no record yet" in results["guard_is_advancing"].sentence
 
 
-@pytest.mark.parametrize("mode", ["monotone", "exact"])
+@pytest.mark.parametrize("mode", ["monotone", pytest.param("exact", marks=pytest.mark.long)])
 def test_outputs_of_one_input_without_ordinals_are_no_replays(
     spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:

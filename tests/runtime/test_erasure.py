@@ -186,6 +186,7 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
     )
 
 
+@pytest.mark.long
 def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: SparkSession) -> None:
     """It reads two logs in one order; the one of the counts holds nothing since, and says so."""
     sited = (
@@ -249,6 +250,7 @@ def test_what_is_no_key_of_the_topic_is_refused(
         Erasure(spark, lake, [], topic, key)
 
 
+@pytest.mark.long
 def test_a_key_goes_from_a_join_of_a_stream_with_its_own_topic(spark: SparkSession, lake: Lake) -> None:
     again = READINGS.select("sensor_id", "value AS earlier")
     pairs = READINGS.join(again, on="sensor_id", within="1 hour", grace="0 seconds").named("own_pairs")
@@ -267,6 +269,7 @@ def test_a_key_goes_from_a_join_of_a_stream_with_its_own_topic(spark: SparkSessi
     assert all(verdict.equal for verdict in verify(spark, lake, pairs))
 
 
+@pytest.mark.long
 def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSession, drive: Drive) -> None:
     """The reader has read as far as the log of the other was promised, and the log of the topic has gone on since."""
     by_minute = COUNTS.as_stream().group_by("sensor_id").aggregate(windows=hr.count()).named("by_minute")
@@ -287,6 +290,7 @@ def test_an_erasure_completes_while_a_node_rests_that_others_read(spark: SparkSe
     assert pending(driver._lake) == []
 
 
+@pytest.mark.long
 def test_one_process_erases_key_after_key(spark: SparkSession) -> None:
     """Each erasure replaces the rows of the tables that this very process maintains."""
     driver = TestDriver([READINGS.table().named("latest")], spark)

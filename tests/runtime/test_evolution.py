@@ -288,6 +288,7 @@ def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSessi
         rebuild_due(spark, plain.suppress(LIMIT), lake, SystemClock())
 
 
+@pytest.mark.long
 def test_a_rebuild_and_whoever_wrote_the_node_before_remember_what_they_cannot_use_each_by_itself(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def test_lines_that_are_no_noise_pass_in_their_order() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_session_starts_without_a_line_of_its_own() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
     done = subprocess.run(

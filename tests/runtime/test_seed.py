@@ -102,7 +102,11 @@ def test_a_log_that_begins_with_a_table_is_the_one_that_kafka_alone_would_have_g
     seeded.close()
 
 
-@pytest.mark.parametrize("kind", ["int32", "int64", "float32", "float64", "text", "bytes"])
+@pytest.mark.parametrize(
+    "kind",
+    ["int64", "text", "bytes"]
+    + [pytest.param(kind, marks=pytest.mark.long) for kind in ("int32", "float32", "float64")],
+)
 def test_rows_of_plain_values_are_the_records_that_kafkas_serializers_write(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_an_empty_table_keeps_no_sale_waiting(drive: Drive) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_an_erasure_computes_what_has_waited_anew_and_the_books_balance(
     awaiting: TestDriver, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ class Store:
         return spark.createDataFrame([(key,) for key in self.rows], "batch_id STRING")
 
 
+@pytest.mark.long
 def test_days_are_recomputed_checked_and_delivered_again(drive: Drive, tmp_path: Path) -> None:
     store = Store()
     node = batches(max_records=3, max_wait="20 seconds").to(store)

@@ -63,6 +63,7 @@ def tables(driver: TestDriver) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any_crash(
     drive: Drive, tmp_path: Path
 ) -> None:

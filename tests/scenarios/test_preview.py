@@ -28,6 +28,7 @@ QUIET = COUNTS.as_stream().where("n < 2").named("quiet")
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_each_step_is_shown_and_the_lake_stays_as_it_is(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_the_row_before_stays_in_a_table_and_a_tombstone_may_be_unusable(drive: 
     assert tables.ledger(ledger) == {(0, "used"): 2, (0, "dead_letter"): 3}
 
 
+@pytest.mark.long
 def test_what_one_feed_cannot_use_another_may(drive: Drive) -> None:
     events = hr.Topic("events", key="id STRING", value="kind STRING, tags STRING")
     parents = events.where("kind = 'parent'").with_column("tag", "str_to_map(tags)['t']")
@@ -111,6 +112,7 @@ def test_an_erased_key_takes_its_reasons_with_it(drive: Drive) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_is_cut_off_a_log_is_forgotten(drive: Drive) -> None:
     topic = hr.Topic("readings", key="sensor STRING", value="m STRING")
     grouped = topic.with_column("entry", "str_to_map(m)['a']").group_by("sensor")

@@ -158,6 +158,7 @@ def windows() -> Node:
     return counts.suppress(hr.until_window_closes()).named("windows")
 
 
+@pytest.mark.long
 def test_a_micro_batch_ends_before_the_commit_in_which_the_trials_run_out(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_more_than_the_trials_find_in_one_commit_stops_the_node_and_not_the_log(
     assert tables.ledger(driver.ledger("windows")) == {(0, "open"): 1, (0, "dead_letter"): 8}
 
 
+@pytest.mark.long
 def test_what_was_remembered_wrongly_or_lost_does_not_show_in_a_backfill(drive: Drive) -> None:
     node = windows()
     driver = drive(node)

@@ -37,7 +37,7 @@ def writer(state: str, silence_s: int) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.parametrize("state", ["staging", "copying"])
+@pytest.mark.parametrize("state", ["staging", pytest.param("copying", marks=pytest.mark.long)])
 def test_the_locks_of_a_stopped_writer_go(postgres: Postgres, state: str) -> None:
     with writer(state, SHORT_S) as stopped:
         stopped.send_signal(signal.SIGSTOP)
