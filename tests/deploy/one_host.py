@@ -62,6 +62,7 @@ class OneHost:
         self._folder, self._stack, self._variables = folder, stack, variables
         self._ports: dict[str, str] = {}
         self._dsn = ""
+        self.checked = ""  # what the check has printed
         for name in ("location", "dagster", "docs", "s3", "home"):
             (folder / name).mkdir()
         for name in LOCATION:
@@ -137,6 +138,7 @@ class OneHost:
         elif name == "check":
             done = self.ran(service["command"])
             assert done.returncode == 0, done.stdout + done.stderr
+            self.checked = done.stdout
         else:
             self._spawn(name)
             self._wait(name)
@@ -171,7 +173,9 @@ class OneHost:
             assert self.processes[name].poll() is None, self.said(name)
             return found
 
-        until(is_well, told=lambda: f"{name} is not well: {self.said(name)}", every_s=0.5)
+        # Each question to Dagster imports it, which takes as much as what it asks about has to do.
+        every_s = 2.0 if asked is not None and asked[1].startswith("dagster") else 0.5
+        until(is_well, told=lambda: f"{name} is not well: {self.said(name)}", every_s=every_s)
 
     def _is_well(self, asked: list[str] | None) -> bool:
         if asked is None:
