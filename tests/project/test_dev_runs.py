@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from headrace import lake as lakes
 from headrace.cli.new_project import make_project
+from headrace.lake.paths import Lake
 from headrace.local.servers import lifeline
+from headrace.local.servers.broker import Broker
 from headrace.local.servers.broker_config import free_port
 from headrace.local.servers.settings_file import read_settings_file
-from headrace.local.servers.topics import records_in
+from headrace.local.servers.topics import create_topics, records_in
 from headrace.writing.leases.processes import born, runs
+from tests.rows import file_rows
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
@@ -100,9 +105,18 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
             done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False)
             return dict(json.loads(done.stdout.splitlines()[0]))
 
-        # Dagster is asked first: each look at the status is a process, and finds little before.
+        def in_the_log() -> int:
+            lakes.forget()
+            return sum(
+                row["offset"] is not None
+                for row in file_rows(Lake(settings["HEADRACE_LAKE"]).log("payments"))
+            )
+
+        # The log's files are looked at first: each look at the status is a process.
         until(lambda: assets(port), lambda shown: shown.get("log/payments"), every_s=0.5)
-        log = until(status_of_log, lambda log: log["records"]["delivered"] >= 10, every_s=1.0)
+        until(in_the_log, lambda records: records >= 10, every_s=0.5)
+        log = status_of_log()
+        assert log["records"]["delivered"] >= 10
         assert (log["asset"], log["running"]) == ("log/payments", True)
 
         code = payments.read_text()
@@ -119,11 +133,23 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         assert "applied in " in shown
         until(lambda: assets(port), lambda shown: "totals" in shown, every_s=0.5)
 
-        _reads_production(tmp_path, settings["HEADRACE_KAFKA_BOOTSTRAP_SERVERS"])
+
+@pytest.mark.long
+def test_topics_of_production_are_read_into_a_private_lake_and_rows_of_sinks_are_printed(
+    tmp_path: Path,
+) -> None:
+    """The settings of a deployment: `test_dev.py`."""
+    with Broker(tmp_path / "kafka") as kafka:
+        bootstrap = kafka.bootstrap_servers
+        create_topics(bootstrap, {"payments": 1})
+        payment = {"shop": "north", "amount": 1, "declined": True}
+        producer = Producer({"bootstrap.servers": bootstrap})
+        producer.produce("payments", json.dumps(payment), "north")
+        assert producer.flush(PATIENCE_S) == 0
+        _reads_production(tmp_path, bootstrap)
 
 
 def _reads_production(tmp_path: Path, bootstrap: str) -> None:
-    """With `--from` the topics are read into a private lake, and rows of sinks are printed."""
     project = make_project("readers", tmp_path)
     with (project / "readers" / "payments.py").open("a") as code:
         code.write('pages = payments.where("declined").to(hr.KafkaSink("pages")).named("pages")\n')
