@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("number", [300, pytest.param(1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [100, pytest.param(1_000, marks=pytest.mark.long)])
 def test_whatever_bytes_a_record_holds_it_is_in_the_log_once_as_the_oracle_reads_it(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str], number: int
 ) -> None:

@@ -31,10 +31,8 @@ KILLS = [
     ("postgres-{}_batches", "before delivery", 1),
     ("stream/batches_stream", "after state", 1),
 ]
-# Between the tables of a node, and on both sides of a store that is told; each once.
-MET = [
-    kill for kill in dict.fromkeys(KILLS) if kill[1] in ("after outputs", "after delivery", "before delivery")
-]
+# Between the tables of a node, and between a store and the node that has told it; each once.
+MET = [kill for kill in dict.fromkeys(KILLS) if kill[1] in ("after outputs", "after delivery")]
 ON_S3 = [(READINGS, "after log commit", 3)]
 
 
