@@ -83,10 +83,17 @@ def lived(driver: TestDriver) -> None:
     driver.cut()
 
 
+# Nodes of one topic and of two, with and without a key, state and time; of one kind whose records are refused.
+SOME = ("TimeWindows", "SessionWindows", "StreamJoin", "Join", "Lookup", "Batches", "Distinct")
+
+
 @pytest.mark.spark
-def test_arrow_shows_the_records_that_spark_shows_of_every_kind_of_node(spark: SparkSession) -> None:
+@pytest.mark.parametrize("kinds", [SOME, pytest.param((), marks=pytest.mark.long)], ids=["some", "every"])
+def test_arrow_shows_the_records_that_spark_shows_of_each_kind_of_node(
+    spark: SparkSession, kinds: tuple[str, ...]
+) -> None:
     made = nodes()
-    every = [*made.values(), ODD, BY_SPARK, MERGED, crossed(made)]
+    every = [*(made[kind] for kind in kinds or made), ODD, BY_SPARK, MERGED, crossed(made)]
     driver = TestDriver(every, spark)
     lived(driver)
     own, views, seen = FatedRecords(spark, driver._lake, 2), Views(spark, driver._lake), set()

@@ -102,7 +102,7 @@ def results(spark: SparkSession, name: str) -> tuple[Any, Any, Any]:
         ]
         for number, value in enumerate(rows):
             driver.pipe("readings", key=f"sensor-{number}", value=value, timestamp_ms=number)
-            driver.cut()
+        driver.cut()
         read = tables.rows(driver.read(name).orderBy("sensor"))
         assert tables.rows(driver.views.recompute(driver._nodes[name]).orderBy("sensor")) == read
         return (
