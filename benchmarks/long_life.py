@@ -152,7 +152,7 @@ def grow(table: LakeTable, through: int, per_second: float) -> LakeTable:
     """
     from headrace import lake
 
-    settings: Mapping[str, str] = table.with_handle(lambda handle: dict(handle.metadata().configuration))
+    settings: Mapping[str, str] = table.metadata.configuration
     snapshot, now_ms = table.snapshot(), time.time_ns() // 1_000_000
     is_log = settings.get("delta.appendOnly") == "true"
     young = round(table_upkeep.PACKED_AFTER_MS / 1000 * A_SECOND) if is_log else 0

@@ -245,7 +245,7 @@ def test_a_new_aggregate_of_a_log_that_was_cut_is_made_from_a_day_on(living: Liv
     assert books.log_intact
     assert books.total("used") == books.in_results
     table = lakes.open_table(living.lake.table("counts"))
-    assert table.with_handle(lambda handle: handle.metadata().configuration)["headrace.since"] == "2023-11-15"
+    assert table.metadata.configuration["headrace.since"] == "2023-11-15"
     with pytest.raises(hr.TerminalError, match="former tables were deleted"):
         roll_back(living.spark, living.lake)
 

@@ -333,5 +333,5 @@ def test_a_changed_property_ends_the_writer_that_runs_and_the_next_one_keeps_it(
     with pytest.raises(lakes.ForeignCommitError, match="changes columns, properties or the protocol"):
         place.goes_on(8)
     place.goes_on_anew(10)
-    kept = lakes.open_table(place.path).with_handle(lambda handle: dict(handle.metadata().configuration))
+    kept = lakes.open_table(place.path).metadata.configuration
     assert kept["delta.logRetentionDuration"] == "interval 30 days"

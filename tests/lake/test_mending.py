@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from headrace import lake as lakes
 from headrace.lake import DataFileWriter, Encoding, LakeTable, NewFile
+from headrace.lake.storage import delta_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +33,7 @@ def file_of(table: LakeTable, *numbers: int) -> NewFile:
 
 
 def numbers(table: LakeTable) -> list[int]:
-    rows = table.with_handle(lambda handle: handle.to_pyarrow_table())
+    rows = DeltaTable(delta_uri(table.uri)).to_pyarrow_table()
     return sorted(rows["n"].to_pylist())
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from headrace import lake as lakes
 from headrace.lake import DataFileWriter, Encoding, NewFile
 from headrace.lake.care import merge
+from headrace.lake.storage import delta_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +71,7 @@ def some(random: Random, count: int) -> list[Row]:
 
 
 def stored(writer: TableWriter) -> dict[tuple[Any, Any], Row]:
-    rows = lakes.open_table(writer.uri).with_handle(lambda handle: handle.to_pyarrow_table()).to_pylist()
+    rows = DeltaTable(delta_uri(writer.uri)).to_pyarrow_table().to_pylist()
     found = {tuple(row[name] for name in IDENTITY): row for row in rows}
     assert len(found) == len(rows), "one row for each identity"
     return found
@@ -77,10 +79,8 @@ def stored(writer: TableWriter) -> dict[tuple[Any, Any], Row]:
 
 def feed(writer: TableWriter, version: int) -> list[str]:
     """What the change feed says of one version, sorted."""
-    table = lakes.open_table(writer.uri)
-    read = table.with_handle(
-        lambda handle: pa.table(handle.load_cdf(starting_version=version, ending_version=version).read_all())
-    )
+    feed = DeltaTable(delta_uri(writer.uri)).load_cdf(starting_version=version, ending_version=version)
+    read = pa.table(feed.read_all())
     return sorted(row["_change_type"] for row in read.to_pylist())
 
 

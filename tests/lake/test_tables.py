@@ -35,7 +35,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def configuration(table: LakeTable) -> dict[str, str]:
-    return table.with_handle(lambda handle: dict(handle.metadata().configuration))
+    return dict(table.metadata.configuration)
 
 
 def test_a_table_is_made_once(uri: str) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake.care.vacuum import UNUSED
 from headrace.lake.paths import Lake
+from headrace.lake.storage import delta_uri
 from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
@@ -190,7 +192,7 @@ def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
     kept.feed(7)
     for path in kept.paths():
         lakes.open_table(path).checkpoint()
-        lakes.open_table(path).with_handle(lambda handle: handle.cleanup_metadata())
+        DeltaTable(delta_uri(path)).cleanup_metadata()
     for path in (lake.log("readings"), lake.state("counts")):
         left = commits_of(path)
         assert min(left) > 0, f"{path}: nothing was cleaned"

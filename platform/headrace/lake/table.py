@@ -6,7 +6,6 @@ Law: a commit of Headrace is one commit of Delta, at a version that it names (se
 from __future__ import annotations
 
 import atexit
-import json
 import math
 import threading
 import time
@@ -30,14 +29,16 @@ from headrace.lake.commits.commit_file import (
     put_commit,
     read_commit,
 )
-from headrace.lake.commits.features import is_plain, require_readable
+from headrace.lake.commits.features import is_plain
 from headrace.lake.commits.fence import MENDS
+from headrace.lake.commits.opening import opened, replayed
 from headrace.lake.commits.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, is_local, storage_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from headrace.lake.commits.metadata import TableMetadata
     from headrace.lake.commits.writer import TableWriter
 
 T = TypeVar("T")
@@ -63,14 +64,12 @@ class LakeTable:
         self._handle: DeltaTable | None = None
         self._opened_at = -math.inf  # when, by `boot_seconds`, if no snapshot was made of it since
         self._lock = threading.RLock()  # of the handle and of commits
-        self._snapshot = IncrementalSnapshot(uri, self._load, lambda: self._times)
-        self._times: frozenset[str] = frozenset()  # the columns that are timestamps
-        self._schema: pa.Schema | None = None
+        self._snapshot = IncrementalSnapshot(uri, self._load)
+        self._metadata: TableMetadata | None = None  # None: not looked at since it may have changed
         self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.care.maintaining`
         self._checkpointed = -1
         self._stood: int | None = None  # a version that was seen to stand
         self._stood_at = -math.inf  # when, by `boot_seconds`
-        self._is_plain: bool | None = None  # None: the protocol was not looked at since it may have changed
 
     @property
     def exists(self) -> bool:
@@ -135,26 +134,22 @@ class LakeTable:
         return self._snapshot.known_version
 
     @property
+    def metadata(self) -> TableMetadata:
+        """Columns, properties and protocol of the newest version."""
+        return self.snapshot().metadata
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the newest version."""
-        return self.with_handle(lambda handle: pa.schema(handle.schema().to_arrow()))
+        return self.metadata.schema
 
     @property
     def columns(self) -> pa.Schema:
         """The same, as of the last look in this process."""
-        if self._schema is None:
-            self._schema = self.schema
-        return self._schema
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The columns of the newest version, in Delta's JSON."""
-        return dict(self.with_handle(lambda handle: json.loads(handle.schema().to_json())))
-
-    def remarks(self, column: str) -> dict[str, Any]:
-        """The remarks of the newest version on a column, by name; none if there is no such column."""
-        fields = self.json_schema["fields"]
-        return next((dict(field["metadata"]) for field in fields if field["name"] == column), {})
+        known = self._metadata
+        if known is None:
+            self._metadata = known = self.metadata
+        return known.schema
 
     def commit_at(self, version: int) -> CommitFile | None:
         """A commit; None: there is none yet, or the history was cleaned as far as that."""
@@ -191,12 +186,16 @@ class LakeTable:
         """
         commit = CommitFile(self.uri, version, append_actions(change, record, time.time_ns() // 1_000_000))
         with self._lock:
-            if self._is_plain is None:
-                self._is_plain = is_plain(self._handle_at(version - 1))
-            if self._is_plain:
+            metadata = self._metadata
+            if metadata is None:
+                now = self.snapshot()
+                if now.version != version - 1:
+                    raise VersionTakenError(f"{self.uri} is at version {now.version}, not {version - 1}.")
+                self._metadata = metadata = now.metadata
+            if is_plain(metadata):
                 self._put_plain(commit)
                 return
-            self._put_by_delta_rs(commit, record, change)
+            self._put_by_delta_rs(commit, record, change, metadata.schema)
         threading.Thread(target=self._look_ahead, daemon=True, name=f"{AHEAD} {self.uri}").start()
 
     def _put_plain(self, commit: CommitFile) -> None:
@@ -217,7 +216,9 @@ class LakeTable:
             raise VersionTakenError(f"{self.uri}: version {commit.version} is taken.")
         self._snapshot.take(commit, now)
 
-    def _put_by_delta_rs(self, commit: CommitFile, record: Mapping[str, Any], change: Change) -> None:
+    def _put_by_delta_rs(
+        self, commit: CommitFile, record: Mapping[str, Any], change: Change, schema: pa.Schema
+    ) -> None:
         from deltalake.transaction import AddAction, RemoveAction
 
         actions: list[AddAction | RemoveAction] = [
@@ -228,13 +229,10 @@ class LakeTable:
             RemoveAction(name, change.changes_data, commit.timestamp_ms, file.size, {})
             for name, file in (change.removed or {}).items()
         ]
-        handle = self._handle_at(commit.version - 1)
-        if self._schema is None:
-            self._schema = pa.schema(handle.schema().to_arrow())
-        handle.create_write_transaction(
+        self._handle_at(commit.version - 1).create_write_transaction(
             actions,
             mode="append",
-            schema=self._schema,
+            schema=schema,
             commit_properties=properties(record),
             post_commithook_properties=no_hooks(),
         )
@@ -253,20 +251,8 @@ class LakeTable:
         """Nobody else in this process commits to the table meanwhile."""
         return self._lock
 
-    def with_handle(self, work: Callable[[DeltaTable], T]) -> T:
-        """Do something with delta-rs' own view of the newest version, alone in this process."""
-        with self._lock:
-            self._handle = handle = self._open() if self._handle is None else self._handle
-            handle.update_incremental()
-            return work(handle)
-
-    def begin(self, handle: DeltaTable) -> None:
-        """The table was just made. In: handle  of its first version, or a later one."""
-        with self._lock:
-            self._handle, self._opened_at = handle, boot_seconds()
-
     def with_handle_at(self, version: int, work: Callable[[DeltaTable], T]) -> T:
-        """The same at exactly this version, so that a commit of delta-rs' own takes the next one or fails.
+        """Work with delta-rs' view of exactly this version, alone in this process: its commit takes the next one or fails.
 
         Raises: VersionTakenError if the table has moved on
         """
@@ -304,13 +290,13 @@ class LakeTable:
     def forget(self) -> None:
         """Forget all that was read."""
         with self._lock:
-            self._handle, self._schema, self._is_plain, self._checkpointed = None, None, None, -1
-            self._snapshot = IncrementalSnapshot(self.uri, self._load, lambda: self._times)
+            self._handle, self._metadata, self._checkpointed = None, None, -1
+            self._snapshot = IncrementalSnapshot(self.uri, self._load)
 
     def schema_changed(self) -> None:
         """The columns, or the protocol, may have changed."""
         with self._lock:
-            self._schema = self._is_plain = None
+            self._metadata = None
 
     def _handle_at(self, version: int) -> DeltaTable:
         handle = self._handle if self._handle is not None else self._open()
@@ -328,17 +314,17 @@ class LakeTable:
             self._opened_at = boot_seconds()
         return DeltaTable(delta_uri(self.uri), storage_options=storage_options(self.uri))
 
-    def _load(self) -> tuple[int, pa.Table]:
+    def _load(self) -> Snapshot:
         """Takes no lock: whoever holds that of the handle may ask for a snapshot."""
+        if (found := replayed(self.uri)) is not None:
+            return found
         handle = self._handle
         if handle is None or boot_seconds() - self._opened_at > OWN_SECONDS:
             handle = self._open()
         self._opened_at = -math.inf
-        require_readable(self.uri, handle)
-        columns = pa.schema(handle.schema().to_arrow())
-        self._times = frozenset(field.name for field in columns if pa.types.is_timestamp(field.type))
+        found = opened(self.uri, handle)
         self._handle = handle
-        return int(handle.version()), pa.table(handle.get_add_actions(flatten=True))
+        return found
 
 
 @atexit.register

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Mapping
-from functools import partial
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 
 from headrace.errors import TerminalError
-from headrace.lake.commits.commit_file import no_hooks, properties
+from headrace.lake.commits.commit_file import CommitFile, no_hooks, properties, put_commit
 from headrace.lake.commits.features import require_writable
+from headrace.lake.commits.metadata import creation_actions
 from headrace.lake.commits.writer import TableWriter
 from headrace.lake.kinds import PINNED
-from headrace.lake.storage import delta_uri, storage_options
 from headrace.lake.table import LakeTable
 
 if TYPE_CHECKING:
@@ -77,15 +78,17 @@ def create(
     table = open_table(uri)
     wanted = [json.loads(_delta_field(uri, field)) for field in schema]
     if not table.exists:
-        table.begin(_make(uri, schema, {**PINNED, **(settings or {})}))
-    found = table.with_handle(partial(_writable_fields, uri))
+        _make(uri, wanted, {**PINNED, **(settings or {})})
+    metadata = table.metadata
+    require_writable(uri, metadata)
+    found = metadata.columns
     if grows is not None and _lacks(found, wanted, grows):
         _add_fields(table, schema, grows)
-        found = _fields(table)
+        found = table.metadata.columns
     for name in adds:
         if name in schema.names and name not in _by_name(found):
             _add_fields(table, schema, name)
-            found = _fields(table)
+            found = table.metadata.columns
     kept = [field for field in found if field["name"] not in adds or field["name"] in schema.names]
     _require_same(uri, kept, wanted)
     return table
@@ -98,47 +101,17 @@ def column_types(
     from deltalake import Schema
 
     wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
-    has, needs = (_by_name(side) for side in (_fields(table), wanted))
+    has, needs = (_by_name(side) for side in (table.metadata.columns, wanted))
     return tuple({name: of for name, of in side.items() if name in among} for side in (has, needs))  # type: ignore[return-value]
 
 
-def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> DeltaTable:
-    """Make the table, unless another thread or process makes it at the same moment. Out: the handle of what stands there."""
-    from deltalake import CommitProperties, DeltaTable
-    from deltalake.exceptions import CommitFailedError
-
-    try:
-        return DeltaTable.create(
-            delta_uri(uri),
-            schema=schema,
-            mode="ignore",
-            configuration=configuration,
-            raise_if_key_not_exists=False,  # one of them is ours
-            storage_options=storage_options(uri),
-            commit_properties=CommitProperties(max_commit_retries=0),  # a retry would be a second creation
-            post_commithook_properties=no_hooks(),
-        )
-    except CommitFailedError:
-        if not DeltaTable.is_deltatable(delta_uri(uri), storage_options(uri)):
-            raise
-        return DeltaTable(delta_uri(uri), storage_options=storage_options(uri))
+def _make(uri: str, columns: Sequence[Mapping[str, Any]], configuration: Mapping[str, str]) -> None:
+    """Make the table, unless another thread or process makes it at the same moment. In: columns  in Delta's JSON."""
+    actions = creation_actions(str(uuid4()), columns, configuration, time.time_ns() // 1_000_000)
+    put_commit(CommitFile(uri, 0, actions))
 
 
-def _fields(table: LakeTable) -> list[dict[str, Any]]:
-    return table.with_handle(_fields_of)
-
-
-def _fields_of(handle: DeltaTable) -> list[dict[str, Any]]:
-    return list(json.loads(handle.schema().to_json())["fields"])
-
-
-def _writable_fields(uri: str, handle: DeltaTable) -> list[dict[str, Any]]:
-    """The fields of a table that can be written. Raises: TerminalError when it cannot."""
-    require_writable(uri, handle)
-    return _fields_of(handle)
-
-
-def _by_name(fields: list[dict[str, Any]]) -> dict[str, Any]:
+def _by_name(fields: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The types of fields by name; order, nullability and remarks left out."""
     return {field["name"]: _plain(field["type"]) for field in fields}
 
@@ -155,7 +128,7 @@ def _plain(data_type: Any) -> Any:
             return {"key": _plain(data_type["keyType"]), "value": _plain(data_type["valueType"])}
 
 
-def _lacks(stored: list[dict[str, Any]], wanted: list[dict[str, Any]], column: str) -> bool:
+def _lacks(stored: Iterable[Mapping[str, Any]], wanted: list[dict[str, Any]], column: str) -> bool:
     has, needs = _by_name(stored).get(column), _by_name(wanted)[column]
     return (
         isinstance(has, dict)
@@ -178,7 +151,7 @@ def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
     TableWriter(table, "describer").commit_by(grow, {"writer": "describer"})
 
 
-def _require_same(uri: str, stored: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+def _require_same(uri: str, stored: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> None:
     changed = _changed(_by_name(stored), _by_name(wanted))
     if not changed:
         return

@@ -210,7 +210,7 @@ def spark_schema(table: LakeTable) -> StructType:
     """The columns of a table's newest version as Spark's types."""
     from pyspark.sql.types import StructType as Struct
 
-    return Struct.fromJson(table.json_schema)
+    return Struct.fromJson(table.metadata.json_schema)
 
 
 def _lies_within(file: DataFile, column: str, first: int, last: int | None) -> bool:

@@ -42,7 +42,7 @@ def past_of(table: LakeTable) -> str:
     """
     if not table.exists:
         return ""
-    metadata = table.with_handle(lambda handle: handle.metadata())
+    metadata = table.metadata
     return f"{metadata.id} {metadata.configuration.get(PAST, '')}".strip()
 
 

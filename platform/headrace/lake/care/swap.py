@@ -79,9 +79,6 @@ def _remarked(schema: pa.Schema, remarks: Mapping[str, Mapping[str, str]]) -> pa
 
 def _take_over(writer: TableWriter, source: LakeTable, name: str) -> None:
     """Give a table the value that another one has of a property."""
-    wanted, known = (
-        table.with_handle(lambda handle: dict(handle.metadata().configuration)).get(name)
-        for table in (source, open_table(writer.uri))
-    )
+    wanted, known = (table.metadata.configuration.get(name) for table in (source, open_table(writer.uri)))
     if wanted is not None and wanted != known:
         set_properties(writer, {name: wanted}, {"writer": "describer"})

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from headrace.lake import small_files
 from headrace.lake.commits.features import is_plain
+from headrace.lake.commits.metadata import metadata_of
 from headrace.lake.files import object_files
 from headrace.lake.files.object_files import ListedObject
 
@@ -96,7 +97,7 @@ def _in_copy(folder: Path, objects: list[ListedObject], name: str) -> _Written |
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(copy, objects))
     table = DeltaTable(folder)
-    if not is_plain(table):
+    if not is_plain(metadata_of(table)):
         return None
     table.create_checkpoint()
     new = {path.name for path in log.iterdir()} - {each.name for each in objects}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from headrace.lake.commits.metadata import TableMetadata
 
 VECTORS, MAPPING = "deletionVectors", "columnMapping"
 ENABLE_VECTORS, MAPPING_MODE = "delta.enableDeletionVectors", "delta.columnMapping.mode"
@@ -30,39 +30,40 @@ PLAIN = {"appendOnly", "invariants", "changeDataFeed", "timestampNtz"}
 PLAIN_WRITER, FEATURES_WRITER = (4, 7)
 
 
-def is_plain(table: DeltaTable) -> bool:
-    """Whether a commit file that names files is all it takes to change the table, as of its version (Delta's protocol)."""
-    protocol, metadata = table.protocol(), table.metadata()
-    if metadata.partition_columns or any(
-        name.startswith("delta.constraints.") for name in metadata.configuration
-    ):
+def is_plain(metadata: TableMetadata) -> bool:
+    """Whether a commit file that names files is all it takes to change the table (Delta's protocol)."""
+    constrained = any(name.startswith("delta.constraints.") for name in metadata.configuration)
+    if metadata.partitioned_by or constrained:
         return False
-    if protocol.min_writer_version == FEATURES_WRITER:
-        return {*(protocol.writer_features or ())} <= PLAIN
-    return protocol.min_writer_version <= PLAIN_WRITER
+    if metadata.writer_version == FEATURES_WRITER:
+        return metadata.writer_features <= PLAIN
+    return metadata.writer_version <= PLAIN_WRITER
 
 
-def require_readable(uri: str, table: DeltaTable) -> None:
+def may_have_vectors(metadata: TableMetadata) -> bool:
+    """Whether files of such a table may have deletion vectors."""
+    return VECTORS in metadata.reader_features
+
+
+def require_readable(uri: str, metadata: TableMetadata, *, has_vectors: bool) -> None:
     """Refuse a version of a table whose rows are not all that its files hold.
 
     Raises: TerminalError with the commands that put it right
     """
-    configuration = table.metadata().configuration
-    if configuration.get(MAPPING_MODE, "none") != "none":
+    if metadata.configuration.get(MAPPING_MODE, "none") != "none":
         raise _refusal(uri, MAPPING, f"ALTER TABLE {{}} SET TBLPROPERTIES ('{MAPPING_MODE}' = 'none')")
-    if _uses_vectors(table):
+    if has_vectors:
         raise _vectors_refused(uri)
 
 
-def require_writable(uri: str, table: DeltaTable) -> None:
-    """The same, and refuse a table to which delta-rs could not add a commit, or another client could add deletion vectors.
+def require_writable(uri: str, metadata: TableMetadata) -> None:
+    """Refuse a table to which delta-rs could not add a commit, or another client could add deletion vectors.
 
     Raises: TerminalError
     """
-    require_readable(uri, table)
-    if str(table.metadata().configuration.get(ENABLE_VECTORS, "false")).lower() == "true":
+    if str(metadata.configuration.get(ENABLE_VECTORS, "false")).lower() == "true":
         raise _vectors_refused(uri)
-    unknown = {*(table.protocol().writer_features or ())} - WRITTEN
+    unknown = metadata.writer_features - WRITTEN
     if unknown:
         raise TerminalError(
             f"The table at {uri} uses {', '.join(sorted(unknown))}, which Headrace does not write.",
@@ -76,12 +77,6 @@ def _vectors_refused(uri: str) -> TerminalError:
     """The error for a table with deletion vectors, or that may get some at any time."""
     off = f"ALTER TABLE {{}} SET TBLPROPERTIES ('{ENABLE_VECTORS}' = 'false')"
     return _refusal(uri, VECTORS, f"{off}; REORG TABLE {{}} APPLY (PURGE)")
-
-
-def _uses_vectors(table: DeltaTable) -> bool:
-    if VECTORS not in (table.protocol().reader_features or ()):
-        return False
-    return any(batch.num_rows for batch in table.deletion_vectors())
 
 
 def _refusal(uri: str, feature: str, commands: str) -> TerminalError:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from headrace.lake import small_files
 from headrace.lake.clocks import boot_seconds
 from headrace.lake.commits.commit_file import CommitFile, commit_uri, own_commit, read_commit
+from headrace.lake.commits.metadata import TableMetadata
 from headrace.lake.files.data_file import time_text
 
 REMEMBERED = 8  # versions before the newest whose files and commits are still known
@@ -62,6 +63,7 @@ class Snapshot:
 
     version: int
     files: Mapping[str, DataFile]
+    metadata: TableMetadata = field(default=TableMetadata(), compare=False)
     is_vouched_for: bool = field(default=False, compare=False)
 
     @property
@@ -93,18 +95,9 @@ class Snapshot:
 class IncrementalSnapshot:
     """The newest snapshot of one table. Several threads may ask."""
 
-    def __init__(
-        self,
-        uri: str,
-        load: Callable[[], tuple[int, pa.Table]],
-        times: Callable[[], Collection[str]] = tuple,
-    ) -> None:
-        """Nothing is read yet.
-
-        In: load   reads the table from its checkpoint: the version, and a row for each file (`get_add_actions`, flattened)
-            times  after a load: the columns that are timestamps
-        """
-        self._uri, self._load, self._times = uri, load, times
+    def __init__(self, uri: str, load: Callable[[], Snapshot]) -> None:
+        """Nothing is read yet. In: load  reads the newest version, from its checkpoint or the first commit on."""
+        self._uri, self._load = uri, load
         self._snapshot: Snapshot | None = None
         self._look_at, self._own_at, self._looked_at = 0.0, -math.inf, -math.inf
         self._recent: dict[int, Snapshot] = {}
@@ -157,7 +150,7 @@ class IncrementalSnapshot:
         """The version after a commit. In: before  the version that it follows."""
         # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
         odd = commit.changes_table or any(action.get("deletionVector") for action in commit.added)
-        now = self._reload() if odd else _after(before, commit, self._times())
+        now = self._reload() if odd else _after(before, commit)
         now = replace(now, is_vouched_for=commit.vouches and now.version == commit.version)
         self._recent[now.version] = now
         # A table that was read anew may be at a later version than this commit.
@@ -168,9 +161,8 @@ class IncrementalSnapshot:
         return now
 
     def _reload(self) -> Snapshot:
-        version, files = self._load()
-        found = Snapshot(version, dict(listed(files)))
-        self._recent, self._commits, self._own = {version: found}, {}, {}
+        found = self._load()
+        self._recent, self._commits, self._own = {found.version: found}, {}, {}
         self._look_at = time.monotonic() + LOOK_SECONDS
         return found
 
@@ -204,15 +196,15 @@ class IncrementalSnapshot:
         return -1 if known is None else known.version
 
 
-def _after(before: Snapshot, commit: CommitFile, times: Collection[str]) -> Snapshot:
+def _after(before: Snapshot, commit: CommitFile) -> Snapshot:
     if not commit.added and not commit.removed:
-        return Snapshot(commit.version, before.files)
+        return Snapshot(commit.version, before.files, before.metadata)
     files = dict(before.files)
     for action in commit.removed:
         files.pop(unquote(action["path"]), None)
     for action in commit.added:
-        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"), times)
-    return Snapshot(commit.version, files)
+        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"), before.metadata.times)
+    return Snapshot(commit.version, files, before.metadata)
 
 
 def data_file(size: int, stats: str | None, times: Collection[str] = ()) -> DataFile:

@@ -24,7 +24,7 @@ Added = dict[str, dict[str, Any]]  # of each column its `value`, as a text that 
 
 def added_of(log: LakeTable) -> Added:
     """The columns that a log has gained with values, as its table says."""
-    remark = log.remarks(COLUMN).get(NAME)
+    remark = log.metadata.remarks(COLUMN).get(NAME)
     known: Added = json.loads(remark) if remark else {}
     return known
 

@@ -47,4 +47,4 @@ def written_again(lake: Lake, record: Mapping[str, Any]) -> list[str]:
 
 def _writing_of(lake: Lake, topic: str) -> str:
     log = open_table(lake.log(topic))
-    return str(log.remarks(COLUMN).get(NAME, FIRST)) if log.exists else FIRST
+    return str(log.metadata.remarks(COLUMN).get(NAME, FIRST)) if log.exists else FIRST

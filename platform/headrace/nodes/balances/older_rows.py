@@ -75,7 +75,7 @@ def made_of(node: Node, rows: pa.Table) -> pa.Table:
 
 def mark_since(node: Node, writer: TableWriter) -> None:
     """Let the property of a node's table say the day; nothing, once the description has none."""
-    before = lakes.open_table(writer.uri).with_handle(lambda handle: dict(handle.metadata().configuration))
+    before = lakes.open_table(writer.uri).metadata.configuration
     now = node.since or ""
     if now != before.get(PROPERTY, ""):
         set_properties(writer, {PROPERTY: now}, {"writer": "since"})
