@@ -98,13 +98,16 @@ class LogPart(LogSlice):
     footer: pq.FileMetaData | None = None
     wanted: np.ndarray | None = None
 
-    def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
-        read = {*map(_path, columns.values()), *((INGESTED_AT, COMMIT_ROWS) if self.wanted is None else ())}
+    @property
+    def _telling(self) -> tuple[str, ...]:
+        return super()._telling if self.wanted is None else ()
+
+    def _groups(self, name: str, size: int, wanted: Sequence[str]) -> pa.Table:
         with open_parquet(f"{self.uri}/{name}", size, self.footer) as file:
-            rows = read_row_groups(file, self.groups, sorted(read))
-        mine = self._own_rows(rows) if self.wanted is None else self.wanted
-        rows = rows if mine.all() else rows.filter(pa.array(mine))
-        yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
+            return read_row_groups(file, self.groups, wanted)
+
+    def _own_rows(self, rows: pa.Table) -> np.ndarray:
+        return super()._own_rows(rows) if self.wanted is None else self.wanted
 
     def among(self, file: pq.ParquetFile, wanted: Wanted, *more: str) -> dict[int, np.ndarray]:
         """Which rows of those groups are wanted that have one that is. In: more  columns that tell it, besides."""

@@ -6,8 +6,7 @@ others say.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from headrace.engine.state_parquet import open_parquet
 from headrace.fold.values.columns import MOMENT, int64
 from headrace.lake import open_table
 from headrace.lake.files.group_bounds import GroupBounds
-from headrace.lake.files.row_groups import read_row_groups
+from headrace.lake.files.row_groups import ROWS_OF_ONE_THREAD_MAX, read_row_groups
 from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import PREFIX, without_commit_rows
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, log_schema
@@ -115,8 +114,10 @@ class LogSlice:
 
     def read(self, columns: Mapping[str, Origin]) -> pa.Table:
         """The rows as a task reads them, in any order. In: columns  those that are wanted, by the names they get."""
-        read = each(lambda file: [*self._read(*file, columns)], self.files.items(), self.uri)
-        return pa.concat_tables([_empty(columns), *itertools.chain.from_iterable(read)]).combine_chunks()
+        wanted = sorted({*self._telling, *(".".join(origin.path) for origin in columns.values())})
+        read = each(lambda file: self._groups(*file, wanted), self.files.items(), self.uri)
+        own = (self._own(rows, columns) for rows in alike(rows for rows in read if rows is not None))
+        return pa.concat_tables([_empty(columns), *own]).combine_chunks()
 
     def records(self) -> int:
         """How many of the rows are records or dead letters."""
@@ -159,17 +160,21 @@ class LogSlice:
             found += at_us[self._within(rows)].tolist()
         return found
 
-    def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
+    @property
+    def _telling(self) -> tuple[str, ...]:
+        """The columns that tell which rows of its files are its own."""
+        return (INGESTED_AT, COMMIT_ROWS)
+
+    def _groups(self, name: str, size: int, wanted: Sequence[str]) -> pa.Table | None:
+        """Some columns of the groups of a file that may have rows of the slice; None: there is no such group."""
         with open_parquet(f"{self.uri}/{name}", size, None) as file:
-            wanted = {INGESTED_AT, COMMIT_ROWS, *(".".join(origin.path) for origin in columns.values())}
             groups = self.groups_of(file)
-            if not groups:
-                return
-            rows = read_row_groups(file, groups, sorted(wanted))
+            return read_row_groups(file, groups, wanted) if groups else None
+
+    def _own(self, rows: pa.Table, columns: Mapping[str, Origin]) -> pa.Table:
         if not (mine := self._own_rows(rows)).all():
             rows = rows.filter(pa.array(mine))
-        if rows.num_rows:
-            yield pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
+        return pa.table({name: column_of(rows, origin) for name, origin in columns.items()})
 
     def _decisions(self, name: str, size: int, columns: Mapping[str, Origin]) -> pa.Table:
         wanted = {INGESTED_AT, KIND, *(".".join(origin.path) for origin in columns.values())}
@@ -209,6 +214,19 @@ class LogSlice:
         if said.null_count < len(said):
             mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()
         return mine
+
+
+def alike(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, in order; tables of few rows that follow one another with the same columns are one."""
+    few: list[pa.Table] = []
+    for table in tables:
+        rows = table.num_rows + sum(each.num_rows for each in few)
+        if few and (rows > ROWS_OF_ONE_THREAD_MAX or not table.schema.equals(few[0].schema)):
+            yield pa.concat_tables(few)
+            few = []
+        few.append(table)
+    if few:
+        yield pa.concat_tables(few)
 
 
 def may_decide(bounds: GroupBounds, group: int) -> bool:
