@@ -18,9 +18,9 @@ NTZ, FEED = "timestamp_ntz", "delta.enableChangeDataFeed"
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """What the actions `metaData` and `protocol` say.
+    """Holds the content of the actions `metaData` and `protocol`.
 
-    id               another one, once a table was made anew
+    id               each table that is made has one of its own
     columns          in Delta's JSON: name, type, nullable and remarks (`metadata`) of each
     configuration    the table's properties
     partitioned_by   columns
