@@ -172,7 +172,7 @@ def _copy_small_files(lake: Lake, before: str, after: str, require_leases: Calla
     Tables are written behind a fence, or into folders that nobody else knows; a small file only if nobody has written it.
     """
     folders = small_files.names(lake.openings(after))
-    files = (lake.opening, lake.paused, lake.description, lake.plan)  # results may hold what is planned
+    files = (lake.opening, lake.paused, lake.description)
     left = {place: small_files.read_json(place(after)) for place in files}
     require_leases()  # so they are those of a rename that was broken off
     copied = {place: small_files.read_json(place(before)) for place in files}

@@ -148,14 +148,20 @@ def logs_of(of: History) -> dict[str, TopicLog]:
 
 
 def _in_order(rows: Sequence[Row]) -> bool:
-    """Whether rows of one commit stand in the order of all logs, and are not both before and after an idle row."""
+    """Whether a sequencer writes such rows with one commit.
+
+    Records stand in the order of all logs, none of them before or after a row without an offset of their topic; a partition has
+    one tick.
+    """
     places = [
         (row["__topic"], row["__partition"], 1 << 62 if row["__offset"] is None else row["__offset"])
         for row in rows
         if row["__offset"] is not None
     ]
     decided = {row["__topic"] for row in rows if row["__offset"] is None}
-    return places == sorted(places) and decided.isdisjoint(place[0] for place in places)
+    ticks = [(row["__topic"], row["__partition"]) for row in rows if row["__fate"] == "tick"]
+    in_order = places == sorted(places) and decided.isdisjoint(place[0] for place in places)
+    return in_order and len(ticks) == len({*ticks})
 
 
 def _dated(commits: Sequence[Sequence[Row]], driving: Sequence[str]) -> list[Any]:

@@ -118,14 +118,14 @@ class FindInTime(Step):
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
         """Versions that are followed by another of their key, both at or before every record still to be released.
 
-        Also those that are too old for every such record. Such a record is due 1 ms before the frontier, or later.
+        Also those that are too old for every such record. Such a record is due at or beyond the frontier.
         """
         needed_ms = self._needed_ms(after)
         gone = np.zeros(rows.num_rows, bool)
         if needed_ms is None or not rows.num_rows:
             return pa.array(gone)
         # With `itself` a record of that very time may lie between two versions of it.
-        is_seen = rows[VISIBLE].to_numpy() < self.frontier.at(after)
+        is_seen = rows[VISIBLE].to_numpy() <= self.frontier.at(after)
         old = np.flatnonzero(is_seen & (rows[EVENT].to_numpy() <= needed_ms - self.itself))
         codes = group(rows[KEY]).codes[old]
         order = _by_time(rows.take(pa.array(old)), codes)

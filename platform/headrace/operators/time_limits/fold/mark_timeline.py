@@ -82,11 +82,9 @@ def mark_times(decided: pa.Table, known: pa.Table, shape: Shape, times: Times) -
     is_record = decided[OFFSET].is_valid().to_numpy()
     rows = decided.filter(pa.array(is_record | has_fate(decided, TICK) | _sets_limits(decided, shape.name)))
     partition, of_known, partitions = groups_of_both(rows, known)
-    # A tick has no offset, and stands after the records of its commit. If a commit has two ticks, the one with the
-    # lower stream time comes first.
+    # A tick has no offset, and stands after the records of its commit.
     sub = int64(rows[SUB]) if SUB in rows.column_names else np.zeros(rows.num_rows, np.int64)
-    stream_ms = int64(rows[STREAM], NO_TIME)
-    order = np.lexsort((stream_ms, sub, int64(rows[OFFSET], HIGHEST), int64(rows[INGESTED]), partition))
+    order = np.lexsort((sub, int64(rows[OFFSET], HIGHEST), int64(rows[INGESTED]), partition))
     rows, partition = rows.take(pa.array(order)), partition[order]
     time_ms = np.maximum(
         int64(rows[STREAM], NO_TIME), np.where(is_kept(rows), int64(rows[EVENT], NO_TIME), NO_TIME)
