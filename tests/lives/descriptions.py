@@ -44,7 +44,7 @@ def described(
             nodes.append(nodes[each.twin_of].named(name, renamed_from=before))
             continue
         chosen = digits(each.number)
-        nodes.append(pipeline.add(each.kind, chosen, name, anywhere=True, renamed_from=before))
+        nodes.append(pipeline.add(each.kind, chosen, name, anywhere=not each.follows, renamed_from=before))
     return nodes
 
 

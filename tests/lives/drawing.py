@@ -6,7 +6,8 @@ In a swarm each life has a part of all that there is, so what is rare meets (Gro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -70,7 +71,7 @@ WHAT = (*RECORDS, "tombstone", "tombstone", "malformed", "rolled back", "again",
 HALF_SECONDS = sorted(range(-40, 25), key=abs)
 NEAR = (9, 17, 33, 65)  # so many of them are near by
 SECOND, HOUR = 1_000, 3_600_000
-WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0)
+WAITS = (1, 2 * SECOND, 6 * SECOND, 61 * SECOND, 10 * 60 * SECOND, 0, 2 * SECOND - 1)
 # For longer than a process trusts what it has read, and what it has committed.
 PAUSES = (0, 2 * SECOND, 130 * SECOND)
 # A producer's clock goes on, stands still, jumps ahead or jumps back.
@@ -89,7 +90,15 @@ ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
 )
 # Many records at near-by times: what a group has open at a time lies side by side.
 TOUCHING: dict[str, Any] = {
-    "kinds": ("sessions", "sessions by another key", "sessions", "windows", "distinct", "join of streams"),
+    "kinds": (
+        "sessions",
+        "sessions by another key",
+        "sessions",
+        "named stream",
+        "windows",
+        "distinct",
+        "join of streams",
+    ),
     "topics": ("t", "t", "u"),
     "partitions": (0, 1, 2),
     "keys": KEYS,
@@ -97,6 +106,20 @@ TOUCHING: dict[str, Any] = {
     "goes_on": (0, SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND, -2 * SECOND),
     "records_max": 12,
 }
+# Nodes that wait for the wall clock, each for the one before it; the last one reads a topic beside it.
+CLOCKS: dict[str, Any] = {
+    "kinds": ("batches", "windows of the wall clock", "merged batches"),
+    "follows": (True,),
+    "topics": TOPICS,
+    "in_turn": True,
+}
+# Processes that are paused at their steps, and go on when others have taken over.
+PAUSED: dict[str, Any] = {
+    "steps": ("cut", "trouble"),
+    "troubles": ("overtaken", "overtaken", "crash"),
+    "sinks": SINKS[1:],
+}
+OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, PAUSED, {}, {}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -116,16 +139,23 @@ class Draws:
     keys: Sequence[str | None] = KEYS
     halves: Sequence[int] = tuple(HALF_SECONDS)
     waits: Sequence[int] = WAITS
+    commits: Sequence[int] = (1, 1, 2, 3)
+    follows: Sequence[bool] = (False, True)
     goes_on: Sequence[int] = GOES_ON
     records_max: int = 6  # that are sent at once
+    in_turn: bool = False  # whether the nodes are of the kinds in their order
 
     def some(self, random: Random) -> Draws:
-        """A part of each; in one life of four of those that touch."""
-        names = [each.name for each in fields(self) if each.name not in ("halves", "records_max")]
+        """A part of each; in some lives it is one of `OF_A_SWARM`."""
+        names = [each.name for each in fields(self) if each.name not in ("halves", "records_max", "in_turn")]
         parts: dict[str, Any] = {name: part(random, getattr(self, name)) for name in names}
         parts["what"] = (*RECORDS, *parts["what"])
         parts["halves"] = self.halves[: random.choice(NEAR)]
-        return Draws(**parts | (TOUCHING if random.randrange(4) == 0 else {}))
+        return Draws(**parts | random.choice(OF_A_SWARM))
+
+    def of_one_topic(self, random: Random) -> Draws:
+        """The others fall silent."""
+        return replace(self, topics=(random.choice(self.topics),))
 
 
 def part(random: Random, of: Sequence[Any]) -> tuple[Any, ...]:
@@ -153,10 +183,10 @@ def sent(number: int, center: int, draws: Draws) -> Sent:
     return Sent(topic, partition, key, center + half * 500 + apart, value, kind)
 
 
-def cut(number: int) -> Step:
+def cut(number: int, draws: Draws = Draws()) -> Step:
     """Mostly of all topics and nodes."""
     topics, commits, settles, some = pick(
-        number, (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ()), (1, 1, 2, 3), (True, True, False), (0, 0, 1)
+        number, (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ()), draws.commits, (True, True, False), (0, 0, 1)
     )
     chosen = tuple(place for place in range(NODES_MAX) if number >> (12 + place) & 1) if some else None
     return Cut(topics, commits, chosen, settles)
@@ -256,21 +286,28 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
     acts_theme = random.randrange(len(ACT_THEMES))
     draws = Draws(kinds=THEMES[theme], acts=ACT_THEMES[acts_theme])
     draws = draws.some(random) if swarm else draws
-    nodes = tuple(made(number, draws) for number in numbers(random, 24, 1, most))
+    fewest = len(draws.kinds) if draws.in_turn else 1
+    nodes = tuple(made(number, draws) for number in numbers(random, 24, fewest, most))
+    if draws.in_turn:
+        nodes = tuple(
+            replace(n, kind=k, twin_of=None) for n, k in zip(nodes, cycle(draws.kinds), strict=False)
+        )
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []
     center = 0
     for _ in range(random.randint(*ROUNDS)):
         records = numbers(random, 24, 1, draws.records_max)
         center += min(draws.goes_on[records[0] % len(draws.goes_on)], farthest)
-        steps.append(Send(tuple(sent(number, center, draws) for number in records)))
+        now = draws.of_one_topic(random) if swarm and random.randrange(3) == 0 else draws
+        steps.append(Send(tuple(sent(number, center, now) for number in records)))
         steps.append(Wait(*pick(records[-1] // 7, draws.waits)))
         steps += [one_step(number, center, draws) for number in numbers(random, 30, 0, 3)]
         if records[-1] % 3:
-            steps.append(Cut())
+            steps.append(Cut(commits=draws.commits[records[0] // 3 % len(draws.commits)] if swarm else 1))
         if acts and len(steps) > ACTS_AFTER:
             steps += [act(number, draws.acts) for number in numbers(random, 30, 1, 2)]
-    return Life(nodes, random.randint(1, len(nodes)), tuple(steps), dated=random.randrange(4) == 0)
+    begins = random.randint(fewest, len(nodes))
+    return Life(nodes, begins, tuple(steps), dated=random.randrange(4) == 0)
 
 
 def numbers(random: Random, bits: int, least: int, most: int) -> list[int]:
@@ -285,13 +322,13 @@ def one_step(number: int, center: int, draws: Draws) -> Step:
     """The step that a number stands for."""
     which, rest = draws.steps[number % len(draws.steps)], number // len(draws.steps)
     if which == "cut":
-        return cut(rest)
+        return cut(rest, draws)
     return trouble(rest, center, draws) if which == "trouble" else decision(rest, draws)
 
 
 def made(number: int, draws: Draws = Draws()) -> Made:
     """The operator that a number stands for."""
-    kind, sink, rest, twin = pick(
-        number, draws.kinds, draws.sinks, range(1 << 14), (None, None, None, None, None, 0, 1)
+    kind, sink, follows, rest, twin = pick(
+        number, draws.kinds, draws.sinks, draws.follows, range(1 << 13), (None, None, None, None, None, 0, 1)
     )
-    return Made(kind, rest, sink, twin)
+    return Made(kind, rest, sink, twin, follows)

@@ -14,12 +14,14 @@ class Made:
     """An operator. In: kind  of `pipelines.KINDS`; number: its choices; sink: of `SINKS`
 
     twin_of  the number of a node that is the same but for its name and its sink; None: it has a description of its own
+    follows  it reads the node before it, if that gives a stream; else any stream
     """
 
     kind: str
     number: int = 0
     sink: str = ""
     twin_of: int | None = None
+    follows: bool = False
 
 
 @dataclass(frozen=True)

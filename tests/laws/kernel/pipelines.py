@@ -177,6 +177,12 @@ def calendar_windows(choose: Choose, stream: Stream, other: Stream) -> Any:
     return closed(choose, stream, hr.calendar(choose(["day", "week"]), zone="Europe/Athens"))
 
 
+def wall_windows(choose: Choose, stream: Stream, other: Stream) -> Any:
+    size, advance = choose([(4, 4), (6, 2)])
+    made = stream.group_by("key").window(hr.hopping(size * SECOND, advance * SECOND), clock="wall")
+    return made.aggregate(n=hr.count()).suppress(hr.until_window_closes())
+
+
 def changes(choose: Choose, stream: Stream, other: Stream) -> Any:
     return stream.group_by("key").aggregate(value=hr.max("value"), n=hr.count()).changes()
 
@@ -231,6 +237,7 @@ ENDS: dict[str, Step] = {
 ON_A_LAKE: dict[str, tuple[Step, str]] = {  # beside those: what the kernel's laws do not read by themselves
     "named stream": (named_stream, "value"),
     "calendar windows": (calendar_windows, "n"),
+    "windows of the wall clock": (wall_windows, "n"),
     "changes": (changes, "value"),
     "changes of a table": (changes_of_table, "value"),
     "calm table": (calm_table, "value"),
