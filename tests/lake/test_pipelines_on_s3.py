@@ -39,7 +39,6 @@ COUNTS = (
 )
 TOTALS = BY_SENSOR.aggregate(n=hr.count(), total=hr.sum("value")).named("totals")
 BATCHES = BY_SENSOR.batch(max_records=3, max_wait="1 hour", collect=["value"]).named("batches")
-NODES = [COUNTS, TOTALS, BATCHES]
 
 
 class KilledError(Exception):
@@ -75,7 +74,11 @@ def live(spark: SparkSession, lake: Lake, node: Node) -> list[tuple[object, ...]
     return sorted(map(tuple, Views(spark, lake).read(node).collect()), key=str)
 
 
-@pytest.mark.parametrize("node", NODES, ids=lambda node: node.required_name)
+@pytest.mark.parametrize(
+    "node",
+    [COUNTS, *(pytest.param(node, marks=pytest.mark.long) for node in (TOTALS, BATCHES))],
+    ids=lambda node: node.required_name,
+)
 def test_the_tables_are_those_of_a_local_disk(
     spark: SparkSession, s3_root: str, tmp_path: Path, node: Node
 ) -> None:

@@ -29,8 +29,8 @@ from tests.matrix.operations import OPERATIONS, OTHER_COMMANDS
 ROTATIONS = range(len(STORES))
 WHOLE = os.environ.get("HEADRACE_MATRIX") == "all"
 BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), (pytest.mark.fast, pytest.mark.slow)
-# Whole lives go back from changes, too, and so does `tests/changing/test_apply.py`.
-LONG = ("rollback",)
+# Whole lives (`tests/lives`) change descriptions and go back; `test_planned_rows.py` plans a change of each kind.
+LONG = ("apply", "rollback")
 
 
 def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:

@@ -122,7 +122,10 @@ def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(
     assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize(
+    "protocol",
+    [*(pytest.param(name, marks=pytest.mark.long) for name in ("PLAINTEXT", "SASL_PLAINTEXT")), "SASL_SSL"],
+)
 def test_a_broker_that_is_away_refuses_nobody(protocol: Any, soon: Callable[[float], None]) -> None:
     """The client writes the protocol before the address, so the words `sasl` and `ssl` say nothing."""
     soon(AWAY)

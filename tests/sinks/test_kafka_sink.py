@@ -68,6 +68,7 @@ def test_it_keeps_the_protocol_for_a_reader_that_goes_by_position(
     assert len(kit.run()) == 9
 
 
+@pytest.mark.long
 def test_it_keeps_the_protocol_for_rows_that_are_only_appended(
     spark: SparkSession, kafka: Broker, new_topic: Callable[[int], str]
 ) -> None:

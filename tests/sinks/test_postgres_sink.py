@@ -70,6 +70,7 @@ def test_it_keeps_the_protocol(spark: SparkSession, postgres: Postgres) -> None:
     assert len(kit.run()) == 15
 
 
+@pytest.mark.long
 def test_it_keeps_the_protocol_for_rows_that_are_only_appended(
     spark: SparkSession, postgres: Postgres
 ) -> None:
