@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,12 @@ class Lived:
     troubles: int
 
 
+@cache
+def let_modules_stay() -> None:
+    """No collection looks at what is there now."""
+    gc.freeze()
+
+
 @contextmanager
 def quick() -> Iterator[None]:
     """A lake in memory, and few threads: a handful of rows is read sooner by one."""
@@ -42,7 +49,9 @@ def quick() -> Iterator[None]:
         (pa.cpu_count(), pa.io_thread_count()),
         MEMORY.is_dir() and os.access(MEMORY, os.W_OK),
     )
-    gc.set_threshold(50_000, 20, 50)  # a life makes many objects, and few that refer to one another
+    # A life makes many objects, and few that refer to one another; modules stay.
+    let_modules_stay()
+    gc.set_threshold(200_000, 20, 1_000)
     with pytest.MonkeyPatch.context() as patch:
         if in_memory:
             patch.setattr(tempfile, "tempdir", str(MEMORY))

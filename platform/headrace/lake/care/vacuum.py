@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.lake.table import LakeTable
 
 UNUSED = "_unused"  # hidden, so that no vacuum takes it for rows
+HIDDEN = ("_", ".")  # names that begin so are not of rows
 SETTLED_HOURS = 24  # a file that is older is not on its way into a commit: no run lives longer
 HOUR_MS = 3_600_000
 
@@ -58,18 +59,15 @@ def vacuum(
 def in_no_version(table: LakeTable, settled_hours: float) -> list[str]:
     """The files that the newest version does not name and that left it, or were written, some hours ago.
 
-    delta-rs names them, and passes what is hidden (`_` or `.` before the name). It also names files that are gone already.
+    delta-rs names them, also some that are gone already; if the folder has the files of the version alone, it is not asked.
     """
     from deltalake import DeltaTable
 
+    there = {path for path in small_files.names_below(table.uri) if not path.startswith(HIDDEN)}
+    if there <= table.snapshot().files.keys():
+        return []
     handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
     named = handle.vacuum(round(settled_hours), dry_run=True, enforce_retention_duration=False, full=True)
-    folders = {name.rpartition("/")[0] for name in named}
-    there = {
-        f"{folder}/{name}".lstrip("/")
-        for folder in folders
-        for name in small_files.names(f"{table.uri}/{folder}".rstrip("/"))
-    }
     return [name for name in named if name in there]
 
 
