@@ -22,7 +22,7 @@ def test_each_point_counts_the_records_of_a_run_with_that_grace(kind: str) -> No
     driver = driver_of(node(kind, "30 seconds"), 3)
     curve = driver.grace_curve("windows")
     assert curve.points[-1].complete == curve.records == 150
-    graces = {point.grace_ms: point for point in (*curve.points[::9], curve.now, curve.more)}
+    graces = {point.grace_ms: point for point in (*curve.points[::18], curve.now, curve.more)}
     for grace_ms, point in graces.items():
         run = driver_of(node(kind, f"{grace_ms} ms"), 3)
         incomplete = {(row["topic"], row["partition"], row["offset"]) for row in run.late("windows")}

@@ -45,7 +45,9 @@ class Faults:
         self.away = False
 
 
-@pytest.mark.parametrize("appended", [False, True], ids=["revised", "appended"])
+@pytest.mark.parametrize(
+    "appended", [False, pytest.param(True, marks=pytest.mark.long)], ids=["revised", "appended"]
+)
 @pytest.mark.parametrize("store", CLAIMS, ids=lambda store: store.__name__)
 def test_a_store_in_memory_keeps_the_protocol(
     spark: SparkSession, store: type[Store], appended: bool

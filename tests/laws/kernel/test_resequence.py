@@ -31,7 +31,7 @@ from tests.laws.kernel.test_record_task import told
 
 pytestmark = pytest.mark.fast
 
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 GUARD = hr.ReplayGuard()
 FIRST = hr.Topic("t", key="id STRING", value="n INT, at BIGINT", keep_raw=True, replay_guard=GUARD)
 OTHERS = {
