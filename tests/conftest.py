@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from jinja2 import BytecodeCache, Environment
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from headrace.lake.storage import hadoop_settings
@@ -28,6 +29,7 @@ from tests.expressions.both_ways import write_both
 from tests.watched_store import WatchedStore
 
 if TYPE_CHECKING:
+    from jinja2.bccache import Bucket
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
@@ -70,6 +72,33 @@ pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)
 
 # Tests write hundreds of thousands of small files: in memory, where there is room, each takes a tenth of the time.
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 8 << 30
+
+
+class _Compiled(BytecodeCache):
+    """What templates were compiled to, by their place and content."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """See `BytecodeCache`."""
+        bucket.code = self._kept.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """See `BytecodeCache`."""
+        self._kept[bucket.key, bucket.checksum] = bucket.code
+
+
+COMPILED, MADE = _Compiled(), Environment.__init__
+
+
+def _keep_compiled(environment: Environment, *given: Any, **named: Any) -> None:
+    MADE(environment, *given, **named)
+    environment.bytecode_cache = environment.bytecode_cache or COMPILED
+
+
+# Great Expectations compiles its templates anew for each report: a fifth of what a check of a small table takes.
+pytest.MonkeyPatch().setattr(Environment, "__init__", _keep_compiled)
 
 
 def _has_room(folder: Path) -> bool:
