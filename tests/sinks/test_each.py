@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.sinks import refusals
 from headrace.sinks.each import EachSink, Refusal
 from tests.waiting import PATIENCE_S
 
@@ -48,9 +49,18 @@ class World:
     fails: dict[int, list[Exception]] = field(default_factory=dict)
 
     def send(self, table: pa.Table) -> None:
-        delivery = hr.Delivery("a_node", ("user",), ("user",), ("user", "n"), f"file:{self.folder}/refused")
-        sink: EachSink = hr.each(self.called, wait="1 ms", **self.options)
-        sink.send(table, delivery, self.parked.extend)
+        self.deliver(hr.each(self.called, wait="1 ms", **self.options), table)
+
+    def deliver(self, sink: EachSink, table: pa.Table, node: str = "a_node") -> None:
+        delivery = hr.Delivery(
+            node, ("user",), ("user",), ("user", "n"), f"file:{self.folder}/{node}.refused"
+        )
+        with pytest.MonkeyPatch.context() as instead:
+            instead.setattr(refusals, "record_refusals", self._park)
+            sink.deliver_table(table, delivery)
+
+    def _park(self, rows: pa.Table, delivery: hr.Delivery, refused: list[Refusal], store: str) -> None:
+        self.parked.extend(refused)
 
     def called(self, row: hr.DeliveredRow) -> None:
         number = int(row["user"][1:])
@@ -104,8 +114,7 @@ def test_a_row_that_raises_is_tried_again_and_then_parked_with_its_last_reason(w
 
 def test_a_row_has_its_columns_and_says_whether_it_is_gone(world: World) -> None:
     told = list[hr.DeliveredRow]()
-    delivery = hr.Delivery("a_node", ("user",), ("user",), ("user", "n"), f"file:{world.folder}/refused")
-    hr.each(told.append, name="kept").send(rows_of(1, 2, deleted=(2,)), delivery, world.parked.extend)
+    world.deliver(hr.each(told.append, name="kept"), rows_of(1, 2, deleted=(2,)))
     assert [dict(row) for row in told] == [{"user": "u1", "n": 1}, {"user": "u2", "n": None}]
     assert [(row.deleted, row.timestamp, row.node) for row in told] == [
         (False, AT, "a_node"),
@@ -132,8 +141,7 @@ def test_calls_a_second_and_at_a_time_are_bounded(world: World) -> None:
             running[0] -= 1
         raise ValueError("each")
 
-    delivery = hr.Delivery("other", ("user",), ("user",), ("user", "n"), f"file:{world.folder}/others")
-    hr.each(slow, calls_at_a_time=3, attempts=1).send(rows_of(*range(10)), delivery, world.parked.extend)
+    world.deliver(hr.each(slow, calls_at_a_time=3, attempts=1), rows_of(*range(10)), "other")
     assert most[0] == 3
     assert [row[:2] for row in world.parked] == [(100 + n // 2, n % 2) for n in range(10)]
 

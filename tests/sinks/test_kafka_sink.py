@@ -20,6 +20,7 @@ from headrace.local.servers.broker import Broker, create_topics
 from headrace.local.servers.topics import records_in
 from headrace.sinks import Delivery
 from headrace.spark.lake_rows import read
+from headrace.spark.one_task import arrow_schema
 from headrace.testing import SinkKit
 from tests.broker.harness import set_topic
 from tests.sinks.consumer import Arrived, arrived, held
@@ -191,7 +192,8 @@ def test_a_broker_lost_in_the_middle_leaves_no_gap(spark: SparkSession, tmp_path
     killer.join()
     broker.start().wait_ready()
     whole: dict[int, list[tuple[int, int]]] = {}
-    for row in sink.records(rows, delivery(tmp_path), 2).select("partition", "sequence", "ordinal").collect():
+    made = sink.maker(arrow_schema(rows.schema), delivery(tmp_path), 2).of_frame(rows)
+    for row in made.select("partition", "sequence", "ordinal").collect():
         whole.setdefault(row[0], []).append((row[1], row[2]))
     before = {p: [at for at in found if at[0] == 2] for p, found in places(arrived(broker, "lost")).items()}
     assert 0 < sum(map(len, before.values())) < 150_000

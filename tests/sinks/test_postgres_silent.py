@@ -15,7 +15,7 @@ import pytest
 
 from headrace.local.postgres import Postgres
 from headrace.sinks import postgres_session
-from headrace.sinks.postgres_copy import copier
+from headrace.sinks.postgres_copy import Copier
 from headrace.sinks.postgres_session import connect
 from tests.sinks.silent import TARGET, taken
 
@@ -59,12 +59,12 @@ def test_an_executor_may_wait_for_its_next_rows_and_its_writer_keeps_the_table_m
 
     def rows() -> Iterator[pa.RecordBatch]:
         for number in (1, 2):
-            line = f"{number}\t1\t\\N\tf\t{number}"
-            yield pa.RecordBatch.from_pydict({"line": [line], "__sequence": [1], "__ordinal": [number]})
+            own = {"__sequence": [1], "__place": pa.nulls(1, pa.binary()), "__deleted": [False]}
+            yield pa.RecordBatch.from_pydict({"id": [str(number)], **own, "__ordinal": [number]})
             time.sleep(LONG_S / 2 + 1)  # the second wait is for the end
 
     with writer("staging", LONG_S):
-        (outcome,) = copier(postgres.dsn, TARGET.copy_statement(), "a table")(rows())
+        (outcome,) = Copier(postgres.dsn, TARGET.copy_statement(), "a table", TARGET.copied)(rows())
         with connect(postgres.dsn) as other:
             other.execute("SET lock_timeout = '500ms'")
             with pytest.raises(psycopg.errors.LockNotAvailable):

@@ -20,6 +20,8 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sinks import Delivery
 from headrace.spark.brokers.partitioner import positive_murmur2
 from headrace.spark.frames import local_frame
+from headrace.spark.one_task import arrow_schema
+from headrace.spark.rows.json_rows import as_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +35,11 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 def records(frame: DataFrame, identity: tuple[str, ...], partitions: int = 3, **sink: Any) -> DataFrame:
     columns = tuple(name for name in frame.columns if not name.startswith("__"))
     delivery = Delivery("a_node", identity, identity, columns, "file:/nowhere")
-    return hr.KafkaSink("t", **sink).records(frame, delivery, partitions)
+    return made(hr.KafkaSink("t", **sink), frame, delivery, partitions)
+
+
+def made(sink: hr.KafkaSink, frame: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
+    return sink.maker(arrow_schema(frame.schema), delivery, partitions).of_frame(frame)
 
 
 def test_the_partition_is_the_one_that_kafkas_own_client_chooses(spark: SparkSession) -> None:
@@ -113,6 +119,15 @@ CASES = {
     "small numbers": (False, 0, 0, 0, 1e-40, 5e-324, Decimal("0.000000001"), AT.replace(year=9999), *(None,) * 7),
     "no numbers": (None, None, None, None, math.inf, -math.inf, Decimal("-0.000000001"), AT.replace(year=1970), *(None,) * 7),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_value_is_the_text_that_spark_makes(case: str, spark: SparkSession) -> None:
+    frame = local_frame(spark, [("k", *CASES[case], False, NOON, 1, b"", 0)], f"id STRING, {VALUE}, {OWN}")
+    names = [name for name in frame.columns if not name.startswith("__")]
+    wanted = frame.select(as_json(names).alias("text")).collect()[0]["text"]
+    sent = records(frame, ("id",)).collect()[0]["value"]
+    assert bytes(sent).decode() == wanted.replace("4.9E-324", "5.0E-324")  # so Java writes it
 
 
 @pytest.mark.parametrize("case", list(CASES))

@@ -5,15 +5,17 @@ Law: in a process with the variable no node has a sink of its own, so nothing ca
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.description.ddl import quote
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from headrace.description.sink import Delivery, Sink
@@ -32,11 +34,25 @@ class PrintedSink:
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Append the first rows of a delivery as JSON, and how many there are."""
         shown = rows.select(*map(quote, delivery.columns), "__deleted")
-        lines = [f"{self.name} <- {delivery.node}: {row}" for row in shown.limit(ROWS_MAX).toJSON().collect()]
-        if len(lines) == ROWS_MAX and (more := shown.count() - ROWS_MAX) > 0:
-            lines.append(f"{self.name} <- {delivery.node}: and {more:,} rows more")
+        first = shown.limit(ROWS_MAX).toArrow()
+        self._print(first, shown.count() if first.num_rows == ROWS_MAX else first.num_rows, delivery)
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """The same of few rows, in this process (see `TableSink`)."""
+        first = rows.select([*delivery.columns, "__deleted"]).slice(0, ROWS_MAX)
+        self._print(first, rows.num_rows, delivery)
+
+    def _print(self, first: pa.Table, count: int, delivery: Delivery) -> None:
+        lines = [f"{self.name} <- {delivery.node}: {_json(row)}" for row in first.to_pylist()]
+        if count > ROWS_MAX:
+            lines.append(f"{self.name} <- {delivery.node}: and {count - ROWS_MAX:,} rows more")
         with Path(self.file).open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    there = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def printed_if_asked(sinks: Sequence[Sink]) -> tuple[Sink, ...]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +22,6 @@ class Delivery:
     columns   the columns to deliver; others begin with `__`
     refused   URI of the Delta table for rows that the sink's store refuses (the sink creates it when it needs it)
     whole     True: the rows and deletions bring the store to the node's rows, whatever it holds
-    frame     of `deliver_table`: gives the rows as `deliver` gets them, and starts Spark if need be
     """
 
     node: str
@@ -33,7 +30,6 @@ class Delivery:
     columns: tuple[str, ...]
     refused: str
     whole: bool = False
-    frame: Callable[[], DataFrame] | None = field(default=None, compare=False)
 
 
 @runtime_checkable

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -82,27 +81,24 @@ class EachSink:
         """Call the function for the rows that were not sent yet, in their order (see `Sink.deliver`)."""
         from headrace.description import quote
 
-        columns = rows.select(*map(quote, delivery.columns), *OWN)
-        table = columns.orderBy(SEQUENCE, ORDINAL).toArrow()
-        self.send(table, delivery, partial(self._park, lambda: rows, delivery))
+        columns = dict.fromkeys((*delivery.columns, *delivery.identity, *OWN))
+        self.deliver_table(rows.select(*map(quote, columns)).orderBy(SEQUENCE, ORDINAL).toArrow(), delivery)
 
     def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
-        """The same of few rows, in this process: Spark is needed for rows that fail alone (see `TableSink`)."""
-        assert delivery.frame is not None
-        self.send(rows, delivery, partial(self._park, delivery.frame, delivery))
+        """The same of rows as Arrow has them, in their order (see `TableSink`)."""
 
-    def _park(self, frame: Callable[[], DataFrame], delivery: Delivery, refusals: list[Refusal]) -> None:
-        from headrace.sinks.refusals import record_refusals
+        def park(refusals: list[Refusal]) -> None:
+            if refusals:
+                from headrace.sinks.refusals import record_refusals
 
-        if refusals:
-            record_refusals(frame(), delivery, refusals, f"Function '{self.name}'")
+                record_refusals(rows, delivery, refusals, f"Function '{self.name}'")
 
-    def send(self, table: pa.Table, delivery: Delivery, park: Callable[[list[Refusal]], None]) -> None:
-        """The same of the rows as Arrow has them, in their order.
+        self._send([_row_of(row, delivery) for row in rows.to_pylist()], delivery, park)
 
-        In: park  takes the rows that fail: of each its sequence, its ordinal and the reason
-        """
-        rows = [_row_of(row, delivery) for row in table.to_pylist()]
+    def _send(
+        self, rows: Sequence[DeliveredRow], delivery: Delivery, park: Callable[[list[Refusal]], None]
+    ) -> None:
+        """Call the function. In: park  takes the rows that fail: of each its sequence, its ordinal and the reason."""
         sent = _Sent.of(f"{delivery.refused}.sent.json", [row.id for row in rows])
         failed: list[Refusal] = []
         calls, recorded = _Calls(self), time.monotonic()

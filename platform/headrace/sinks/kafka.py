@@ -6,9 +6,9 @@ the topic's partitions; positions increase along each partition, and a row deliv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.kafka_settings import KafkaSettings, brokers_of
@@ -19,16 +19,18 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from headrace.description import Node
     from headrace.description.sink import Delivery
     from headrace.settings.kafka import KafkaSettings as Connection
+    from headrace.sinks.kafka_records import RecordMaker
+    from headrace.sinks.producing import Destination
     from headrace.spark.brokers.topic_limits import TopicLimits
     from headrace.spark.kafka import KafkaTopic
 
 _SERVERS = ("bootstrap.servers", "metadata.broker.list")
-CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
 _NOT_LOST = "Records are sent in order and none is given up while later ones go out."
 _OWNED = {
     "acks": "It is always all.",
@@ -186,8 +188,25 @@ class KafkaSink:
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Send the rows, in their order within each partition (see `Sink.deliver`)."""
-        from headrace.sinks.producing import Destination, sender
-        from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
+        from headrace.sinks.producing import sender
+        from headrace.sinks.refusals import OUTCOMES
+        from headrace.spark.one_task import arrow_schema
+
+        destination, partitions = self._destination(delivery)
+        records = self.maker(arrow_schema(rows.schema), delivery, partitions).of_frame(rows)
+        self._refuse(rows, delivery, records.mapInArrow(sender(destination), OUTCOMES).collect())
+
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """The same of few rows, in this process (see `TableSink`)."""
+        from headrace.sinks.producing import outcomes_of, sender
+
+        destination, partitions = self._destination(delivery)
+        records = self.maker(rows.schema, delivery, partitions).of_table(rows)
+        self._refuse(rows, delivery, outcomes_of(sender(destination)(records.to_batches())))
+
+    def _destination(self, delivery: Delivery) -> tuple[Destination, int]:
+        """Where the records go, and how many partitions the topic has."""
+        from headrace.sinks.producing import Destination
 
         kafka = self._kafka()
         try:
@@ -196,9 +215,13 @@ class KafkaSink:
             raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
         self.require_own_keys(delivery, limits)
         options = {**kafka.settings.client_options(), **self.options}
-        destination = Destination(self.topic, options, self.header, limits)
-        records = self.records(rows, delivery, partitions)
-        outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()
+        return Destination(self.topic, options, self.header, limits), partitions
+
+    def _refuse(
+        self, rows: DataFrame | pa.Table, delivery: Delivery, outcomes: Iterable[Sequence[Any]]
+    ) -> None:
+        from headrace.sinks.refusals import record_refusals, refusals_of
+
         store = f"Kafka's topic '{self.topic}'"
         record_refusals(rows, delivery, refusals_of(outcomes, store), store)
 
@@ -214,94 +237,29 @@ class KafkaSink:
                 f"key=[{', '.join(map(repr, delivery.identity))}]. For the latest row of each key deliver a table.",
             )
 
-    def records(self, rows: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
-        """The rows as records, as they are to be sent.
+    def maker(self, schema: pa.Schema, delivery: Delivery, partitions: int) -> RecordMaker:
+        """What makes the records of rows.
 
-        Out: partition, key, value, chain, timestamp_ms, sequence, ordinal, and `problem`, why a row has no bytes; all rows
-             of a partition lie in one task, in order
+        In:     schema  of the rows
         Raises: as `encoder_of`
         """
-        from pyspark.sql import functions as F
-
-        from headrace.sinks.encoding.plain_rows import columns_of
-        from headrace.spark.brokers.partitioner import target_partition
-
-        chain = (
-            F.col("chain")
-            if CHAIN in rows.columns
-            else F.format_string(
-                f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
-            )
-        )
-        key, key_problem = self._key(rows, delivery)
-        names = columns_of(
-            self.format, delivery.columns, self._names(delivery), f"KafkaSink '{self.topic}': value"
-        )
-        value, problem = self._encoded(rows, names, "value", self.format, ~F.col("__deleted"))
-        keyed = rows.select(
-            key.alias("key"),
-            (key if self._names(delivery) else F.col("__place")).alias("spread"),
-            value.alias("value"),
-            F.coalesce(key_problem, problem).alias("problem"),
-            F.unix_millis("__timestamp").alias("timestamp_ms"),
-            F.col("__sequence").alias("sequence"),
-            F.col("__ordinal").alias("ordinal"),
-            *([F.col(CHAIN).alias("chain")] if CHAIN in rows.columns else []),
-        )
-        placed = keyed.withColumn("partition", target_partition(F.col("spread"), partitions))
-        tasks = min(partitions, rows.sparkSession.sparkContext.defaultParallelism)
-        return (
-            placed.repartitionById(tasks, F.col("partition") % tasks)
-            .sortWithinPartitions("partition", "sequence", "ordinal")
-            .select(
-                "partition", "key", "value", chain.alias("chain"), "timestamp_ms", "sequence", "ordinal", "problem"
-            )
-        )  # fmt: skip
-
-    def _encoded(
-        self, rows: DataFrame, names: Sequence[str], part: str, of: str | Format, there: Column
-    ) -> tuple[Column, Column]:
-        """The bytes of some columns, and why a row has none; both are null where there is nothing to encode."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.pandas.functions import arrow_udf
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        from headrace.description import quote
         from headrace.sinks.encoding import encoder_of
-        from headrace.spark.rows.json_rows import as_json
+        from headrace.sinks.encoding.plain_rows import columns_of
+        from headrace.sinks.kafka_records import Part, RecordMaker, columns_in
 
-        nothing = F.lit(None).cast("string")
-        if not isinstance(of, Format):
-            return F.when(there, as_json(names).cast("binary")), nothing
-        columns = to_arrow_schema(rows.select(*map(quote, names)).schema)
-        encoder = encoder_of(of, self.topic, part, columns, register=self.register)
-        whole, outcome = (
-            F.when(there, F.struct(*(F.col(quote(name)) for name in names))),
-            "content BINARY, problem STRING",
-        )
-        if encoder.rows is None:
-            check = arrow_udf(encoder.checked, outcome)  # type: ignore[call-overload]
-            found = check(whole, F.when(there, as_json(names).cast("binary")))
-        else:
-            encode = arrow_udf(encoder.encoded, outcome)  # type: ignore[call-overload]
-            found = encode(whole)
-        return found["content"], found["problem"]
+        key = self._names(delivery)
+        value = columns_of(self.format, delivery.columns, key, f"KafkaSink '{self.topic}': value")
 
-    def _key(self, rows: DataFrame, delivery: Delivery) -> tuple[Column, Column]:
-        from pyspark.sql import functions as F
-        from pyspark.sql import types as T
+        def part(name: str, of: str | Format, columns: Sequence[str]) -> Part:
+            encoder = None
+            if isinstance(of, Format) and columns:
+                encoder = encoder_of(
+                    of, self.topic, name, columns_in(schema, columns), register=self.register
+                )
+            return Part(tuple(columns), encoder, name == "key")
 
-        from headrace.description import quote
-        from headrace.spark.rows.json_rows import as_json
-
-        names, nothing = self._names(delivery), F.lit(None).cast("string")
-        if not names:
-            return F.lit(None).cast("binary"), nothing
-        if isinstance(self.key_format, Format):
-            return self._encoded(rows, names, "key", self.key_format, F.lit(True))
-        if len(names) == 1 and isinstance(rows.schema[names[0]].dataType, T.StringType):
-            return F.col(quote(names[0])).cast("binary"), nothing
-        return as_json(names).cast("binary"), nothing
+        parts = part("key", self.key_format, key), part("value", self.format, value)
+        return RecordMaker(delivery.node, *parts, partitions)
 
     def _names(self, delivery: Delivery) -> tuple[str, ...]:
         return tuple(self.key or delivery.key)

@@ -1,4 +1,4 @@
-"""Kafka's clients that a worker of Spark keeps from one delivery to the next.
+"""Kafka's clients that a process keeps from one delivery to the next.
 
 Law: a client is kept when the broker has all that it was given. To the next delivery it is as a new one, and it goes on
 behind the last record of each partition. One that has met an error is never kept.
@@ -9,6 +9,7 @@ after the client was made. A delivery of a few rows takes a hundredth of that.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ KEPT_MAX = 8  # of a process, each with other settings; deliveries to several to
 KEPT_SECONDS = 600.0  # then certificates are read anew
 ANSWERS_SECONDS = 5.0
 _kept: dict[tuple[Any, ...], Client] = {}
+_KEEPING = threading.Lock()  # streams deliver by threads of their own
 
 
 class Client:
@@ -50,7 +52,8 @@ class Client:
 
 def client_for(topic: str, settings: Mapping[str, Any], report: Report) -> Client:
     """A client that was kept, or a new one. In: report  is told of each record that was not taken."""
-    client = _kept.pop(_key(settings), None)
+    with _KEEPING:
+        client = _kept.pop(_key(settings), None)
     if client is None or time.monotonic() - client.made_at > KEPT_SECONDS or not client.knows(topic):
         client = Client(settings)
     client.report = report
@@ -60,9 +63,10 @@ def client_for(topic: str, settings: Mapping[str, Any], report: Report) -> Clien
 def keep(client: Client, settings: Mapping[str, Any]) -> None:
     """Keep a client for the next delivery with these settings. The broker has all that it was given."""
     client.report = _nobody
-    _kept[_key(settings)] = client
-    while len(_kept) > KEPT_MAX:
-        _kept.pop(next(iter(_kept)), None)
+    with _KEEPING:
+        _kept[_key(settings)] = client
+        while len(_kept) > KEPT_MAX:
+            _kept.pop(next(iter(_kept)), None)
 
 
 def _key(settings: Mapping[str, Any]) -> tuple[Any, ...]:

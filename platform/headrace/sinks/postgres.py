@@ -2,7 +2,8 @@
 
 A delivery, in this order:
   1. the target table is made, or checked; the staging table is emptied;
-  2. executors copy the rows into the staging table, each its own part, in a transaction of its own;
+  2. executors, or for few rows this process, copy the rows into the staging table, each its own part, in a transaction of
+     its own;
   3. one transaction merges staging into the target, newer rows over older ones, and empties the staging table;
   4. rows that the database refused in 2 or 3 go to the table of refused rows.
 A crash anywhere leaves the target as it was before 3 or as it is after it; the same delivery again changes nothing.
@@ -22,6 +23,7 @@ from headrace.errors import DescriptionError, TerminalError
 from headrace.extras import named_extra
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description.node import Node
@@ -106,6 +108,10 @@ class PostgresSink:
         """Put the rows into the table (see `Sink.deliver`)."""
         self._merge(rows, delivery, None)
 
+    def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
+        """The same of few rows, in this process (see `TableSink`)."""
+        self._merge(rows, delivery, None)
+
     def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
         """Put right what the table holds of some identities (see `CorrectableSink.correct`)."""
         self._merge(rows, delivery, through)
@@ -117,25 +123,28 @@ class PostgresSink:
 
         return identities_in_table(spark, self._secret(), self.table, delivery)
 
-    def _merge(self, rows: DataFrame, delivery: Delivery, through: int | None) -> None:
+    def _merge(self, rows: DataFrame | pa.Table, delivery: Delivery, through: int | None) -> None:
+        import pyarrow
+
         with named_extra():
-            from headrace.sinks.postgres_copy import copier, lines_of
+            from headrace.sinks.postgres_copy import Copier
             from headrace.sinks.postgres_merge import merge
             from headrace.sinks.postgres_session import kept_open, session
-            from headrace.sinks.postgres_tables import Target, stored_columns
-        from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
+            from headrace.sinks.postgres_tables import Target
+        from headrace.sinks.refusals import record_refusals, refusals_of
+        from headrace.spark.one_task import spark_schema
 
         dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
-        target = Target.of(self.table, delivery, rows.schema)
+        few = isinstance(rows, pyarrow.Table)
+        target = Target.of(self.table, delivery, spark_schema(rows.schema) if few else rows.schema)
         with session(dsn, store) as connection:
             target.prepare(connection)
             connection.commit()
-            copy = copier(dsn, target.copy_statement(), store)
-            parts = lines_of(rows, stored_columns(delivery)).coalesce(self.connections)
+            copier = Copier(dsn, target.copy_statement(), store, target.copied)
             with kept_open(connection):
-                outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
+                outcomes = copier.of_table(rows) if few else copier.of_frame(rows, self.connections)
             refused = refusals_of(outcomes, store)
-            staged = sum(row["staged"] or 0 for row in outcomes)
+            staged = sum(row[-1] or 0 for row in outcomes)
             refused += merge(connection, target, staged=staged, through=through)
         record_refusals(rows, delivery, refused, store)
 

@@ -1,17 +1,19 @@
-"""The work of executors for the PostgreSQL sink: they copy one task's rows into the staging table.
+"""The work of executors for the PostgreSQL sink: they copy one task's rows into the staging table. Few rows need no task.
 
-The lines of COPY's text format are composed in the JVM; Python only passes them on.
+Law: the lines of COPY's text format follow from the rows, whoever makes them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from headrace.description import quote
+from headrace.fold.aggregates.kind import whole
+from headrace.fold.values.json_text import json_values, plain_texts
 from headrace.sinks.postgres_session import (
     ROWS_SECONDS_MAX,
     connect,
@@ -20,83 +22,89 @@ from headrace.sinks.postgres_session import (
     reason_of,
     refuses,
 )
-from headrace.sinks.producing import Outcome, outcomes_batch
-from headrace.sinks.refusals import REFUSED_MAX
-from headrace.spark.rows.json_rows import JSON
+from headrace.sinks.producing import Outcome, outcomes_batch, outcomes_of
+from headrace.sinks.refusals import OUTCOMES, REFUSED_MAX
+from headrace.spark.one_task import mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 Line = tuple[str, int, int]  # the line, its sequence and its ordinal
 SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
-_OWN = ("__sequence", "__place", "__deleted", "__ordinal")
 
 
-def lines_of(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Each row as a line of COPY's text format, with its sequence and ordinal."""
-    names = (*columns, *_OWN)
-    fields = [
-        F.coalesce(_escaped(F.col(quote(name)), rows.schema[name].dataType), F.lit(r"\N")) for name in names
-    ]
-    return rows.select(F.concat_ws("\t", *fields).alias("line"), "__sequence", "__ordinal")
+def lines_of(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """Each row as a line of COPY's text format."""
+    fields = [_escaped(whole(rows[name])).fill_null(r"\N") for name in columns]
+    return pc.binary_join_element_wise(*fields, "\t")
 
 
-def _escaped(value: Column, data_type: T.DataType) -> Column:
-    match data_type:
-        case T.BinaryType():
-            return F.concat(F.lit(r"\\x"), F.hex(value))
-        case T.StructType() | T.ArrayType() | T.MapType():
-            text = F.to_json(value, JSON)
-        case T.StringType():
-            text = value
-        case T.TimestampType():
-            return F.concat(value.cast("timestamp_ntz").cast("string"), F.lit("+00"))
-        case _:
-            return value.cast("string")
+def _escaped(values: pa.Array) -> pa.Array:
+    of = values.type
+    if pa.types.is_binary(of):
+        texts = [None if value is None else rf"\\x{value.hex().upper()}" for value in values.to_pylist()]
+        return pa.array(texts, pa.string())
+    if pa.types.is_timestamp(of) and of.tz:
+        return pc.binary_join_element_wise(plain_texts(values), "+00", "")
+    if not (pa.types.is_nested(of) or pa.types.is_string(of)):
+        return plain_texts(values)
+    texts = json_values(values, exact=True) if pa.types.is_nested(of) else values
     for special, written in SPECIAL.items():
-        text = F.replace(text, F.lit(special), F.lit(written))
-    return text
+        texts = pc.replace_substring(texts, special, written)
+    return texts
 
 
-def copier(
-    dsn: str, statement: str, store: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow`: lines in, outcomes out (see `refusals.OUTCOMES`).
+@dataclass(frozen=True)
+class Copier:
+    """Copies rows into a staging table.
 
+    statement  COPY of `columns`; store: the target in words
     Law: a task's rows are staged all together or, when the database is lost on the way, not at all.
     """
 
-    def copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield outcomes_batch(list(_copied(dsn, statement, store, batches)))
+    dsn: str
+    statement: str
+    store: str
+    columns: tuple[str, ...]
 
-    return copy
+    def of_frame(self, rows: DataFrame, tasks: int) -> Sequence[Sequence[Any]]:
+        """Outcomes (see `refusals.OUTCOMES`) of rows that are copied by so many tasks at a time."""
+        return mapped(rows.coalesce(tasks), self, self.columns, OUTCOMES).collect()
 
+    def of_table(self, rows: pa.Table) -> Sequence[Sequence[Any]]:
+        """The same of few rows, in this process."""
+        return outcomes_of(self(rows.select(self.columns).combine_chunks().to_batches()))
 
-def _copied(dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
-    connection: psycopg.Connection | None = None
-    refused: list[Outcome] = []
-    count, coming = 0, iter(batches)
-    try:
-        while (batch := _next(coming, connection)) is not None:
-            if not batch.num_rows:
-                continue
-            connection = connection or connect(dsn)
-            lines = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-            _copy_lines(connection, statement, lines, refused)
-            count += len(lines)
-        if connection is not None:
-            connection.commit()
-    except psycopg.Error as error:
-        yield None, None, None, str(explained(error, store)), None
-        return
-    finally:
-        if connection is not None:
-            connection.close()
-    yield from refused
-    yield None, None, None, None, count - len(refused)
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `mapInArrow`: rows in, outcomes out."""
+        yield outcomes_batch(list(self._copied(batches)))
+
+    def _copied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+        connection: psycopg.Connection | None = None
+        refused: list[Outcome] = []
+        count, coming = 0, iter(batches)
+        try:
+            while (batch := _next(coming, connection)) is not None:
+                if not batch.num_rows:
+                    continue
+                connection = connection or connect(self.dsn)
+                rows = pa.Table.from_batches([batch])
+                places = (rows[name].to_pylist() for name in ("__sequence", "__ordinal"))
+                lines = list(zip(lines_of(rows, self.columns).to_pylist(), *places, strict=True))
+                _copy_lines(connection, self.statement, lines, refused)
+                count += len(lines)
+            if connection is not None:
+                connection.commit()
+        except psycopg.Error as error:
+            yield None, None, None, str(explained(error, self.store)), None
+            return
+        finally:
+            if connection is not None:
+                connection.close()
+        yield from refused
+        yield None, None, None, None, count - len(refused)
 
 
 def _next(batches: Iterator[pa.RecordBatch], connection: psycopg.Connection | None) -> pa.RecordBatch | None:

@@ -125,6 +125,11 @@ class Target:
         return [*(name for name, _ in self.columns), SEQUENCE, PLACE]
 
     @property
+    def copied(self) -> tuple[str, ...]:
+        """The columns that the staging table gets of a row."""
+        return (*self.names, *(name for name, _ in STAGED))
+
+    @property
     def remembers(self) -> bool:
         """Whether deleted identities are remembered. An appended row is its own place: nothing older has its identity."""
         return not set(self.identity) <= {SEQUENCE, PLACE}
@@ -174,10 +179,8 @@ class Target:
         return sql.SQL(statement).format(**parts | more)
 
     def copy_statement(self) -> str:
-        """COPY of the lines that `postgres_copy.lines_of` makes."""
-        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-            self.staging, listed([*self.names, *(name for name, _ in STAGED)])
-        )
+        """COPY of the lines that `postgres_copy.lines_of` makes of the columns that are copied."""
+        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(self.staging, listed(self.copied))
         return statement.as_string(None)
 
     def same(self, left: str, right: str) -> sql.Composable:

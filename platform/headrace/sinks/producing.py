@@ -1,4 +1,4 @@
-"""The work of an executor for the Kafka sink: it sends one task's records, in order and without a gap.
+"""The work of a task, or of a delivery of few rows, for the Kafka sink: it sends records in order and without a gap.
 
 Law: of what is sent to a partition, the broker holds a prefix at any moment, whatever fails; so when the same rows are
 sent again, the position of each record that the broker lacks lies beyond all that it holds. Hence no message may expire
@@ -108,6 +108,11 @@ def outcomes_batch(outcomes: list[Outcome]) -> pa.RecordBatch:
     columns = list(zip(*outcomes, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, fields.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))
+
+
+def outcomes_of(batches: Iterable[pa.RecordBatch]) -> list[Outcome]:
+    """Outcomes that came as Arrow."""
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
 def _sent(destination: Destination, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.sink import CorrectableSink, Delivery, Sink
+from headrace.description.sink import CorrectableSink, Delivery, Sink, TableSink
 from headrace.errors import TransientError
 from headrace.operators.contract import OF_PLACE
 from headrace.spark.frames import local_frame
@@ -77,7 +77,8 @@ class SinkKit:
             any_order  whether micro-batches may arrive out of order; False for a log-like store whose readers go by
                        position, to which the runtime only ever repeats old ones
             appended   True: the rows are only appended, as those of named streams are: claim and number are the key
-    A sink that has `correct` is tried against `CorrectableSink`, too.
+    A sink that has `correct` is tried against `CorrectableSink`, too. One with `deliver_table` gets every second delivery
+    by it.
     Raises: AssertionError naming the claim, what the store should hold and what it holds.
     """
 
@@ -94,7 +95,7 @@ class SinkKit:
     ) -> None:
         self._spark, self._sink, self._stored_rows = spark, sink, stored_rows
         self._refused, self._away, self._any_order, self._appended = refused, away, any_order, appended
-        self._sequence = int(time.time() * 1000)
+        self._sequence, self._deliveries = int(time.time() * 1000), 0
         self._run = uuid.uuid4().hex[:8]
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-sink-"))
         identity = OF_PLACE if appended else IDENTITY
@@ -307,7 +308,13 @@ class SinkKit:
         """Deliver rows as a micro-batch of some log commits; the place of the first commit."""
         at = self._next() if sequence is None else sequence
         self._sequence = max(self._sequence, at + commits - 1)
-        self._sink.deliver(self._frame(rows, at, commits, newest_first=newest_first), self._delivery)
+        frame = self._frame(rows, at, commits, newest_first=newest_first)
+        self._deliveries += 1
+        if isinstance(self._sink, TableSink) and self._deliveries % 2:
+            table = frame.orderBy("__sequence", "__place").toArrow()
+            self._sink.deliver_table(table, self._delivery)
+        else:
+            self._sink.deliver(frame, self._delivery)
         return at
 
     def _correct(self, rows: list[Made], sequence: int, through: int) -> None:

@@ -47,6 +47,28 @@ def test_a_value_is_written_as_spark_writes_it(value: Any, of: pa.DataType, text
     assert found == [None if value is None else text, None]
 
 
+EXACTLY: list[tuple[Any, pa.DataType, str]] = [
+    (253_402_300_800_000_000, pa.timestamp("us", "UTC"), '"+10000-01-01T00:00:00.000000Z"'),
+    (-62_167_219_200_000_001, pa.timestamp("us", "UTC"), '"-0001-12-31T23:59:59.999999Z"'),
+    (datetime.datetime(2020, 1, 1, 0, 0, 0, 123_000), pa.timestamp("us"), '"2020-01-01T00:00:00.123000"'),
+    (2_932_897, pa.date32(), '"+10000-01-01"'),
+    (-719_529, pa.date32(), '"-0001-12-31"'),
+    (-0.0, pa.float64(), "-0.0"),
+    ({"x": None, "y": [None, "a"]}, STRUCT, '{"x":null,"y":[null,"a"]}'),
+    ({"x": None, "y": None}, STRUCT, '{"x":null,"y":null}'),
+    ([(datetime.date(2020, 1, 1), 1)], pa.map_(pa.date32(), pa.int32()), '{"18262":1}'),
+    ([(1_577_836_800_500_000, 1)], pa.map_(pa.timestamp("us", "UTC"), pa.int32()), '{"1577836800500000":1}'),
+    ([(1.5, None), (float("nan"), 2)], pa.map_(pa.float64(), pa.int64()), '{"1.5":null,"NaN":2}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "of", "text"), EXACTLY, ids=repr)
+def test_a_value_that_is_read_back_is_written_as_spark_writes_it(
+    value: Any, of: pa.DataType, text: str
+) -> None:
+    assert json_values(pa.array([None, value, None], of)[1:], exact=True).to_pylist() == [text, None]
+
+
 @given(st.lists(st.tuples(st.text(), st.integers(-(2**63), 2**63 - 1)), min_size=1))
 @pytest.mark.slow
 def test_objects_can_be_read_back(rows: list[tuple[str, int]]) -> None:

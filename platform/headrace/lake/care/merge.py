@@ -24,7 +24,9 @@ FOLDER = "_changes"  # below the table; Delta leaves alone what begins with an u
 GROUP_ROWS = 16_384  # of a group of rows in a file: the least that a reader of one row decodes
 
 
-def upsert(writer: TableWriter, changes: Changes, identity: Sequence[str], record: Mapping[str, Any]) -> int:
+def upsert(
+    writer: TableWriter, changes: Changes | FewChanges, identity: Sequence[str], record: Mapping[str, Any]
+) -> int:
     """Update, insert or delete rows.
 
     In:  changes  the table's columns and DELETED; one row for each identity
@@ -87,7 +89,21 @@ class Changes:
                 )
 
 
-def _merger(table: DeltaTable, changes: Changes, predicate: str, record: Mapping[str, Any]) -> TableMerger:
+class FewChanges:
+    """Changed rows that this process has in memory."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        """In: rows  as `Changes` has them."""
+        self.schema, self._rows = rows.schema, rows
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows."""
+        return self._rows.to_reader()
+
+
+def _merger(
+    table: DeltaTable, changes: Changes | FewChanges, predicate: str, record: Mapping[str, Any]
+) -> TableMerger:
     from deltalake import WriterProperties
 
     return table.merge(

@@ -8,7 +8,7 @@ A sink that takes tables gets few rows from this process; others, and many rows,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.bound_operator import BoundOperator
 
-HERE_BYTES = 4 << 20  # of Parquet
+HERE_BYTES, HERE_ROWS = 4 << 20, 20_000  # of Parquet; Spark's tasks make and send more rows sooner
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class MicroBatch:
         try:
             for sink in self.node.sinks:
                 delivery = delivery_of(lake, self.node, sink)
-                if isinstance(sink, TableSink) and sum(file.size for file in self.files) <= HERE_BYTES:
-                    sink.deliver_table(self._table, replace(delivery, frame=lambda: self._frame))
+                if isinstance(sink, TableSink) and self._few:
+                    sink.deliver_table(self._table, delivery)
                 else:
                     sink.deliver(self._frame, delivery)
         finally:
@@ -86,6 +86,10 @@ class MicroBatch:
         if self._newest_alone:
             rows = newest(rows, age=SEQUENCE)
         return (final_rows if appended else changed_rows)(self.node, rows).persist()
+
+    @property
+    def _few(self) -> bool:
+        return sum(file.size for file in self.files) <= HERE_BYTES and self._table.num_rows <= HERE_ROWS
 
     @property
     def _newest_alone(self) -> bool:
