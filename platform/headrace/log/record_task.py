@@ -26,7 +26,7 @@ from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard
 from headrace.sequence.sequence_records import RECORDS, VALUES, Sequencer, judge
 from headrace.sequence.stream_time import is_new
-from headrace.spark import workers
+from headrace.spark.workers import in_worker
 
 COLUMNS = tuple(RECORDS.names)  # of what comes to a task
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
@@ -50,6 +50,7 @@ class RecordTask:
     schema: pa.Schema
     folder: str
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: take records, yield one report (JSON).
 
@@ -59,7 +60,6 @@ class RecordTask:
              `guard`, what `merge_guards` takes; `asked`, the schemas that have to be known first (see `Decoded.asked`):
              if there are any, nothing was written, and the rest does not count
         """
-        workers.settle()
         report, file = self.sequence(batches)
         if report["asked"]:
             file.remove()

@@ -15,10 +15,10 @@ from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lake import NewFile
 from headrace.lake.storage import is_local, spark_uri
-from headrace.spark import workers
 from headrace.spark.frames import in_one_task, local_frame
 from headrace.spark.one_task import REPORT, Target, arrow_schema, mapped
 from headrace.spark.rows.varying import varying
+from headrace.spark.workers import in_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,9 +37,9 @@ class WriteRows:
 
     target: Target
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: rows in, one report out (JSON; null: there were no rows)."""
-        workers.settle()
         file = self.target.write(_joined(batches))
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(file)]})
 

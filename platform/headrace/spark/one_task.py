@@ -20,7 +20,7 @@ from pyspark.util import PythonEvalType
 
 from headrace.description import quote
 from headrace.lake.files.data_file import DataFileWriter, Encoding, leaves
-from headrace.spark import workers
+from headrace.spark.workers import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,9 +147,9 @@ class MakeRows:
     whole: bool
     gives: pa.Schema
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`: rows in, rows out."""
-        workers.settle()
         for came in [[*batches]] if self.whole else ([batch] for batch in batches):
             if came:
                 made = self.make(pa.Table.from_batches(came))

@@ -22,8 +22,8 @@ from headrace.engine.slices.log_slices import LogSlice
 from headrace.engine.state_files import StateSource
 from headrace.fold.contract import Clock, Step, Times
 from headrace.fold.kernel import Kernel
-from headrace.spark import workers
 from headrace.spark.one_task import spark_schema
+from headrace.spark.workers import in_worker
 
 REPORT, BUCKET = "__report", "__bucket"
 # Rows travel in values of this size, because the JVM doubles the memory of a column as it fills.
@@ -125,9 +125,9 @@ class StageTask:
     increment: Increment
     buckets: int
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`: rows and reports of the tasks before in; rows for the next stage and reports out."""
-        workers.settle()
         came = pa.Table.from_batches(batches).combine_chunks()
         reports: list[Report] = [pickle.loads(each.as_py()) for each in came[REPORT].drop_null()]
         sharing = [each.shared for each in reports if each.shared is not None]
@@ -188,9 +188,9 @@ class FirstTask:
     stage: StageTask
     spread: Destination | None = None
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `mapInArrow`: rows of `computed` in, or the number of a bucket; rows for the next stage and reports out."""
-        workers.settle()
         came, stage, bucket, computed = [*batches], self.stage, 0, {}
         if self.computed is None:
             bucket = came[0]["id"][0].as_py()

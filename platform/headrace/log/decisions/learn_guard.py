@@ -22,8 +22,8 @@ from headrace.sequence.replays.contents import Contents
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard
-from headrace.spark import workers
 from headrace.spark.one_task import reports_of
+from headrace.spark.workers import in_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,9 +56,9 @@ class LearnTask:
 
     guard: Guard
 
+    @in_worker
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: COLUMNS in, the guard's state out (JSON)."""
-        workers.settle()
         guard = self.guard
         for rows in in_chunks(batches):
             if rows.num_rows:
