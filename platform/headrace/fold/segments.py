@@ -12,6 +12,11 @@ LOWEST, HIGHEST = int(INT64.min), int(INT64.max)
 NO_TIME = LOWEST // 4  # stands for no time: below every time, and far enough from overflow to be added to
 
 
+def ms_or_no_time(ms: int | None) -> int:
+    """A time as a number; NO_TIME if there is none."""
+    return NO_TIME if ms is None else ms
+
+
 def begins(segment: np.ndarray) -> np.ndarray:
     """Mark the first row of each segment. In: a number per row, equal for the neighbours that belong together."""
     first = np.ones(len(segment), bool)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import HASH, KEY, PARTITION, TOPIC
-from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.segments import HIGHEST, ms_or_no_time
 from headrace.fold.values.json_size import json_size
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def first_commits(
     In: reached  the time of a clock, which does not fall; None: there is none yet
     """
     at_ms = np.array([*(ms for ms, _ in times.commits), HIGHEST], np.int64)
-    clock_ms = [reached(clock) for _, clock in times.commits]
-    known_ms = np.array([NO_TIME if ms is None else ms for ms in clock_ms], np.int64)
+    known_ms = np.array([ms_or_no_time(reached(clock)) for _, clock in times.commits], np.int64)
     commits: np.ndarray = at_ms[np.searchsorted(known_ms, deadline_ms)]
     return commits
 

@@ -23,7 +23,7 @@ from headrace.explain.tables.compared_rows import ComparedRows, compare_rows
 from headrace.fold.contract import PARTITION, TOPIC
 from headrace.fold.fates import KEPT, LATE
 from headrace.fold.keys import key_of_row
-from headrace.fold.segments import NO_TIME
+from headrace.fold.segments import ms_or_no_time
 from headrace.fold.values.columns import int64
 from headrace.lake import small_files
 from headrace.nodes.balances.opening import Opening, read_opening
@@ -149,11 +149,10 @@ class _Folded:
     def _clock_ms(self, rows: pa.Table) -> np.ndarray:
         """The clock by which each window closes: sessions go by that of their partition."""
         if PARTITION not in rows.column_names:
-            lowest_ms = self.progress.lowest_ms
-            return np.full(rows.num_rows, NO_TIME if lowest_ms is None else lowest_ms)
+            return np.full(rows.num_rows, ms_or_no_time(self.progress.lowest_ms))
         clock = self.progress.clock
         places = zip(rows[TOPIC].to_pylist(), rows[PARTITION].to_pylist(), strict=True)
-        return np.array([clock.partition_ms(place) or NO_TIME for place in places], np.int64)
+        return np.array([ms_or_no_time(clock.partition_ms(place)) for place in places], np.int64)
 
 
 def _fold(spark: SparkSession, lake: Lake, node: WindowedAggregate, stretch: _Stretch) -> _Folded:

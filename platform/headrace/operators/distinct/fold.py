@@ -36,7 +36,7 @@ from headrace.fold.keys import distinct_hashes, groups_of_both, with_keys
 from headrace.fold.late_view import late_by_age
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.records.pass_on import decide_records, rows_of_records
-from headrace.fold.segments import NO_TIME
+from headrace.fold.segments import NO_TIME, ms_or_no_time
 from headrace.fold.values.columns import int64
 
 PASSED = "passed"
@@ -111,8 +111,7 @@ class FirstRecords(OneStep):
 
     def _is_forgotten(self, rows: pa.Table, after: Clock) -> pa.Array:
         forgotten_ms = int64(rows[EVENT]) + self.grace_ms + self.within_ms
-        lowest_ms = NO_TIME if after.lowest_ms is None else after.lowest_ms
-        return pa.array(forgotten_ms <= lowest_ms)
+        return pa.array(forgotten_ms <= ms_or_no_time(after.lowest_ms))
 
 
 def decide_late(rows: pa.Table, grace_ms: int) -> pa.Table:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from headrace.description.clocks import WALL
-from headrace.fold.segments import NO_TIME
-from headrace.fold.values.columns import int64
+from headrace.fold.segments import NO_TIME, ms_or_no_time
 from headrace.nodes.standing.reader_commits import LogCommits, ReaderTime, reader_times
 from headrace.operators.registry import operator_for
 from headrace.sequence.log_columns import BEHIND, BUSY, IDLE
@@ -146,7 +144,7 @@ def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequ
 
 def _in_ms(times_ms: Sequence[int | None]) -> np.ndarray:
     """Times as numbers; NO_TIME where there is none."""
-    return int64(pa.array(times_ms, pa.int64()), NO_TIME)
+    return np.array([*map(ms_or_no_time, times_ms)], np.int64)
 
 
 def node_times(node: Node, before: Reached, read: Mapping[str, LogCommits]) -> Times:

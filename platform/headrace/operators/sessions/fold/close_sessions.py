@@ -8,7 +8,7 @@ from operator import methodcaller
 import numpy as np
 
 from headrace.fold.contract import Clock, Times
-from headrace.fold.segments import NO_TIME
+from headrace.fold.segments import ms_or_no_time
 from headrace.fold.window_shape import first_commits
 
 Place = tuple[str, int]  # topic and partition
@@ -16,7 +16,7 @@ Place = tuple[str, int]  # topic and partition
 
 def stream_times(clock: Clock, of: Sequence[Place]) -> np.ndarray:
     """The stream time of some partitions; NO_TIME where one has none."""
-    return np.array([_reached(clock, place) for place in of], np.int64)
+    return np.array([ms_or_no_time(clock.partition_ms(place)) for place in of], np.int64)
 
 
 def closing_commits(
@@ -37,9 +37,4 @@ def closing_commits(
 
 def stream_times_along(times: Times, place: Place) -> np.ndarray:
     """The stream time of a partition after each commit; it does not fall (L3)."""
-    return np.array([_reached(clock, place) for _, clock in times.commits], np.int64)
-
-
-def _reached(clock: Clock, place: Place) -> int:
-    reached_ms = clock.partition_ms(place)
-    return NO_TIME if reached_ms is None else reached_ms
+    return np.array([ms_or_no_time(clock.partition_ms(place)) for _, clock in times.commits], np.int64)

@@ -16,7 +16,7 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import CAUSE, EVENT, FATE, ROW_COLUMNS, STREAM, Clock
 from headrace.fold.fates import FILTERED, KEPT, LATE, with_column
 from headrace.fold.lookups.sides import SIDE, rows_of_side
-from headrace.fold.segments import NO_TIME
+from headrace.fold.segments import NO_TIME, ms_or_no_time
 from headrace.fold.values.columns import int64
 
 LEFT, RIGHT = 0, 1  # values of SIDE
@@ -130,7 +130,7 @@ class BothSides:
 
 def lowest_ms(clock: Clock) -> int:
     """The lowest stream time of the node; NO_TIME until there is one."""
-    return NO_TIME if clock.lowest_ms is None else clock.lowest_ms
+    return ms_or_no_time(clock.lowest_ms)
 
 
 def _row_columns(rows: pa.Table) -> list[str]:
