@@ -192,7 +192,7 @@ def test_a_broker_lost_in_the_middle_leaves_no_gap(spark: SparkSession, tmp_path
     killer.join()
     broker.start().wait_ready()
     whole: dict[int, list[tuple[int, int]]] = {}
-    made = sink.maker(arrow_schema(rows.schema), delivery(tmp_path), 2).of_frame(rows)
+    made = sink._maker(arrow_schema(rows.schema), delivery(tmp_path), 2).of_frame(rows)
     for row in made.select("partition", "sequence", "ordinal").collect():
         whole.setdefault(row[0], []).append((row[1], row[2]))
     before = {p: [at for at in found if at[0] == 2] for p, found in places(arrived(broker, "lost")).items()}

@@ -39,7 +39,7 @@ def records(frame: DataFrame, identity: tuple[str, ...], partitions: int = 3, **
 
 
 def made(sink: hr.KafkaSink, frame: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
-    return sink.maker(arrow_schema(frame.schema), delivery, partitions).of_frame(frame)
+    return sink._maker(arrow_schema(frame.schema), delivery, partitions).of_frame(frame)
 
 
 def test_the_partition_is_the_one_that_kafkas_own_client_chooses(spark: SparkSession) -> None:

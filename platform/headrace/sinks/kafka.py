@@ -193,7 +193,7 @@ class KafkaSink:
         from headrace.spark.one_task import arrow_schema
 
         destination, partitions = self._destination(delivery)
-        records = self.maker(arrow_schema(rows.schema), delivery, partitions).of_frame(rows)
+        records = self._maker(arrow_schema(rows.schema), delivery, partitions).of_frame(rows)
         self._refuse(rows, delivery, records.mapInArrow(sender(destination), OUTCOMES).collect())
 
     def deliver_table(self, rows: pa.Table, delivery: Delivery) -> None:
@@ -201,7 +201,7 @@ class KafkaSink:
         from headrace.sinks.producing import outcomes_of, sender
 
         destination, partitions = self._destination(delivery)
-        records = self.maker(rows.schema, delivery, partitions).of_table(rows)
+        records = self._maker(rows.schema, delivery, partitions).of_table(rows)
         self._refuse(rows, delivery, outcomes_of(sender(destination)(records.to_batches())))
 
     def _destination(self, delivery: Delivery) -> tuple[Destination, int]:
@@ -237,8 +237,8 @@ class KafkaSink:
                 f"key=[{', '.join(map(repr, delivery.identity))}]. For the latest row of each key deliver a table.",
             )
 
-    def maker(self, schema: pa.Schema, delivery: Delivery, partitions: int) -> RecordMaker:
-        """What makes the records of rows.
+    def _maker(self, schema: pa.Schema, delivery: Delivery, partitions: int) -> RecordMaker:
+        """The function of rows that makes their records.
 
         In:     schema  of the rows
         Raises: as `encoder_of`

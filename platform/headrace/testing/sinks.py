@@ -77,8 +77,7 @@ class SinkKit:
             any_order  whether micro-batches may arrive out of order; False for a log-like store whose readers go by
                        position, to which the runtime only ever repeats old ones
             appended   True: the rows are only appended, as those of named streams are: claim and number are the key
-    A sink that has `correct` is tried against `CorrectableSink`, too. One with `deliver_table` gets every second delivery
-    by it.
+    A sink with `correct` is tried against `CorrectableSink`, too; one with `deliver_table` gets every other delivery by it.
     Raises: AssertionError naming the claim, what the store should hold and what it holds.
     """
 
@@ -211,10 +210,8 @@ class SinkKit:
         self._expect(claim, newer + rows[2:])
 
     def _a_correction_deletes_what_should_not_be_there_and_nothing_else(self) -> None:
-        claim, rows = (
-            "a_correction_deletes_what_should_not_be_there_and_nothing_else",
-            self._rows("removed", version=1),
-        )
+        claim = "a_correction_deletes_what_should_not_be_there_and_nothing_else"
+        rows = self._rows("removed", version=1)
         through = self._deliver(rows)
         for _ in range(2):
             self._correct([replace(row, deleted=True) for row in rows[2:4]], through, through)
@@ -266,10 +263,8 @@ class SinkKit:
 
     def _a_refused_row_is_kept_with_its_reason_and_stops_no_other(self) -> None:
         assert self._refused is not None
-        claim, rows = (
-            "a_refused_row_is_kept_with_its_reason_and_stops_no_other",
-            self._rows("refused", version=1),
-        )
+        claim = "a_refused_row_is_kept_with_its_reason_and_stops_no_other"
+        rows = self._rows("refused", version=1)
         bad = [replace(rows[0], number=100 + number, text=self._refused()) for number in range(2)]
         mixed = [*rows[:2], bad[0], *rows[2:], bad[1]]
         at = self._deliver(mixed)
@@ -311,8 +306,7 @@ class SinkKit:
         frame = self._frame(rows, at, commits, newest_first=newest_first)
         self._deliveries += 1
         if isinstance(self._sink, TableSink) and self._deliveries % 2:
-            table = frame.orderBy("__sequence", "__place").toArrow()
-            self._sink.deliver_table(table, self._delivery)
+            self._sink.deliver_table(frame.orderBy("__sequence", "__place").toArrow(), self._delivery)
         else:
             self._sink.deliver(frame, self._delivery)
         return at
@@ -334,11 +328,10 @@ class SinkKit:
         return local_frame(self._spark, values, SCHEMA).repartition(3)
 
     def _expect(self, claim: str, rows: list[Made]) -> None:
-        ours = {row.claim for row in rows}
         found = [
             (row["claim"], row["number"], row["version"], row["text"])
             for row in self._stored_rows()
-            if row["claim"] in ours
+            if row["claim"] in {each.claim for each in rows}
         ]
         wanted = sorted(((row.claim, row.number, row.version, row.text) for row in rows), key=repr)
         found.sort(key=repr)
