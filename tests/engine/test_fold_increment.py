@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.engine import state_groups
+from headrace.engine import state_groups, state_reads
 from headrace.engine.folding.bucket_tasks import BucketResult, BucketTask, run_in_threads
 from headrace.engine.folding.fold_increment import Compute, Distribution, Run, pieces_of
 from headrace.engine.folding.operators import operator_of
@@ -40,6 +40,15 @@ from tests.laws.kernel.subjects import small
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(autouse=True, scope="module")
+def merged_early() -> Iterator[None]:
+    """A read of the state merges what it has after each file, as if it were many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_reads, "UNMERGED_ROWS_MAX", 0)
+        yield
+
 
 FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")), deadline=None)
 ONE = hr.Topic("one", key="key STRING", value="value BIGINT")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from headrace import lake
+from headrace.engine import state_reads
 from headrace.engine.state_files import StatePlace, StateSource, write_state
 from headrace.engine.state_groups import GROUPS, forget_state
 from headrace.engine.state_layout import StateLayout
@@ -85,11 +86,13 @@ def test_a_bucket_reads_the_rows_that_it_needs(
         written = write_state(StatePlace(uri, LAYOUT, name), table_of(rows), batch, group_rows=3)
         source = source.plus([written] if written else [])
         everything += [row | {BATCH: batch} for row in table_of(rows).to_pylist()]
-    need = data.draw(needs(name == "by_time"))
+    need, early = data.draw(needs(name == "by_time")), data.draw(st.sampled_from([0, 1 << 20]))
     for bucket in range(buckets):
         lowest, highest = bucket_range(bucket, buckets)
         wanted = [row for row in everything if lowest <= row[HASH] <= highest and is_needed(row, need)]
-        found = read_state(source, LAYOUT, name, need, (lowest, highest)).rows
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(state_reads, "UNMERGED_ROWS_MAX", early)
+            found = read_state(source, LAYOUT, name, need, (lowest, highest)).rows
         assert found.schema == LAYOUT.tables[name].empty().schema
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted))
 

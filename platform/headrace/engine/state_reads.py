@@ -21,7 +21,7 @@ from headrace.engine.state_groups import StateFile, StateGroup
 from headrace.engine.state_layout import TIME, StateLayout
 from headrace.engine.state_needs import Bounds, NeededPart, may_be_in, needed_of, needed_parts
 from headrace.engine.state_parquet import ANY, FOOTERS, Footer, pairs
-from headrace.fold.contract import HASH, Needs
+from headrace.fold.contract import HASH, Needs, StateTable
 from headrace.lake import DataFile
 
 FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of Arrow is worth
@@ -32,6 +32,8 @@ COPIED_ROWS_MIN = 32_768  # of a file that is worth a copy
 # A read that takes more rows of each group makes good use of it. While a node catches up, its runs do not live long enough
 # for copies, which then cost as much as they save.
 SPARSE_ROWS = 16
+# A worker has them in memory, and twice more while it merges them. To merge the first ones again takes a quarter more time.
+UNMERGED_ROWS_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -126,16 +128,16 @@ class _TableRead:
         many = missing >= MANY_GROUPS
         near = [one.copied for one in glances if one.copied is not None]
         near += self._filtered(group for one in glances for group in one.groups)
-        far, bytes_read = list[pa.Table](), sum(one.bytes for one in glances)
+        merged, bytes_read = _Merged(state), sum(one.bytes for one in glances)
+        merged.take(near)
+        near_rows = merged.taken
         lacking = [one for one in glances if one.missing]
-        for tables, size in each(partial(self._chosen if many else self._parted), lacking, uri):
+        for tables, size in each(self._chosen if many else self._parted, lacking, uri):
             bytes_read += size
-            far += tables
-        if many and self.remember and sum(one.num_rows for one in far) < SPARSE_ROWS * missing:
+            merged.take(tables)
+        if many and self.remember and merged.taken - near_rows < SPARSE_ROWS * missing:
             self._want(lacking)
-        rows = pa.concat_tables([state.empty(), *near, *far]).combine_chunks()
-        cost = ReadCost(bytes_read, rows.num_rows, sum(one.num_rows for one in near))
-        return StateRead(state.merge(rows), cost)
+        return StateRead(merged.rows(), ReadCost(bytes_read, merged.taken, near_rows))
 
     def _glance(self, sized: tuple[str, int]) -> _Glance:
         uri, size = sized
@@ -195,6 +197,30 @@ class _TableRead:
         needed = needed_of(self.wanted, hashes, times)
         rows = pa.Table.from_batches([group.rows for group in groups])
         return rows if needed.all() else rows.combine_chunks().filter(pa.array(needed))
+
+
+class _Merged:
+    """Rows of a state table, merged before they are too many: a state of many keys has several runs, each nearly all keys.
+
+    taken  how many rows came
+    """
+
+    def __init__(self, state: StateTable) -> None:
+        self._state, self._waiting, self._unmerged, self.taken = state, [state.empty()], 0, 0
+
+    def take(self, tables: Sequence[pa.Table]) -> None:
+        """Some more rows."""
+        rows = sum(one.num_rows for one in tables)
+        self._waiting += tables
+        self.taken, self._unmerged = self.taken + rows, self._unmerged + rows
+        if self._unmerged > UNMERGED_ROWS_MAX:
+            self._waiting, self._unmerged = [self.rows()], 0
+
+    def rows(self) -> pa.Table:
+        """All rows that came, merged."""
+        rows = pa.concat_tables(self._waiting).combine_chunks()
+        self._waiting = []
+        return self._state.merge(rows)
 
 
 def _bounds(file: DataFile, column: str) -> Bounds:
