@@ -60,7 +60,7 @@ classes: $(CLASSES)/.made ## Archive the classes of the tests' JVMs; `make test`
 test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k broker" selects
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
-test-long: setup $(CLASSES)/.made ## Run what takes minutes each: lives of faults, all kinds in turn; before a release
+test-long: setup $(CLASSES)/.made ## Run what takes minutes, and rarer combinations; before a release
 	@$(TEST_JVMS) $(BIN)/python -m pytest -m long -n $(WORKERS) --dist loadfile --durations=25 $(ARGS)
 
 test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save; `make check` has those of tests/tidy
