@@ -29,9 +29,9 @@ from tests.matrix.operations import OPERATIONS, OTHER_COMMANDS
 ROTATIONS = range(len(STORES))
 WHOLE = os.environ.get("HEADRACE_MATRIX") == "all"
 BY_SPARK, HERE = (pytest.mark.spark, pytest.mark.slow), (pytest.mark.fast, pytest.mark.slow)
-# Whole lives (`tests/lives`) erase keys, change descriptions and go back; `test_planned_rows.py` plans a change of each kind, and
-# `tests/sinks/test_every_kind.py` erases a key from each kind.
-LONG = ("erase", "apply", "rollback")
+# Whole lives (`tests/lives`) erase keys, repair logs, change descriptions and go back; `test_planned_rows.py` plans a change of each
+# kind, and `tests/sinks/test_every_kind.py` erases a key from each kind.
+LONG = ("erase", "apply", "rollback", "repair")
 
 
 def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
