@@ -1,4 +1,4 @@
-"""Malformed records of a grammar, in five formats through a real broker: each is in the log once, as the oracles read it, and no stream ends."""
+"""Malformed records of a grammar, in formats of each kind, through a real broker: each is in the log once, as the oracles read it, and no stream ends."""
 
 from __future__ import annotations
 
