@@ -134,7 +134,6 @@ def test_a_project_runs_while_it_is_written(tmp_path: Path) -> None:
         until(lambda: assets(port), lambda shown: "totals" in shown, every_s=0.5)
 
 
-@pytest.mark.long
 def test_topics_of_production_are_read_into_a_private_lake_and_rows_of_sinks_are_printed(
     tmp_path: Path,
 ) -> None:
