@@ -15,17 +15,20 @@ from headrace.description import is_of_kafka
 from headrace.description.suppression import UntilTimeLimit
 from headrace.engine.slices.log_slices import LogSlice, Origin, whole_log
 from headrace.fold.fates import NOT_RECORDS, USED
+from headrace.fold.values.columns import MOMENT
 from headrace.lake import forget
 from headrace.lifecycle.evidence.local_evidence import LocalEvidence
 from headrace.lifecycle.oracle_check import KeysVerdict, _Check
 from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
+from headrace.nodes.descriptions.topics import wall_waits
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.rows.feed_tables import feed_tables
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.key_scope import KeyScope
 from headrace.quality.books import open_books
+from headrace.sequence.log_columns import RECORD
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 def faults(life: LivesDriver) -> list[str]:
     """The laws that do not hold, in words; each kind of a fault once for each node."""
     forget()
-    found = logs(life)
+    found = [*logs(life), *overdue(life)]
     for node in life._nodes.values():
         name = node.required_name
         rows, ledger = life.rows(name), life.ledger(name)
@@ -75,6 +78,39 @@ def _places(uri: str) -> list[tuple[int, int]]:
     of = {"partition": pa.int32(), "offset": pa.int64()}
     rows = whole_log(uri).read({name: Origin((name,), type) for name, type in of.items()})
     return [*zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True)]
+
+
+def overdue(life: LivesDriver) -> list[str]:
+    """Where a deadline of the wall clock has passed, the log has a commit from then on: else somebody would wait for ever."""
+    found = []
+    for name, topic in life._topics.items():
+        waits = {(wait.ms, wait.advance_ms) for wait in wall_waits(topic, [*life._nodes.values()]) if wait.ms}
+        if name not in life._brokers or not waits:
+            continue
+        end_ms, now_ms = frontier_ms(life.lake, topic), life._sequencers[name].now_ms()
+        copies = [copy for _, copy in life.cut_logs.get(name, ())]
+        commits_ms = {ms for uri in (life.lake.log(name), *copies) for ms in _commits_of_records(uri)}
+        due_ms = {end for wait in waits for ms in commits_ms for end in _deadlines(ms, *wait)}
+        if late := [ms for ms in sorted(due_ms) if end_ms < ms <= now_ms]:
+            found.append(f"log of {name}: it ends at {end_ms}, it is {now_ms}, and {late[:3]} were due")
+    return found
+
+
+def _commits_of_records(uri: str) -> set[int]:
+    """The commit times of a log's records."""
+    rows = whole_log(uri).read(
+        {"ingested_at": Origin(("ingested_at",), MOMENT), "kind": Origin(("kind",), pa.string())}
+    )
+    at_us = rows["ingested_at"].cast(pa.int64()).to_pylist()
+    return {us // 1_000 for us, kind in zip(at_us, rows["kind"].to_pylist(), strict=True) if kind == RECORD}
+
+
+def _deadlines(commit_ms: int, wait_ms: int, advance_ms: int) -> range:
+    """The deadline of a commit; of windows the ends of all that hold it."""
+    if not advance_ms:
+        return range(commit_ms + wait_ms, commit_ms + wait_ms + 1)
+    first = commit_ms + advance_ms - (commit_ms - wait_ms) % advance_ms
+    return range(first, commit_ms + wait_ms + 1, advance_ms)
 
 
 def behind(life: LivesDriver, node: Node) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import cycle
 from random import Random
 from typing import Any
@@ -94,7 +95,7 @@ TOUCHING: dict[str, Any] = {
         "sessions",
         "sessions by another key",
         "sessions",
-        "named stream",
+        "lookup",
         "windows",
         "distinct",
         "join of streams",
@@ -111,15 +112,18 @@ CLOCKS: dict[str, Any] = {
     "kinds": ("batches", "windows of the wall clock", "merged batches"),
     "follows": (True,),
     "topics": TOPICS,
+    "waits": (2 * SECOND, 6 * SECOND, 2 * SECOND - 1),
     "in_turn": True,
 }
+# What a table tells of its changes is read as a table, deletes too.
+CHANGES: dict[str, Any] = {"kinds": ("changes of a table", "calm table"), "follows": (True,), "in_turn": True}
 # Processes that are paused at their steps, and go on when others have taken over.
 PAUSED: dict[str, Any] = {
     "steps": ("cut", "trouble"),
     "troubles": ("overtaken", "overtaken", "crash"),
     "sinks": SINKS[1:],
 }
-OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, PAUSED, {}, {}, {}, {})
+OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, CHANGES, PAUSED, {}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -236,13 +240,13 @@ def decision(number: int, draws: Draws) -> Step:
     return Limit(ms, records)
 
 
-def act(number: int, acts: Sequence[str] = ACTS) -> Step:
-    """The act that a number stands for. In: acts  from which it is chosen"""
+def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step:
+    """The act that a number stands for. In: acts  from which it is chosen; nodes: so many may be meant"""
     what, topic, node, key, dies, ms, value = pick(
         number,
         acts,
         TOPICS,
-        range(NODES_MAX),
+        range(nodes),
         ("a", "b", "ü", ERASABLE),
         (None, None, None, 0, 1, 2, 3, 5, 8),
         (0, 0, 6 * SECOND, 61 * SECOND),
@@ -292,6 +296,7 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
         nodes = tuple(
             replace(n, kind=k, twin_of=None) for n, k in zip(nodes, cycle(draws.kinds), strict=False)
         )
+    people = partial(acts_of, draws=draws, nodes=len(nodes) if swarm else NODES_MAX)
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []
     center = 0
@@ -302,12 +307,21 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
         steps.append(Send(tuple(sent(number, center, now) for number in records)))
         steps.append(Wait(*pick(records[-1] // 7, draws.waits)))
         steps += [one_step(number, center, draws) for number in numbers(random, 30, 0, 3)]
+        if acts and swarm and random.randrange(3) == 0:  # people act on what it leaves
+            steps.append(Crash(random.choice(NODE_STEPS), random.randrange(3), stays=True))
         if records[-1] % 3:
             steps.append(Cut(commits=draws.commits[records[0] // 3 % len(draws.commits)] if swarm else 1))
         if acts and len(steps) > ACTS_AFTER:
-            steps += [act(number, draws.acts) for number in numbers(random, 30, 1, 2)]
+            steps += people(numbers(random, 30, 1, 2))
+    if acts and swarm:  # somebody is the last one, while something waits
+        steps += [Wait(1), *people(numbers(random, 30, 1, 2))]
     begins = random.randint(fewest, len(nodes))
-    return Life(nodes, begins, tuple(steps), dated=random.randrange(4) == 0)
+    return Life(nodes, begins, tuple(steps), dated=random.randrange(2 if swarm else 4) == 0)
+
+
+def acts_of(some: Sequence[int], draws: Draws, nodes: int) -> list[Step]:
+    """The acts that numbers stand for."""
+    return [act(number, draws.acts, nodes) for number in some]
 
 
 def numbers(random: Random, bits: int, least: int, most: int) -> list[int]:
