@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.long
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_JARS", str(jars_dir()))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "platform"), str(ROOT)]))
