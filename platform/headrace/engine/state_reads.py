@@ -203,6 +203,8 @@ class _Merged:
     """Rows of a state table, merged before they are too many: a state of many keys has several runs, each nearly all keys.
 
     taken  how many rows came
+    Law:   there are at most as many unmerged rows as merged ones, or UNMERGED_ROWS_MAX, and those of one file. So work grows
+           with the rows also where none is merged
     """
 
     def __init__(self, state: StateTable) -> None:
@@ -213,7 +215,7 @@ class _Merged:
         rows = sum(one.num_rows for one in tables)
         self._waiting += tables
         self.taken, self._unmerged = self.taken + rows, self._unmerged + rows
-        if self._unmerged > UNMERGED_ROWS_MAX:
+        if self._unmerged > max(UNMERGED_ROWS_MAX, self._waiting[0].num_rows):
             self._waiting, self._unmerged = [self.rows()], 0
 
     def rows(self) -> pa.Table:
