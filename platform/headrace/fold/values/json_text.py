@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+YEARS_US = -62_167_219_200_000_000, 253_402_300_800_000_000  # 0 to 9999: of other times Arrow has no text
 MOMENT_LETTERS, DAY_LETTERS = len("2020-01-01T00:00:00.000000"), len("2020-01-01")
 
 
@@ -69,8 +70,7 @@ def plain_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_date(of):
         return _times(values, exact=False)
     if pa.types.is_timestamp(of):
-        texts = pc.replace_substring(_micros(values), "T", " ")
-        return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+        return pc.utf8_rtrim(pc.utf8_rtrim(_micros(values), "0"), ".")
     return values.cast(pa.string())
 
 
@@ -135,17 +135,19 @@ def _times(values: pa.Array, *, exact: bool) -> pa.Array:
     of = values.type
     if pa.types.is_date(of):
         return _signed(values.cast(pa.date32()).cast(pa.string()), DAY_LETTERS)
-    texts = _micros(values)
+    texts = pc.replace_substring(_micros(values), " ", "T")
     if not exact:
         texts = pc.utf8_slice_codeunits(texts, 0, -3)
     return _joined(texts, "Z") if of.tz else texts
 
 
 def _micros(values: pa.Array) -> pa.Array:
-    """Times to the microsecond. Arrow's own texts end with the year 9999."""
-    numbers = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-    moments = numbers.fill_null(0).to_numpy(zero_copy_only=False).view("datetime64[us]")
-    texts = pa.array(np.datetime_as_string(moments), pa.string())
+    """Times to the microsecond, with a space before the hour."""
+    plain = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    if all(each is None or YEARS_US[0] <= each < YEARS_US[1] for each in pc.min_max(plain).as_py().values()):
+        return plain.cast(pa.timestamp("us")).cast(pa.string())
+    moments = plain.fill_null(0).to_numpy(zero_copy_only=False).view("datetime64[us]")
+    texts = pc.replace_substring(pa.array(np.datetime_as_string(moments), pa.string()), "T", " ")
     return pc.if_else(values.is_valid(), _signed(texts, MOMENT_LETTERS), None)
 
 
