@@ -91,25 +91,29 @@ def read_chain(log: DataFrame, *, at_most: int) -> Chain:
     held = rows.agg(F.countDistinct("partition", "offset").alias("held"))
     commits = told.join(held, "at_ms", "left").fillna(0, ["held"])
     before = F.lag(F.struct("batch", "next", "control")).over(Window.orderBy("batch")).alias("before")
-    linked = commits.select("*", before).persist()
+    linked = commits.select("*", before)
     broken = (F.col("batch") != F.col("before.batch") + 1) | (F.col("previous") != F.col("before.next"))
+    short = F.col("held") != F.col("records")
     sums = linked.agg(
         F.count("*").alias("commits"),
         (F.max("batch") - F.min("batch") + 1).alias("numbered"),
         F.sum("held").alias("records"),
         F.sum("records").alias("counted"),
         F.count_if(broken).alias("broken"),
+        F.count_if(short).alias("short"),
     ).first()
-    gaps = linked.where(broken).orderBy("batch").limit(at_most).select("before.control", "control").collect()
-    short = linked.where("held != records").orderBy("batch").limit(at_most).collect()
-    linked.unpersist()
     assert sums is not None
+    # Nearly every log is whole: it is read once, and nothing of it is kept meanwhile.
+    found = (linked.where(where).orderBy("batch").limit(at_most) for where in (broken, short))
+    gaps, wrong = (
+        rows.collect() if sums[name] else [] for name, rows in zip(("broken", "short"), found, strict=True)
+    )
     return Chain(
         sums["commits"],
         sums["numbered"] or 0,
         sums["records"] or 0,
         sums["counted"] or 0,
         sums["broken"],
-        [Gap(*map(CommitRow.from_json, row)) for row in gaps],
-        [(row["at_ms"], row["held"], row["records"]) for row in short],
+        [Gap(*map(CommitRow.from_json, (row["before"]["control"], row["control"]))) for row in gaps],
+        [(row["at_ms"], row["held"], row["records"]) for row in wrong],
     )
