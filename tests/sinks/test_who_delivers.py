@@ -26,6 +26,8 @@ from headrace.local.postgres import Postgres
 from headrace.local.servers.broker import Broker
 from headrace.sinks import Delivery
 from headrace.spark.frames import arrow_frame
+from headrace.spark.on_demand import is_started
+from headrace.testing import TestDriver
 from tests.broker.harness import set_topic
 from tests.rows import file_rows
 from tests.sinks.consumer import arrived
@@ -60,6 +62,7 @@ VALUES: list[tuple[Any, ...]] = [
     (False, -16_777_216.0, 123.25, Decimal("-12345678901.5"), dt.date(9999, 12, 31), AT.replace(microsecond=0),
      dt.datetime(1, 1, 1), b"", "", [], []),
 ]  # fmt: skip
+AT_MS = int(AT.timestamp() * 1_000)
 OF_PLACE = ("__sequence", "__place")
 COLUMNS = tuple(TYPES)
 
@@ -187,6 +190,27 @@ def test_a_sink_that_is_switched_off(spark: SparkSession, tmp_path: Path) -> Non
         printed[who] = sorted((tmp_path / f"{who}.txt").read_text().splitlines())
     assert printed["here"] == printed["spark"]
     assert json.loads(printed["here"][0].partition("<- a_node: ")[2])["id"] == "k0"
+
+
+def test_few_rows_of_a_node_need_no_spark_also_where_one_is_refused(
+    kafka: Broker, new_topic: Callable[[int], str], postgres: Postgres, database: psycopg.Connection
+) -> None:
+    topic, table, called = new_topic(2), f"few_{uuid.uuid4().hex[:6]}", list[str]()
+    readings = hr.Topic("readings", key="id STRING", value="text STRING", idle_timeout=None)
+    kafka_sink = hr.KafkaSink(topic, options={"bootstrap.servers": kafka.bootstrap_servers})
+    node = readings.table().to(kafka_sink).to(hr.PostgresSink(table))
+    node = node.to(hr.each(lambda row: called.append(row["id"]), name="each")).named("few")
+    driver = TestDriver([node], reaches_servers=True)
+    for key, text in (("a", "x"), ("b", "\0"), ("c", "y")):
+        driver.pipe("readings", key=key, value={"text": text}, timestamp_ms=AT_MS)
+    driver.cut()
+    assert not is_started(driver._session)
+    assert sorted(record.key or b"" for record in arrived(kafka, topic)) == [b"a", b"b", b"c"]
+    assert sorted(database.execute(f"SELECT id FROM {table}").fetchall()) == [("a",), ("c",)]
+    assert sorted(called) == ["a", "b", "c"]
+    (refused,) = file_rows(driver._lake.refused("few", f"postgres-{table}"))
+    assert refused["identity"] == '{"id":"b"}'
+    driver.close()
 
 
 def test_every_kind_of_sink_takes_few_rows_in_this_process() -> None:
