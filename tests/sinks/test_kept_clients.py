@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.sinks import kept_clients, producing
-from headrace.sinks.kept_clients import Client
+from headrace.sinks.kept_clients import Client, ask
 from headrace.sinks.producing import Destination, sender
 from headrace.spark.brokers.topic_limits import BEHIND_MS_MAX, TopicLimits
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic
 from tests.sinks.consumer import HEADER
 from tests.waiting import PATIENCE_S
 
@@ -117,3 +118,32 @@ def test_other_settings_a_silent_broker_and_age_ask_for_another_client(
     monkeypatch.setattr(kept_clients, "KEPT_MAX", 1)
     assert delivered(servers, "one", b"5") == []
     assert len(kept_clients._kept) == 1
+
+
+def test_a_client_for_questions_is_kept_until_it_has_no_answer(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_clients, "_asked", {})
+    delivered(servers, "one", b"1")
+
+    def topic() -> KafkaTopic:
+        return KafkaTopic("one", KafkaSettings(bootstrap_servers=servers))
+
+    asked: list[KafkaTopic] = []
+
+    def partitions(of: KafkaTopic) -> int:
+        asked.append(of)
+        return len(of.partitions())
+
+    def away(of: KafkaTopic) -> int:
+        raise BrokerUnreachableError("away")
+
+    assert ask(topic(), partitions) == ask(topic(), partitions) > 0
+    assert asked[0] is asked[1]
+    with pytest.raises(BrokerUnreachableError):
+        ask(topic(), away)
+    ask(topic(), partitions)
+    assert asked[2] is not asked[1]
+    monkeypatch.setattr(kept_clients, "KEPT_SECONDS", -1.0)
+    ask(topic(), partitions)
+    assert asked[3] is not asked[2]

@@ -206,11 +206,12 @@ class KafkaSink:
 
     def _destination(self, delivery: Delivery) -> tuple[Destination, int]:
         """Where the records go, and how many partitions the topic has."""
+        from headrace.sinks.kept_clients import ask
         from headrace.sinks.producing import Destination
 
         kafka = self._kafka()
         try:
-            partitions, limits = len(kafka.partitions()), kafka.limits()
+            partitions, limits = ask(kafka, lambda topic: (len(topic.partitions()), topic.limits()))
         except TerminalError as missing:  # somebody may create it while the stream waits
             raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
         self.require_own_keys(delivery, limits)

@@ -2,6 +2,7 @@
 
 Law: a client is kept when the broker has all that it was given. To the next delivery it is as a new one, and it goes on
 behind the last record of each partition. One that has met an error is never kept.
+One for questions is kept when it has had its answer.
 Notes: a client that keeps the order asks the broker for an id of its own, and librdkafka asks half a second or a second
 after the client was made. A delivery of a few rows takes a hundredth of that.
 """
@@ -11,19 +12,23 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from confluent_kafka import KafkaError
 
+    from headrace.spark.kafka import KafkaTopic
+
     Report = Callable[[KafkaError | None, object], None]
 
+Answer = TypeVar("Answer")
 KEPT_MAX = 8  # of a process, each with other settings; deliveries to several topics of a cluster use one
 KEPT_SECONDS = 600.0  # then certificates are read anew
 ANSWERS_SECONDS = 5.0
 _kept: dict[tuple[Any, ...], Client] = {}
+_asked: dict[tuple[Any, ...], tuple[KafkaTopic, float]] = {}
 _KEEPING = threading.Lock()  # streams deliver by threads of their own
 
 
@@ -67,6 +72,22 @@ def keep(client: Client, settings: Mapping[str, Any]) -> None:
         _kept[_key(settings)] = client
         while len(_kept) > KEPT_MAX:
             _kept.pop(next(iter(_kept)), None)
+
+
+def ask(topic: KafkaTopic, question: Callable[[KafkaTopic], Answer]) -> Answer:
+    """The answer of the broker, by the client that was kept for this topic, or by a new one: to make one takes 40 ms."""
+    key = (topic.name, *_key({**topic.settings.client_options(), **topic.options}))
+    now = time.monotonic()
+    with _KEEPING:
+        asked, made_at = _asked.pop(key, (topic, now))
+    if now - made_at > KEPT_SECONDS:
+        asked, made_at = topic, now
+    answer = question(asked)
+    with _KEEPING:
+        _asked[key] = asked, made_at
+        while len(_asked) > KEPT_MAX:
+            _asked.pop(next(iter(_asked)), None)
+    return answer
 
 
 def _key(settings: Mapping[str, Any]) -> tuple[Any, ...]:
