@@ -115,15 +115,14 @@ CLOCKS: dict[str, Any] = {
     "waits": (2 * SECOND, 6 * SECOND, 2 * SECOND - 1),
     "in_turn": True,
 }
-# What a table tells of its changes is read as a table, deletes too.
-CHANGES: dict[str, Any] = {"kinds": ("changes of a table", "calm table"), "follows": (True,), "in_turn": True}
+BESIDE = CLOCKS | {"kinds": ("batches", "merged batches")}
 # Processes that are paused at their steps, and go on when others have taken over.
 PAUSED: dict[str, Any] = {
     "steps": ("cut", "trouble"),
     "troubles": ("overtaken", "overtaken", "crash"),
     "sinks": SINKS[1:],
 }
-OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, CHANGES, PAUSED, {}, {}, {})
+OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, BESIDE, PAUSED, {}, {}, {})
 
 
 @dataclass(frozen=True)

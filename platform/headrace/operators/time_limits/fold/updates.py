@@ -193,7 +193,7 @@ class LatestRow(Updates):
     def decide(self, rows: pa.Table) -> pa.Table:
         """Every record that has a key is kept, tombstones too, but for those before any event time of their partition.
 
-        A node's log tells the delete that such a tombstone makes with the time UNDATED: this delete does follow a row.
+        In a node's log there is none: the delete that such a tombstone makes has the time of the row that goes.
         """
         decided = decide_records(rows, self.by.names)
         undated = rows[EVENT].is_null().to_numpy() & is_kept(decided)
