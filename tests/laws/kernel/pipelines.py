@@ -197,8 +197,7 @@ def calm_table(choose: Choose, stream: Stream, other: Stream) -> Any:
     second = other.select("key", "value AS other").table()
     limits: list[dict[str, Any]] = [{}, {"clock": "wall"}, {"max_records": 1, "when_full": "emit_early"}]
     joined_rows = stream.table().join(second, on="key", how=choose(["inner", "left", "outer"]))
-    limit = hr.until_time_limit(choose([0, 4 * SECOND]), **choose(limits))
-    return choose([joined_rows, stream.table()]).suppress(limit)
+    return joined_rows.suppress(hr.until_time_limit(choose([0, 4 * SECOND]), **choose(limits)))
 
 
 def refined(choose: Choose, stream: Stream, other: Stream) -> Any:
