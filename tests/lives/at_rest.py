@@ -65,6 +65,8 @@ def logs(life: LivesDriver) -> list[str]:
     """Each record that a producer sent stands in its log once, and no other."""
     found = []
     for name, broker in life._brokers.items():
+        if name not in life._topics:  # after a change no node reads it, so nobody writes its log
+            continue
         rows = [place for place in _places(life.lake.log(name)) if place[1] is not None]
         sent = [place for place in broker.sent if place not in broker.cut]
         if sorted(rows) != sorted(sent):

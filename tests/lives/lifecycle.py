@@ -139,7 +139,7 @@ class LifecycleDriver(LivesDriver):
             self._become(number)
 
     def _of_topic(self, name: str, what: str, work: Callable[[], None]) -> None:
-        if name in self._brokers:
+        if name in self._brokers and name in self._topics:
             self._act(what, work)
 
     def _of_node(self, place: int, what: str, work: Callable[[str], None]) -> None:
