@@ -234,7 +234,7 @@ class Sequencer:
                 self.state = replace(self.state, topic_id=topic_id)
 
     def accept_gap(self, offsets: Mapping[int, int]) -> None:
-        """Record that the records before these offsets are lost and that a person accepts it.
+        """Record that the records before these offsets are lost and that a person accepts it; no log goes back.
 
         In: offsets  the first offset still to be had, for each partition that lost some
         """
@@ -303,6 +303,7 @@ class Sequencer:
 
     def _move_to(self, offsets: Mapping[int, int], action: str, seed: SeedState | None = None) -> None:
         with self._alone():
+            offsets = self.state.not_read(offsets)
             at_ms = self._next_commit_ms()
             rows, after = moved(self.state, offsets, action, at_ms, seed)
             self._control(rows, at_ms, after)

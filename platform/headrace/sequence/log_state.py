@@ -74,6 +74,11 @@ class LogState:
         """For each partition the offset after the last record."""
         return {partition: state.next_offset for partition, state in self.partitions.items()}
 
+    def not_read(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Those of some offsets that lie after what the log has read; also where a partition begins."""
+        read = self.next_offsets
+        return {p: offset for p, offset in offsets.items() if p not in read or offset > read[p]}
+
     def lowest_stream_ms(self) -> int | None:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
         return min((s.stream_ms for s in self.partitions.values() if s.stream_ms is not None), default=None)
