@@ -83,4 +83,37 @@ def test_deadlines_are_those_of_the_definition_and_what_is_over_is_forgotten() -
         for now in (at, at + 49, at + 50, at + 123, at + 200, at + 999):
             wanted = any(at < commit + wait <= now for commit in commits[-300:] for wait in waits)
             assert deadlines.passed(at, now) == wanted
-    assert len(deadlines._commits_ms) < 1_000
+    assert len(deadlines._behind[0]._commits_ms) < 1_000
+
+
+def test_who_reads_a_node_waits_after_the_commit_that_ends_the_nodes_wait() -> None:
+    deadlines = Deadlines([WallWait(500), WallWait(300, after=1), WallWait(100, after=2)])
+    deadlines.committed(1_000)
+    ends, frontier = list[int](), 1_000
+    while (due := deadlines.next_ms(frontier)) is not None:
+        frontier = due + 7  # the tick comes a little later
+        deadlines.committed(frontier, has_records=False)
+        ends.append(due)
+    # 1,000 + 100, + 300 and + 500, and after the ticks for these two what waits behind the node whose wait they end.
+    assert ends == [1_100, 1_300, 1_407, 1_500, 1_607, 1_807, 1_914]
+    assert deadlines.longest_ms == 500 + 300 + 100
+
+
+def test_a_commit_without_records_may_end_the_wait_of_a_node_that_others_read() -> None:
+    deadlines = Deadlines([WallWait(300, after=1)])
+    deadlines.committed(1_000, has_records=False)
+    assert deadlines.next_ms(1_000) == 1_300, "a tick of stream time may have given the node's readers a row"
+    deadlines.committed(1_300, has_records=False)
+    assert deadlines.next_ms(1_300) is None, "its own tick gives nothing more"
+    alone = Deadlines([WallWait(300)])
+    alone.committed(1_000, has_records=False)
+    assert alone.next_ms(1_000) is None
+
+
+def test_a_log_opened_again_knows_which_ticks_others_wait_after() -> None:
+    waits = [WallWait(500), WallWait(300, after=1)]
+    going_on = Deadlines(waits)
+    going_on.committed(1_000)
+    going_on.committed(1_500, has_records=False)
+    again = Deadlines(waits, [1_000], [1_500])
+    assert again.next_ms(1_500) == going_on.next_ms(1_500) == 1_800

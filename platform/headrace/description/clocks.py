@@ -19,11 +19,13 @@ class WallWait:
     advance_ms  0: just so long. Else until each end of a window of `ms` that has the commit time in it, one starting every
                 `advance_ms`
     node        the suppressed node whose time limit it is, which a person may change; None: nobody can
+    after       so many nodes before it wait, too: it also waits after the commits that end their waits
     """
 
     ms: int
     advance_ms: int = 0
     node: str | None = None
+    after: int = 0
 
 
 def check_clock(clock: object, what: str) -> None:

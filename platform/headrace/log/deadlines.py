@@ -19,20 +19,67 @@ from headrace.description.clocks import WallWait
 class Deadlines:
     """The commits of a log from which somebody may still wait. Times in ms since 1970.
 
-    Law: `passed` is true exactly if a deadline of a commit with records lies after the frontier and not after now. A plain
-         wait has one deadline, commit + wait; one of windows has the ends of all windows that hold the commit time.
-         So the set of closed waits at a frontier does not depend on how often anybody asks.
+    Law: `passed` is true exactly if a deadline of a commit lies after the frontier and not after now. A plain wait has one
+         deadline, commit + wait; one of windows has the ends of all windows that hold the commit time. So the set of
+         closed waits at a frontier does not depend on how often anybody asks.
+
+    Who reads a node waits after the commit that ends the node's wait. So a commit with records counts for all waits, and one
+    that passes a deadline behind n nodes counts for waits behind more than n. A commit without records that passes none may
+    tell of stream time, and counts for waits behind one or more. So ticks end: each counts for waits further behind.
     """
 
-    def __init__(self, waits: Collection[WallWait | int], commits_ms: Iterable[int] = ()) -> None:
+    def __init__(
+        self, waits: Collection[WallWait | int], commits_ms: Iterable[int] = (), others_ms: Iterable[int] = ()
+    ) -> None:
         """Nobody has asked yet.
 
         In: waits       a number: ms of a plain wait
-            commits_ms  rising commit times of records: those from which somebody may still wait, at least
+            commits_ms  commit times of records: those from which somebody may still wait, at least
+            others_ms   those of commits without records
         """
-        given = {(wait, 0) if isinstance(wait, int) else (wait.ms, wait.advance_ms) for wait in waits}
-        self._waits = tuple(sorted((ms, advance_ms) for ms, advance_ms in given if ms > 0))
-        self._commits_ms = array("q", commits_ms)
+        given = {each for each in map(as_wait, waits) if each.ms > 0}
+        self._behind = {
+            after: _Deadlines({(each.ms, each.advance_ms) for each in given if each.after == after})
+            for after in sorted({each.after for each in given})
+        }
+        self._last_ms = 0
+        records_ms = {*commits_ms}
+        for at_ms in sorted(records_ms.union(others_ms)):
+            self.committed(at_ms, has_records=at_ms in records_ms)
+
+    @property
+    def longest_ms(self) -> int:
+        """How long somebody may wait after a commit with records; 0: nobody waits."""
+        return sum(each.longest_ms for each in self._behind.values())
+
+    def committed(self, at_ms: int, *, has_records: bool = True) -> None:
+        """The log has another commit; those from which nobody waits any more are forgotten."""
+        passed = [after for after, of in self._behind.items() if of.passed(self._last_ms, at_ms)]
+        for after, of in self._behind.items():
+            if has_records or after > min(passed, default=0):
+                of.committed(at_ms)
+        self._last_ms = at_ms
+
+    def passed(self, frontier_ms: int, now_ms: int) -> bool:
+        """Whether a deadline has passed that no log commit has reached.
+
+        In: frontier_ms  the last commit of the log
+        """
+        return any(each.passed(frontier_ms, now_ms) for each in self._behind.values())
+
+    def next_ms(self, frontier_ms: int) -> int | None:
+        """The first deadline that no log commit has reached; None: there is none."""
+        found = (each.next_ms(frontier_ms) for each in self._behind.values())
+        return min((ms for ms in found if ms is not None), default=None)
+
+
+class _Deadlines:
+    """Those of some waits."""
+
+    def __init__(self, waits: Collection[tuple[int, int]]) -> None:
+        """No commit yet. In: waits  in ms: how long, and how far the next window is (see `WallWait`)."""
+        self._waits = tuple(sorted(waits))
+        self._commits_ms = array("q")
 
     @property
     def longest_ms(self) -> int:
@@ -40,7 +87,7 @@ class Deadlines:
         return max((ms for ms, _ in self._waits), default=0)
 
     def committed(self, at_ms: int) -> None:
-        """Records were committed; commits from which nobody waits any more are forgotten."""
+        """A commit counts."""
         if not self._waits:
             return
         kept = self._commits_ms
@@ -82,6 +129,11 @@ def _window_ends(commits: array[int], size_ms: int, advance_ms: int, frontier_ms
     return [int(ends.min())] if len(ends) else []
 
 
+def as_wait(wait: WallWait | int) -> WallWait:
+    """A wait; a number is ms of a plain one."""
+    return WallWait(wait) if isinstance(wait, int) else wait
+
+
 def waits_now(waits: Iterable[WallWait | int], limits_ms: Mapping[str, int]) -> list[WallWait | int]:
     """The waits of a topic's nodes, and those of time limits that people have set in place of described ones.
 
@@ -90,5 +142,5 @@ def waits_now(waits: Iterable[WallWait | int], limits_ms: Mapping[str, int]) -> 
     found = [*waits]
     for wait in [*found]:
         if isinstance(wait, WallWait) and wait.node is not None and wait.node in limits_ms:
-            found.append(WallWait(limits_ms[wait.node]))
+            found.append(WallWait(limits_ms[wait.node], after=wait.after))
     return found

@@ -15,7 +15,7 @@ from headrace.lake.files.sorted_rows import all_rows
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.decisions.learn_guard import learn
 from headrace.log.decisions.resets import resets_in, since_last_reset
-from headrace.log.history.cut_commits import cut_records_ms
+from headrace.log.history.cut_commits import cut_commits_ms
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.guards import new_guard, restored_guard
@@ -48,21 +48,25 @@ def recover(
     return state, _recover_guard(spark, path, topic, store, commit.record)
 
 
-def commits_during(path: str, state: LogState, longest_ms: int) -> list[int]:
-    """The commits with records during so many ms before a log's last commit, rising; also those whose rows were cut off."""
+def commits_during(path: str, state: LogState, longest_ms: int) -> tuple[list[int], list[int]]:
+    """The commits during so many ms before a log's last commit, also those whose rows were cut off.
+
+    Out: the commit times of those with records, and of those without, rising
+    """
     if not longest_ms or not state.batch:
-        return []
+        return [], []
     after_ms = state.ingested_at_ms - longest_ms
     first_us = (after_ms + 1) * 1_000
     last_us = state.ingested_at_ms * 1_000 + 999
     files = lake.open_table(path).snapshot().within("ingested_at", first_us, last_us)
-    found = set(cut_records_ms(path, after_ms))
+    records, every = map(set, cut_commits_ms(path, after_ms))
     for rows in all_rows([f"{path}/{name}" for name in files], _OF_COMMITS):
         at_us = rows["ingested_at"].cast(pa.int64())
         within = pc.and_(pc.greater_equal(at_us, first_us), pc.less_equal(at_us, last_us))
         of_records = pc.and_(pc.is_in(rows["kind"], _KINDS), within)
-        found |= {us // 1_000 for us in pc.unique(at_us.filter(of_records)).to_pylist()}
-    return sorted(found)
+        for found, chosen in ((records, of_records), (every, within)):
+            found |= {us // 1_000 for us in pc.unique(at_us.filter(chosen)).to_pylist()}
+    return sorted(records), sorted(every - records)
 
 
 def _from_rows(spark: SparkSession, path: str) -> LogState:

@@ -130,7 +130,6 @@ class Sequencer:
             after = passed_over(self.state.after(at_ms, written.ends), ends or {})
             if written.records:
                 self._commit(written.files, after, written.guard, written)
-                self._deadlines.committed(at_ms)
             elif after.next_offsets != self.state.next_offsets:
                 self._commit_time(after)
             return Appended(written.records, written.dead_letters, written.replays)
@@ -196,7 +195,7 @@ class Sequencer:
     def _open_deadlines(self) -> Deadlines:
         waits = waits_now(self._wall_waits, self.state.limits_ms)
         longest_ms = Deadlines(waits).longest_ms
-        return Deadlines(waits, commits_during(self._path, self.state, longest_ms))
+        return Deadlines(waits, *commits_during(self._path, self.state, longest_ms))
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> Due:
         # A reader waits beyond the limit of the node that it reads, however long that was made.
@@ -345,5 +344,6 @@ class Sequencer:
         self._table.append([*files, row], record | entry)
         self._guard_store.settled(entry)
         self.state, self._guard, self.sound = after, guard, True
+        self._deadlines.committed(after.ingested_at_ms, has_records=bool(records.records))
         self._steady_ms = self._began_ms
         self._on_step("after log commit")

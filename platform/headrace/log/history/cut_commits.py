@@ -36,10 +36,12 @@ class CutCommits:
 
     through_ms  the commit time of the last one
     records_ms  rising commit times of those with records from which readers might wait for the wall clock
+    others_ms   those of commits without records
     """
 
     through_ms: int
     records_ms: Sequence[int] = ()
+    others_ms: Sequence[int] = ()
 
 
 def write_standing(uri: str, schema: pa.Schema, topic: str, after: LogState) -> list[NewFile]:
@@ -65,7 +67,11 @@ def note_commits(log_path: str, cut: CutCommits) -> None:
     """Note a cut before its rows go."""
     before = [each for each in cuts_noted(log_path) if each.through_ms < cut.through_ms]
     cuts = [
-        {"through_ms": each.through_ms, "records_ms": [*each.records_ms]}
+        {
+            "through_ms": each.through_ms,
+            "records_ms": [*each.records_ms],
+            "others_ms": [*each.others_ms],
+        }
         for each in [*before, cut][-CUTS_KEPT:]
     ]
     small_files.write_json(f"{log_path}/{NAME}", {"cuts": cuts})
@@ -77,6 +83,8 @@ def cuts_noted(log_path: str) -> list[CutCommits]:
     return [CutCommits(**each) for each in note["cuts"]]
 
 
-def cut_records_ms(log_path: str, after_ms: int) -> list[int]:
-    """The commit times of records that were cut off after a commit time, rising."""
-    return sorted({ms for cut in cuts_noted(log_path) for ms in cut.records_ms if ms > after_ms})
+def cut_commits_ms(log_path: str, after_ms: int) -> tuple[set[int], set[int]]:
+    """The times after a commit time of commits that were cut off: of those with records, and of all."""
+    cuts = cuts_noted(log_path)
+    records = {ms for cut in cuts for ms in cut.records_ms if ms > after_ms}
+    return records, records | {ms for cut in cuts for ms in cut.others_ms if ms > after_ms}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.description import (
@@ -192,11 +193,29 @@ def _further_behind(node: Node, topic: Topic) -> int:
 
 def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:
     """How long these nodes, driven by the topic, wait for wall-clock time after a record of it; none that do not."""
-    below: list[Node] = []
+    before = waiting_before(topic, nodes)
+    found: list[WallWait] = []
     for node in upstream_first(nodes):
-        if {topic.name, *map(output_name, below)} & {*operator_for(node).driving}:
-            below.append(node)
-    return tuple(wait for node in below for wait in operator_for(node).waits.wall)
+        operator = operator_for(node)
+        if driving := {*operator.driving} & before.keys():
+            after = max(before[name] for name in driving)
+            found += (replace(wait, after=after) for wait in operator.waits.wall)
+    return tuple(found)
+
+
+def waiting_before(topic: Topic, nodes: Sequence[Node]) -> dict[str, int]:
+    """How many nodes, one after the other, wait before a row stands in a log.
+
+    Out: by the names of logs: the topic's, and those of nodes that it drives
+    """
+    found = {topic.name: 0}
+    for node in upstream_first(nodes):
+        operator = operator_for(node)
+        if driving := {*operator.driving} & found.keys():
+            waits = operator.waits
+            more = bool(waits.wall or waits.stream_ms)
+            found[output_name(node)] = max(found[name] for name in driving) + more
+    return found
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:

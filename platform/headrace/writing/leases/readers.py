@@ -20,8 +20,15 @@ from headrace.description import output_name, output_of
 from headrace.description.clocks import WallWait
 from headrace.lake import small_files
 from headrace.lake.notices import Names, recent_names
+from headrace.log.deadlines import as_wait
 from headrace.nodes.balances.opening import read_opening
-from headrace.nodes.descriptions.topics import longest_wait_ms, nodes_below, ordered_topics, wall_waits
+from headrace.nodes.descriptions.topics import (
+    longest_wait_ms,
+    nodes_below,
+    ordered_topics,
+    waiting_before,
+    wall_waits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +62,11 @@ class Asked:
             self.ordered or other.ordered,
             tuple(dict.fromkeys((*self.readers, *other.readers))),
         )
+
+    def behind(self, nodes: int) -> Asked:
+        """The same requests behind so many nodes that wait, too."""
+        waits = (replace(each, after=each.after + nodes) for each in map(as_wait, self.wall_waits))
+        return replace(self, wall_waits=tuple(waits))
 
 
 def asked_by(topic: Topic, nodes: Sequence[Node]) -> Asked:
@@ -105,8 +117,9 @@ def asked_through(topic: Topic, nodes: Sequence[Node], of_nodes: Mapping[str, As
 
     In: of_nodes  what they ask of each node, by its name
     """
-    below = [node.required_name for node in nodes_below(topic, nodes)]
-    asked = reduce(or_, (of_nodes[name] for name in below if name in of_nodes), Asked())
+    before = waiting_before(topic, nodes)
+    below = {node.required_name: before.get(output_name(node), 0) for node in nodes_below(topic, nodes)}
+    asked = reduce(or_, (of_nodes[name].behind(n) for name, n in below.items() if name in of_nodes), Asked())
     beyond = {name: each.longest_wait_ms for name, each in of_nodes.items()}
     return replace(asked, longest_wait_ms=longest_wait_ms(topic, nodes, beyond))
 

@@ -210,6 +210,13 @@ class NodeLog:
         found = {name: read[name].complete_ms for name in self._operator.waits.complete}
         return {name: ms for name, ms in {**found, **before.complete_ms}.items() if ms is not None}
 
+    @property
+    def has_waited(self) -> bool:
+        """Whether nothing that the node has read waits for the wall clock any more, at the last commit in the log."""
+        last_ms, at_ms = self.reached.reader.last_record_ms(self._operator.driving), self.reached.clock_ms
+        wait_ms = max(self._node.longest_wall_wait_ms, self.reached.waits_ms)
+        return last_ms is None or (at_ms is not None and at_ms >= last_ms + wait_ms)
+
     def promise(self, through_ms: int) -> None:
         """Promise that no later row will lie at or before a commit time, if that is news (see `log.decisions.promise`)."""
         if through_ms > max(self._promised_ms, self.reached.ingested_at_ms):
