@@ -159,20 +159,19 @@ class NodeRunner:
             self.log.promise(min(self._folded_ms(topic) for topic in self.node.topics))
 
     @property
-    def _has_waited(self) -> bool:
-        return self.log is not None and self.log.has_waited
+    def _is_waiting(self) -> bool:
+        """Whether something of the node waits for the wall clock."""
+        return self.node.clock == WALL and self.log is not None and not self.log.has_waited
 
     def _folded_ms(self, topic: Topic) -> int:
         """No row of a topic that comes later, or is not folded yet, lies at or before this commit time."""
-        done_ms, by_wall = self.progress.upto_ms.get(topic.name, 0), self.node.clock == WALL
+        done_ms = self.progress.upto_ms.get(topic.name, 0)
         uri = self._lake.log(topic.name)
         # The promise first: a commit may come in between, lies beyond it, and is not folded.
         promised_ms = read_promise(uri)
         end_ms = frontier_ms(self._lake, topic)
-        if by_wall and (
-            end_ms > done_ms or not self._has_waited
-        ):  # the next commit gives rows of times before it
-            return done_ms
+        if self._is_waiting or (self.node.clock == WALL and end_ms > done_ms):
+            return done_ms  # the next commit gives rows of times before it
         if end_ms > done_ms:  # the node rests, or stops at its bounds
             return first_commit_ms(uri, done_ms, end_ms) - 1
         return max(promised_ms, done_ms)
