@@ -155,7 +155,7 @@ def test_waits_for_the_wall_clock_are_handed_on(lake: Lake) -> None:
     batches = BY_NAME.group_by("sensor").batch(max_wait="5 minutes", collect=["n"]).named("batches")
     register(lake, BY_NAME, "batches", asked_by(BY_NAME, [batches]))
     asked = asked_through(READINGS, [COUNTS], {"counts": asked_in(lake, "counts@")})
-    assert asked.wall_waits == (WallWait(5 * MINUTE_MS),)
+    assert asked.wall_waits == (WallWait(5 * MINUTE_MS, after=1),), "COUNTS waits before it"
     assert not asked.ordered
 
 
