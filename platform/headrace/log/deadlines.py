@@ -25,8 +25,8 @@ class Deadlines:
 
     A node that reads another one begins to wait with the commit that ends the other's wait. So a commit with records counts
     for all waits, and one that passes a deadline behind n nodes counts for waits behind more than n. One without records
-    that passes none may tell of stream time, and counts for waits behind one or more. So ticks end: each counts for waits further
-    behind.
+    that passes none may tell of stream time, and counts for waits behind one or more. So ticks end: each counts for waits
+    further behind.
     """
 
     def __init__(
