@@ -55,11 +55,12 @@ class Deadlines:
 
     def committed(self, at_ms: int, *, has_records: bool = True) -> None:
         """The log has another commit; those from which nobody waits any more are forgotten."""
-        passed = [after for after, of in self._behind.items() if of.passed(self._last_ms, at_ms)]
-        for after, of in self._behind.items():
-            if has_records or after > min(passed, default=0):
-                of.committed(at_ms)
-        self._last_ms = at_ms
+        behind, last_ms, self._last_ms = self._behind, self._last_ms, at_ms
+        if not has_records:
+            ended = next((after for after, of in behind.items() if of.passed(last_ms, at_ms)), 0)
+            behind = {after: of for after, of in behind.items() if after > ended}
+        for of in behind.values():
+            of.committed(at_ms)
 
     def passed(self, frontier_ms: int, now_ms: int) -> bool:
         """Whether a deadline has passed that no log commit has reached.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from headrace.lake import small_files
+from headrace.lake.commits.checkpoint import COMMIT, LOG
 from headrace.lake.commits.commit_file import read_commit
 from headrace.lake.commits.features import is_plain, may_have_vectors, require_readable
 from headrace.lake.commits.metadata import TableMetadata, metadata_of
-from headrace.lake.commits.snapshot import Snapshot, data_file, listed
+from headrace.lake.commits.snapshot import Snapshot, change, file_of, listed
 from headrace.lake.storage import is_local
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-COMMIT = re.compile(r"(\d{20})\.json")
 REPLAYED_MAX = 100  # commits; delta-rs reads more of them sooner
 
 
@@ -29,8 +27,8 @@ def replayed(uri: str) -> Snapshot | None:
 
     Out: None: it has a checkpoint, many commits or a feature that is not plain (see `features.is_plain`)
     """
-    names = small_files.names(f"{uri}/_delta_log") if is_local(uri) else []
-    versions = [int(found[1]) for name in names if (found := COMMIT.fullmatch(name))]
+    names = small_files.names(f"{uri}/{LOG}") if is_local(uri) else []
+    versions = [int(name[:20]) for name in names if COMMIT.fullmatch(name)]
     has_checkpoint = any("checkpoint" in name for name in names)
     if not versions or has_checkpoint or versions != [*range(len(versions))] or len(versions) > REPLAYED_MAX:
         return None
@@ -40,15 +38,11 @@ def replayed(uri: str) -> Snapshot | None:
         commit = read_commit(uri, version)
         if commit is None:  # cleaned away meanwhile
             return None
-        for action in commit.removed:
-            added.pop(unquote(action["path"]), None)
-        added.update((unquote(action["path"]), action) for action in commit.added)
+        change(added, commit, lambda action: action)
         metadata = metadata.after(commit.actions)
     if not is_plain(metadata):
         return None
-    files = {
-        name: data_file(action["size"], action.get("stats"), metadata.times) for name, action in added.items()
-    }
+    files = {name: file_of(action, metadata) for name, action in added.items()}
     return Snapshot(versions[-1], files, metadata)
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -30,6 +30,7 @@ ACTIONS_MAX = 1_000  # of a commit that is remembered; a large compaction has ma
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 OWN_SECONDS = 2.0  # for which the newest version is known after a commit of this process
 Bound = int | float | str
+Of = TypeVar("Of")
 
 
 @dataclass(frozen=True)
@@ -200,11 +201,20 @@ def _after(before: Snapshot, commit: CommitFile) -> Snapshot:
     if not commit.added and not commit.removed:
         return Snapshot(commit.version, before.files, before.metadata)
     files = dict(before.files)
+    change(files, commit, lambda action: file_of(action, before.metadata))
+    return Snapshot(commit.version, files, before.metadata)
+
+
+def change(files: dict[str, Of], commit: CommitFile, added: Callable[[Mapping[str, Any]], Of]) -> None:
+    """Take the files that a commit removes out of some, by name, and put in what is made of its `add` actions."""
     for action in commit.removed:
         files.pop(unquote(action["path"]), None)
-    for action in commit.added:
-        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"), before.metadata.times)
-    return Snapshot(commit.version, files, before.metadata)
+    files.update((unquote(action["path"]), added(action)) for action in commit.added)
+
+
+def file_of(action: Mapping[str, Any], metadata: TableMetadata) -> DataFile:
+    """The file of an `add` action."""
+    return data_file(action["size"], action.get("stats"), metadata.times)
 
 
 def data_file(size: int, stats: str | None, times: Collection[str] = ()) -> DataFile:

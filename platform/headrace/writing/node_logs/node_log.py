@@ -72,6 +72,7 @@ from headrace.writing.node_logs.node_log_times import (
     closings,
     idle_after,
     idle_changes,
+    is_over,
     node_times,
     times_after,
 )
@@ -213,9 +214,9 @@ class NodeLog:
     @property
     def has_waited(self) -> bool:
         """Whether nothing that the node has read waits for the wall clock any more, at the last commit in the log."""
-        last_ms, at_ms = self.reached.reader.last_record_ms(self._operator.driving), self.reached.clock_ms
+        last_ms = self.reached.reader.last_record_ms(self._operator.driving)
         wait_ms = max(self._node.longest_wall_wait_ms, self.reached.waits_ms)
-        return last_ms is None or (at_ms is not None and at_ms >= last_ms + wait_ms)
+        return is_over(last_ms, wait_ms, self.reached.clock_ms)
 
     def promise(self, through_ms: int) -> None:
         """Promise that no later row will lie at or before a commit time, if that is news (see `log.decisions.promise`)."""

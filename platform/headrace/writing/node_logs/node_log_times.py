@@ -120,9 +120,13 @@ def idle_after(
     for (_, of), (_, closing_ms), wait_ms in zip(times, commits, waits_ms, strict=True):
         last_ms = of.last_record_ms(driving) if by_wall else of.last_event_ms(driving)
         wait_ms = node.longest_wall_wait_ms if by_wall else wait_ms
-        over = last_ms is None or (closing_ms is not None and closing_ms >= last_ms + wait_ms)
-        found.append(over and of.is_idle(driving))
+        found.append(is_over(last_ms, wait_ms, closing_ms) and of.is_idle(driving))
     return found
+
+
+def is_over(last_ms: int | None, wait_ms: int, now_ms: int | None) -> bool:
+    """Whether nothing that came waits any more. In: last_ms  when the last record came; now_ms: None: nothing ends yet."""
+    return last_ms is None or (now_ms is not None and now_ms >= last_ms + wait_ms)
 
 
 def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequence[int]) -> LogTimes:
