@@ -16,7 +16,7 @@ from headrace.description.suppression import UntilTimeLimit
 from headrace.engine.slices.log_slices import LogSlice, Origin, whole_log
 from headrace.fold.fates import NOT_RECORDS, USED
 from headrace.fold.values.columns import MOMENT
-from headrace.lake import forget
+from headrace.lake import forget, open_table
 from headrace.lifecycle.evidence.local_evidence import LocalEvidence
 from headrace.lifecycle.oracle_check import KeysVerdict, _Check
 from headrace.nodes.balances.opening import read_opening
@@ -33,6 +33,7 @@ from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
 from headrace.testing.findings import ALL_KEYS, _require_equal
 from headrace.writing.delivery.redeliver import can_be_put_right
+from headrace.writing.node_logs.node_log import node_log
 from tests.lives.broker import CUT
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def faults(life: LivesDriver) -> list[str]:
         found += books(life, node, ledger)
         found += store(life, node, rows)
         found += replayed(life, node, ledger)
+    for node in life._nodes.values():  # last: it writes
+        found += own_log(life, node)
     return found
 
 
@@ -241,6 +244,28 @@ def _by_topic(counts: Counter[tuple[str, int, str]]) -> Counter[tuple[str, str]]
     for (topic, _, _), number in counts.items():
         found[topic, "records"] += number
     return found
+
+
+def own_log(life: LivesDriver, node: Node) -> list[str]:
+    """The log of a node is what it would be if it were written anew (L32), rows without their order in files."""
+    log = node_log(life.lake, node, is_read=False)
+    if log is None:
+        return []
+    uri = life.lake.log(log.topic.name)
+    before = _rows_of(uri)
+    log.rewrite()
+    anew = _rows_of(uri)
+    more, less = ([row for row in of if row not in other] for of, other in ((before, anew), (anew, before)))
+    if not more and not less and len(before) == len(anew):
+        return []
+    return [f"log of {node.required_name}: it has {more[:2]}, and anew {less[:2]}"]
+
+
+def _rows_of(uri: str) -> list[str]:
+    """The rows of a node's log, in words."""
+    table = open_table(uri)
+    columns = {field.name: Origin((field.name,), field.type) for field in table.columns}
+    return sorted(repr(row) for row in whole_log(uri).read(columns).to_pylist())
 
 
 def store(life: LivesDriver, node: Node, rows: Rows) -> list[str]:

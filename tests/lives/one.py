@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from headrace.lake import forget
 from headrace.spark.on_demand import is_started
 from tests.lives.at_rest import faults
 from tests.lives.lifecycle import LifecycleDriver
@@ -78,5 +79,6 @@ def live(life: Life, spark: SparkSession | None = None) -> Lived:
             assert spark is not None or not is_started(driver._session), "a life needs no JVM"
         finally:
             driver.close()
+            forget()  # its lake is gone
     assert not wrong, "\n".join(wrong)
     return Lived(driver.micro_batches, driver.log_commits, driver.troubles.met)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Relation
 
+KNOWN_MAX = 1_000
 _KNOWN: dict[tuple[str, str | None, str, Policy | None, bool], BoundOperator] = {}
 
 
@@ -113,15 +114,18 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     policy = policy_of(node) if is_suppressed(node) else None
     tells = tells_changes(node)
     known = (application_of(spark), node.name, node.fingerprint(), policy, tells)
-    if known not in _KNOWN:
+    made = _KNOWN.get(known)
+    if made is None:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
         columns = {} if node.relation is None else _computed_columns(spark, node.relation, inputs)
         operator = operator_of(node, rows.columns, changes=tells, computed=columns)
         made = BoundOperator(rows, operator, columns)
         _require_comparable(node, made.result_schema)
+        if len(_KNOWN) >= KNOWN_MAX:  # the oldest one goes: a process that sees many descriptions keeps few
+            _KNOWN.pop(next(iter(_KNOWN)), None)
         _KNOWN[known] = made
-    return _KNOWN[known]
+    return made
 
 
 def tells_changes(node: Node) -> bool:
