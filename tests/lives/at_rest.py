@@ -252,16 +252,16 @@ def own_log(life: LivesDriver, node: Node) -> list[str]:
     if log is None:
         return []
     uri = life.lake.log(log.topic.name)
-    before = _rows_of(uri)
+    before = rows_of(uri)
     log.rewrite()
-    anew = _rows_of(uri)
+    anew = rows_of(uri)
     more, less = ([row for row in of if row not in other] for of, other in ((before, anew), (anew, before)))
     if not more and not less and len(before) == len(anew):
         return []
     return [f"log of {node.required_name}: it has {more[:2]}, and anew {less[:2]}"]
 
 
-def _rows_of(uri: str) -> list[str]:
+def rows_of(uri: str) -> list[str]:
     """The rows of a node's log, in words."""
     table = open_table(uri)
     columns = {field.name: Origin((field.name,), field.type) for field in table.columns}

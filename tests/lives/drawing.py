@@ -242,7 +242,7 @@ def decision(number: int, draws: Draws) -> Step:
 
 def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step:
     """The act that a number stands for. In: acts  from which it is chosen; nodes: so many may be meant"""
-    what, topic, node, key, dies, ms, value = pick(
+    what, topic, node, key, dies, ms, value, unseen = pick(
         number,
         acts,
         TOPICS,
@@ -251,12 +251,13 @@ def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step
         (None, None, None, 0, 1, 2, 3, 5, 8),
         (0, 0, 6 * SECOND, 61 * SECOND),
         (None, 1, 2),
+        (False, True),
     )
     match what:
         case "retain":
-            return Retain(topic, ms)
+            return Retain(topic, ms, dies)
         case "erase":
-            return Erase(topic, key)
+            return Erase(topic, key, dies)
         case "rename":
             return Rename(node, dies)
         case "change":
@@ -269,7 +270,7 @@ def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step
             return Redeliver(node)
         case "redrive":
             return Redrive(topic, value)
-    return Mend(topic, 1 + node % 3)
+    return Mend(topic, 1 + node % 3, unseen=unseen, dies=dies)
 
 
 def lives(seed: int, *, acts: bool = False, swarm: bool = False) -> Iterator[Life]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,22 +12,12 @@ from headrace.changing import apply_changes
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
 from headrace.errors import HeadraceError, TerminalError
-from headrace.lake import forget, open_table
+from headrace.lake import forget
 from headrace.lifecycle.backfill import Backfill
-from headrace.lifecycle.corrections import Correction
-from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.log_repair.repair import Repair
-from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
-from headrace.testing.driver import SimulatedCrashError
-from headrace.writing.delivery.redeliver import can_be_put_right, redeliver
-from tests.lake.lost_commits import overwrite, versions
-from tests.lake.searching import files_with
-from tests.laws.tables import ms
-from tests.lives.broker import CUT, NOWHERE, ToBroker, blanked, is_of_key
-from tests.lives.descriptions import content, described, name_of
-from tests.lives.drawing import ERASABLE
-from tests.lives.live import LivesDriver
+from tests.lives.broker import NOWHERE
+from tests.lives.descriptions import described, name_of
+from tests.lives.log_acts import REFUSALS, LogActs
 from tests.lives.processes import Once, here_and_there
 from tests.lives.story import (
     Change,
@@ -45,7 +31,6 @@ from tests.lives.story import (
     Redrive,
     Rename,
     Retain,
-    Sent,
     Step,
 )
 
@@ -53,20 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from tests.lives.stores import LivesStore
-
-CHANGES_NO_ROW = ("retain", "recompute", "redeliver", "redrive")
-REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
-    "its log cannot be cut at",
-    "its log was cut, and the opening balance",
-    "There is nothing to go back to",
-    "You cannot go back to the tables before",
-    "The plan refuses",
-    "cannot go on from the tables of",
-    "it is the key of the sinks' rows",
-    "have read less than the old tables",
-    "they cannot be delivered again by day",
-)
 
 
 @dataclass
@@ -82,7 +53,7 @@ class Description:
         return described(self.made, self.renamed, dated=self.dated)
 
 
-class LifecycleDriver(LivesDriver):
+class LifecycleDriver(LogActs):
     """A driver with a session of Spark, for what people do to a lake."""
 
     __test__ = False
@@ -93,7 +64,6 @@ class LifecycleDriver(LivesDriver):
         self.before_change: tuple[int, int] | None = None  # a node's number and its choices
         # Over a rename with which readers were rebuilt nobody goes back: another rename undoes it.
         self.goes_back = True
-        self.acts: list[str] = []
         super().__init__(life, spark)
 
     def live(self) -> None:
@@ -138,101 +108,6 @@ class LifecycleDriver(LivesDriver):
                 raise
             self._become(number)
 
-    def _of_topic(self, name: str, what: str, work: Callable[[], None]) -> None:
-        if name in self._brokers and name in self._topics:
-            self._act(what, work)
-
-    def _of_node(self, place: int, what: str, work: Callable[[str], None]) -> None:
-        for name in self._names[place : place + 1]:
-            self._act(what, partial(work, name))
-
-    def _act(self, what: str, work: Callable[[], None]) -> bool:
-        """Do what a person asks for; then all processes start again. Out: False if it was refused"""
-        before = self._rows() if what in CHANGES_NO_ROW else {}
-        with self.undisturbed():
-            try:
-                work()
-                done = True
-            except HeadraceError as error:
-                if not any(text in str(error) for text in REFUSALS):
-                    raise
-                done = False
-            forget()
-            self._become(len(self._names))
-        after = self._rows() if before else {}
-        changed = [name for name, rows in before.items() if rows != after[name]]
-        assert not changed, f"{what} changes rows of {changed}"
-        self.acts.append(what if done else f"({what})")
-        return done
-
-    def _rows(self) -> dict[str, Any]:
-        """The rows of the nodes that have run."""
-        return {name: self.rows(name) for name in self._names}
-
-    # Logs.
-
-    def _retain(self, step: Retain) -> None:
-        topic, broker, log = self._topics[step.topic], self._brokers[step.topic], self._lake.log(step.topic)
-        work = Retention(self.spark, self._lake, [*self._nodes.values()], topic, clock=self._clock)
-        there, cuts = self._places(step.topic), self.cut_logs.setdefault(step.topic, [])
-        copy = f"{self._lake.root}-before-{len(self.acts)}"  # outside of the lake
-        copytree(log.removeprefix("file:"), copy.removeprefix("file:"))
-        before_ms = self._clock.now_ms() - step.ms
-        at_ms = work.run(before_ms).at_ms
-        forget()
-        if at_ms is not None:
-            left = [ms(row["ingested_at"]) for row in self.log(step.topic) if row["offset"] is not None]
-            assert at_ms < min([before_ms, *left]), f"cut at {at_ms} before {before_ms}: {left[:3]}"
-            cuts.append((at_ms, copy))
-            broker.cut |= (there - self._places(step.topic)) | {(CUT, at_ms)}
-
-    def _places(self, topic: str) -> set[tuple[int, int]]:
-        """The records in a log."""
-        return {(row["partition"], row["offset"]) for row in self.log(topic) if row["offset"] is not None}
-
-    def _erase(self, step: Erase) -> None:
-        before, nodes, topic = self._in_sinks(), [*self._nodes.values()], self._topics[step.topic]
-        log = self.log(step.topic)
-        done = [*Erasure(self.spark, self._lake, nodes, topic, step.key, clock=self._clock).run()]
-        forget()
-        of_key = [is_of_key(row, step.key) for row in log]
-        wanted = [blanked(row) if goes else row for row, goes in zip(log, of_key, strict=True)]
-        assert self.log(step.topic) == wanted, "an erasure blanks the rows of its key, and no others"
-        assert done[0].rows == sum(of_key), f"an erasure tells of {done[0].rows} rows, not of {sum(of_key)}"
-        if step.key == ERASABLE and not any(
-            self._has_key(other) for other in self._brokers if other != step.topic
-        ):
-            left = files_with(self, step.key)
-            assert not left, f"an erased key stands in {left[:3]}"
-        self._become(len(self._names))
-        self._put_right(before)
-
-    def _has_key(self, topic: str) -> bool:
-        """Whether a record of the topic has the key that no other text holds."""
-        return any(row[0] == ERASABLE.encode() for row in self._brokers[topic]._rows)
-
-    def _redrive(self, step: Redrive) -> None:
-        topic, broker = self._topics[step.topic], self._brokers[step.topic]
-        work = ToBroker(self.spark, self._lake, topic, broker)
-        corrections = None
-        if step.value is not None and step.topic == "t":
-            letters = [row for row in self.log(step.topic) if row["kind"] == "dead_letter"]
-            sent = content(Sent("t", 0, None, 0, step.value), dated=self.life.dated)
-            corrected = Correction({"value": json.dumps(sent).encode()})
-            corrections = {(row["partition"], row["offset"]): corrected for row in letters}
-        work.run(corrections=corrections)
-
-    def _mend(self, step: Mend) -> None:
-        """Commits since the log was last rewritten: of these none is in a checkpoint's or a rewritten file."""
-        topic, log = self._topics[step.topic], self._lake.log(step.topic)
-        commits = versions(log, f"log/{step.topic}")
-        if len(commits) <= step.back or open_table(log).version != commits[-1]:
-            return
-        if commits[-1] - commits[-1 - step.back] != step.back:
-            return
-        overwrite(log, commits[-1 - step.back])
-        [*Repair(self.spark, self._lake, [*self._nodes.values()], topic, NOWHERE, clock=self._clock).run()]
-
     def _change(self, step: Change) -> None:
         if step.node >= len(self._names):
             return
@@ -253,26 +128,18 @@ class LifecycleDriver(LivesDriver):
             return False
         rows = self._in_sinks()
         self._describe(after)
-        crash = Once(step.dies)
 
-        def work() -> None:
-            while True:
-                nodes = self._with_sinks(number)
-                act = ApplyChanges(Site(self.spark, self._lake, self._clock, crash), nodes, kafka=NOWHERE)
-                try:
-                    act.run()
-                except SimulatedCrashError:
-                    forget()
-                    continue
-                break
-            self._become(number)
-            self._put_right(rows)
+        def work(dies: Once) -> None:
+            nodes, site = self._with_sinks(number), Site(self.spark, self._lake, self._clock, dies)
+            ApplyChanges(site, nodes, kafka=NOWHERE).run()
 
         done = False
         with self.undisturbed(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(apply_changes, "CATCH_UP_SECONDS", 0)  # no log goes on meanwhile
             try:
-                work()
+                self._insists(step.dies, work)
+                self._become(number)
+                self._put_right(rows)
                 done = True
             except HeadraceError as error:
                 if not any(text in str(error) for text in REFUSALS):
@@ -316,25 +183,3 @@ class LifecycleDriver(LivesDriver):
         verdicts = Backfill(self.spark, self._lake, self._nodes[name]).run()
         wrong = [verdict for verdict in verdicts if not verdict.equal]
         assert not wrong, f"a backfill of {name} found {wrong[0].first_differences}"
-
-    def _redeliver(self, name: str) -> None:
-        node = self._nodes[name]
-        if node.sinks and open_table(self._lake.state(name)).version:
-            redeliver(self.spark, self._lake, node)
-
-    def _in_sinks(self) -> dict[LivesStore, Counter[str]]:
-        """The rows of the nodes, by each sink that only takes rows."""
-        return {
-            store: store.of_table(self.rows(name))
-            for name, store in self.stores.items()
-            if name in self._nodes and not can_be_put_right(store)
-        }
-
-    def _put_right(self, before: dict[LivesStore, Counter[str]]) -> None:
-        """Rows of before have changed: sinks that can be corrected are. The others keep what they have."""
-        for name, store in self.stores.items():
-            store.corrected = True
-            if name in self._nodes and can_be_put_right(store):
-                self._redeliver(name)
-        for store, rows in self._in_sinks().items():
-            store.not_told += rows - before.get(store, Counter())

@@ -176,18 +176,20 @@ class Upkeep(Step):
 
 @dataclass(frozen=True)
 class Retain(Step):
-    """A person has the older commits of a log cut off. In: ms  of the life's clock before now that stay"""
+    """A person has the older commits of a log cut off. In: ms  of the life's clock before now that stay; `dies` as `Rename`"""
 
     topic: str
     ms: int = 0
+    dies: int | None = None
 
 
 @dataclass(frozen=True)
 class Erase(Step):
-    """A person has a key erased."""
+    """A person has a key erased. In: `dies` as `Rename`"""
 
     topic: str
     key: str
+    dies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -236,10 +238,15 @@ class Redrive(Step):
 
 @dataclass(frozen=True)
 class Mend(Step):
-    """Another program overwrites a commit of a log, and a person has that repaired. In: back  how many commits before the last"""
+    """Another program overwrites a commit of a log, and a person has that repaired.
+
+    In: back  how many commits before the last; unseen: nodes read on before anybody sees it; dies: as `Rename`
+    """
 
     topic: str
     back: int = 1
+    unseen: bool = False
+    dies: int | None = None
 
 
 @dataclass(frozen=True)
