@@ -62,7 +62,8 @@ def found(patch: Path, lives: int, seconds: float) -> dict[str, Any]:
             subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(tree)], check=True)
         try:
             subprocess.run(["git", "-C", str(tree), "apply", str(patch)], check=True)
-            environment = os.environ | {"PYTHONPATH": f"{tree}:{tree / 'platform'}"}
+            jars = {"HEADRACE_JARS": os.environ.get("HEADRACE_JARS", str(ROOT / ".headrace" / "jars"))}
+            environment = os.environ | {"PYTHONPATH": f"{tree}:{tree / 'platform'}"} | jars
             command = [sys.executable, "-m", "tests.lives.mutations", "--lives", str(lives), "--search"]
             command += ["--seconds", str(seconds), "--tier", str(tier_of(patch))]
             ran = subprocess.run(
