@@ -23,6 +23,7 @@ class LivesStore(Store):
         self._at_places: dict[tuple[Any, ...], str] = {}
         self.contradictions: list[str] = []
         self.corrected = False  # rows of before have changed
+        self.put_off = False  # it is to be put right once its node has run
         self.not_told = Counter[
             str
         ]()  # rows that an apply, a rollback or an erasure has made, of which it tells no sink

@@ -45,6 +45,7 @@ from headrace.nodes.standing.next_increment import next_increment
 from headrace.nodes.standing.planned import planned_after, results_record
 from headrace.nodes.standing.state_commits import last_state_commit, state_record, writings_read
 from headrace.nodes.unusable_table import UnusableTable
+from headrace.writing.broken_beginning import clear_broken_beginning
 from headrace.writing.delivery.deliveries import MicroBatch
 from headrace.writing.delivery.sink_quotas import SinkQuotas
 from headrace.writing.node_logs.node_log import node_log
@@ -90,6 +91,7 @@ class NodeRunner:
         self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
         self.progress = read_progress(lake, node)  # refuses another description before its columns do
+        clear_broken_beginning(lake, node, self._of.result_schema, self._of.state_schema)
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
         rows_of = lakes.appender_epoch(results)  # read before the state's epoch is taken (see `Bases`)
         skipping = kinds.state(tuple(SHARED.names))

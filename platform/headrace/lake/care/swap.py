@@ -18,6 +18,7 @@ from headrace.lake.tables import open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
 
     from headrace.lake.commits.writer import TableWriter
     from headrace.lake.table import LakeTable
@@ -40,7 +41,7 @@ def replace_table(
     Out:    the version that holds the commit
     Raises: FencedError when a newer writer has taken the table over
     """
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake.transaction import AddAction
 
     _take_over(writer, source, SKIPPING)
     snapshot, schema, now_ms = source.snapshot(), source.schema, time.time_ns() // 1_000_000
@@ -57,15 +58,30 @@ def replace_table(
                 f"{writer.uri}: a newer {other_role.role} has taken the table over, and may have changed its rows.",
                 hint="Nothing was replaced. Run it again.",
             )
-        table.create_write_transaction(
-            added,
-            mode="overwrite",
-            schema=_remarked(schema, remarks or {}),
-            commit_properties=properties(whole),
-            post_commithook_properties=no_hooks(),
-        )
+        _overwrite(table, added, _remarked(schema, remarks or {}), whole)
 
     return writer.commit_by(replace, record)
+
+
+def empty_table(writer: TableWriter, schema: pa.Schema, record: Mapping[str, Any]) -> None:
+    """Let a table hold nothing, with other columns. Raises: FencedError as `replace_table` does."""
+
+    def empty(whole: Mapping[str, Any], table: DeltaTable) -> None:
+        _overwrite(table, [], schema, whole)
+
+    writer.commit_by(empty, record)
+
+
+def _overwrite(
+    table: DeltaTable, added: list[AddAction | RemoveAction], schema: pa.Schema, record: Mapping[str, Any]
+) -> None:
+    table.create_write_transaction(
+        added,
+        mode="overwrite",
+        schema=schema,
+        commit_properties=properties(record),
+        post_commithook_properties=no_hooks(),
+    )
 
 
 def _remarked(schema: pa.Schema, remarks: Mapping[str, Mapping[str, str]]) -> pa.Schema:
