@@ -81,6 +81,7 @@ class KeyedStore(Store):
 
     def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
         """See `CorrectableSink`."""
+        self.types = rows.schema
         for row in (row.asDict(recursive=True) for row in rows.collect()):
             key = _identity(row, delivery)
             if key not in self.rows or self.rows[key]["__sequence"] <= through:
