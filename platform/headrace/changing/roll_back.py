@@ -77,6 +77,8 @@ def _required(lake: Lake, act: Act) -> list[str]:
         former, held = former_of(lake, each.node), stored_node(lake, each.node)
         if small_files.read_json(lake.opening(each.node)) is not None:
             gone.append(f"{each.node}: rows of its log were cut off since.")
+        elif (other := renamed_to(lake, each.node)) is not None:  # nobody writes the tables of this name
+            gone.append(f"{each.node}: it was renamed to {other} since.")
         elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
             record = former_record(lake, each.node)
             cuts = cut_through(lake, record.get("progress", {}).get("upto_ms", {}))
