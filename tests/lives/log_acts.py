@@ -27,10 +27,10 @@ from tests.laws.tables import ms
 from tests.lives.at_rest import rows_of
 from tests.lives.broker import CUT, NOWHERE, ToBroker, blanked, is_of_key
 from tests.lives.descriptions import content
-from tests.lives.drawing import ERASABLE
 from tests.lives.live import LivesDriver
 from tests.lives.processes import Once
 from tests.lives.story import Erase, Life, Mend, Redrive, Retain, Sent
+from tests.lives.themes import ERASABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.spark.on_demand import laptop_session
-from tests.lives.drawing import ACTS, act
+from tests.lives.drawing import act
 from tests.lives.many import try_seed
+from tests.lives.themes import ACTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
