@@ -17,6 +17,7 @@ from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.log_repair.repair import Repair
 from headrace.lifecycle.retention import Retention
 from headrace.nodes.node_tables import read_progress
+from headrace.nodes.standing.planned import planned_after
 from headrace.nodes.standing.state_commits import last_state_commit
 from headrace.testing.driver import SimulatedCrashError
 from headrace.writing.delivery.redeliver import can_be_put_right, redeliver
@@ -74,7 +75,7 @@ class LogActs(LivesDriver):
 
     def _act(self, what: str, work: Callable[[], None]) -> bool:
         """Do what a person asks for; then all processes start again. Out: False if it was refused"""
-        before = self._rows() if what in CHANGES_NO_ROW else {}
+        before = self._settled_rows() if what in CHANGES_NO_ROW else {}
         with self.undisturbed():
             try:
                 work()
@@ -90,6 +91,15 @@ class LogActs(LivesDriver):
         assert not changed, f"{what} changes rows of {changed}"
         self.acts.append(what if done else f"({what})")
         return done
+
+    def _settled_rows(self) -> dict[str, Any]:
+        """The rows of the nodes without a micro-batch that was broken off: an act may complete it."""
+        planned = {
+            name
+            for name, node in self._nodes.items()
+            if planned_after(self._lake, name, last_state_commit(self._lake, name), appended=node.has_days)
+        }
+        return {name: rows for name, rows in self._rows().items() if name not in planned}
 
     def _rows(self) -> dict[str, Any]:
         """The rows of the nodes that have run."""

@@ -99,21 +99,24 @@ def _chains(before: CommitRow, later: CommitRow, rows: Sequence[CommitRow]) -> I
 
 
 def _whole(files: Sequence[pa.Table], row: CommitRow) -> pa.Table | None:
-    """The rows of a commit, each file's once; None: they are not those that its commit row counted."""
+    """The rows of a commit, each once; None: they are not those that its commit row counted.
+
+    A task that was tried twice left its rows twice, and so does a repair that had copied them and died.
+    """
     taken: list[pa.Table] = []
     offsets: set[tuple[int, int]] = set()
     decided: set[str] = set()
     for rows in files:
         theirs = {each for each in _places(rows) if each[1] is not None}
-        said = json.dumps(rows.select(["kind", "partition", "control"]).to_pylist())
-        if theirs & offsets or (not theirs and said in decided):
-            continue  # of a task that was tried twice
-        if any(other != row for other in _commit_rows(rows)):
+        if theirs & offsets or any(other != row for other in _commit_rows(rows)):
             continue
-        taken.append(rows)
+        said = [*map(json.dumps, rows.select(["kind", "partition", "control"]).to_pylist())]
+        records = pc.is_valid(rows["offset"]).to_pylist()
+        new = [is_record or text not in decided for is_record, text in zip(records, said, strict=True)]
+        taken.append(rows.filter(pa.array(new, pa.bool_())))
         offsets |= theirs
-        decided.add(said)
-    return pa.concat_tables(taken) if len(offsets) == row.records else None
+        decided.update(text for is_record, text in zip(records, said, strict=True) if not is_record)
+    return pa.concat_tables(taken) if taken and len(offsets) == row.records else None
 
 
 def _places(rows: pa.Table) -> Iterator[tuple[int, int]]:
