@@ -32,6 +32,11 @@ class LivesStore(Store):
         """The rows of the node's table, as `table` has them."""
         return Counter(shown({name: row[name] for name in self.columns}) for row in rows)
 
+    def table(self) -> list[str]:
+        """The rows that it holds; those from before a change may have other columns."""
+        held = (row for row in self.rows.values() if not row["__deleted"])
+        return sorted(shown({name: row[name] for name in self.columns if name in row}) for row in held)
+
     def take(self, rows: list[Row], delivery: Delivery) -> None:
         """Take rows, or fail before, in or after that."""
         fault = self._fails()
