@@ -1,7 +1,7 @@
 """A node that began under another description, and has committed nothing: the tables become those of the description.
 
 Law: what no commit of a state stands for never was. So until the first one a description may change freely: what a first
-micro-batch has left that was broken off goes, and the tables have the columns of now. The process that wrote it is fenced off.
+micro-batch has left that was broken off goes, and the tables have the columns of now. Its writer is fenced off.
 """
 
 from __future__ import annotations
