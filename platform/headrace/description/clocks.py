@@ -27,6 +27,10 @@ class WallWait:
     node: str | None = None
     after: int = 0
 
+    def end_ms(self, commit_ms: int) -> int:
+        """When nothing of a commit waits any more: of windows the end of the last one that holds it."""
+        return commit_ms + self.ms - (commit_ms % self.advance_ms if self.advance_ms else 0)
+
 
 def check_clock(clock: object, what: str) -> None:
     """Raise DescriptionError when this is no clock."""

@@ -59,7 +59,7 @@ class LogRows(Protocol):
         """The rows of some keys; None: of all."""
 
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
-        """All rows of the partitions that have rows of some keys."""
+        """All rows of the partitions that have rows of some keys, and all control rows: limits hold in each partition."""
 
     def history(self) -> list[Commit]:
         """The log commits."""

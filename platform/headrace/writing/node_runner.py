@@ -172,7 +172,8 @@ class NodeRunner:
         # The promise first: a commit may come in between, lies beyond it, and is not folded.
         promised_ms = read_promise(uri)
         end_ms = frontier_ms(self._lake, topic)
-        if self._is_waiting or (self.node.clock == WALL and end_ms > done_ms):
+        may_change = any(wait.node for wait in self.node.wall_waits)  # a limit may be a longer one since
+        if self._is_waiting or (may_change and end_ms > done_ms):
             return done_ms  # the next commit gives rows of times before it
         if end_ms > done_ms:  # the node rests, or stops at its bounds
             return first_commit_ms(uri, done_ms, end_ms) - 1

@@ -95,7 +95,7 @@ class LocalEvidence(Evidence):
             return plain(rows)
         mine = among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
         if controls:
-            mine = mine | (has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK))
+            mine = mine | _of_control(rows)
         return plain(rows.filter(pa.array(mine)))
 
     def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
@@ -109,11 +109,18 @@ class LocalEvidence(Evidence):
         """See `Evidence`."""
         rows = self.tables[feed]
         own = pc.unique(rows.filter(among(rows, keys.column_names, keys))[PARTITION])
-        return plain(rows.filter(pc.is_in(rows[PARTITION], own)))
+        theirs = pc.is_in(rows[PARTITION], own).to_numpy(zero_copy_only=False)
+        return plain(rows.filter(pa.array(theirs | _of_control(rows))))
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""
         return commits_of(rows.select(READ_BY_COMMITS).to_pylist() for rows in self.tables.values())
+
+
+def _of_control(rows: pa.Table) -> np.ndarray:
+    """Which rows are control rows."""
+    found: np.ndarray = has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK)
+    return found
 
 
 def plain(rows: pa.Table) -> Rows:

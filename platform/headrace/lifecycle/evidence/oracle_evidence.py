@@ -100,7 +100,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def of_partitions(self, feed: str, keys: pa.Table) -> Rows:
-        """All rows of the partitions that have rows of some keys."""
+        """All rows of the partitions that have rows of some keys, and all control rows: limits hold in each partition."""
 
     @abstractmethod
     def history(self) -> list[Commit]:

@@ -115,7 +115,8 @@ class SparkEvidence(Evidence):
         """See `Evidence`."""
         frame, partition = self.frames[feed], RAW["partition"]
         own = self._of_keys(frame, keys).select(partition).distinct().collect()
-        return self._plain(feed, frame.where(F.col(partition).isin([row[0] for row in own])))
+        theirs, of_control = F.col(partition).isin([row[0] for row in own]), F.col(RAW["kind"]) == CONTROL
+        return self._plain(feed, frame.where(theirs | of_control))
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""

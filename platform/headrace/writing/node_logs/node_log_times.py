@@ -118,15 +118,23 @@ def idle_after(
     driving, by_wall = operator_for(node).driving, node.clock == WALL
     found = []
     for (_, of), (_, closing_ms), wait_ms in zip(times, commits, waits_ms, strict=True):
-        last_ms = of.last_record_ms(driving) if by_wall else of.last_event_ms(driving)
-        wait_ms = node.longest_wall_wait_ms if by_wall else wait_ms
-        found.append(is_over(last_ms, wait_ms, closing_ms) and of.is_idle(driving))
+        if by_wall:
+            end_ms = wall_end_ms(node, of.last_record_ms(driving))
+        else:
+            last_ms = of.last_event_ms(driving)
+            end_ms = None if last_ms is None else last_ms + wait_ms
+        found.append(is_over(end_ms, closing_ms) and of.is_idle(driving))
     return found
 
 
-def is_over(last_ms: int | None, wait_ms: int, now_ms: int | None) -> bool:
-    """Whether nothing that came waits any more. In: last_ms  when the last record came; now_ms: None: nothing ends yet."""
-    return last_ms is None or (now_ms is not None and now_ms >= last_ms + wait_ms)
+def wall_end_ms(node: Node, last_ms: int | None) -> int | None:
+    """When nothing waits for the wall clock any more. In: last_ms  the last commit with records; None: nothing came."""
+    return None if last_ms is None else max([last_ms, *(wait.end_ms(last_ms) for wait in node.wall_waits)])
+
+
+def is_over(end_ms: int | None, now_ms: int | None) -> bool:
+    """Whether nothing that came waits any more. In: end_ms  None: nothing came; now_ms: None: nothing ends yet."""
+    return end_ms is None or (now_ms is not None and now_ms >= end_ms)
 
 
 def times_after(before: Reached, commits: Closings, lag_ms: int, behind_ms: Sequence[int]) -> LogTimes:
