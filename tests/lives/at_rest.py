@@ -252,13 +252,12 @@ def own_log(life: LivesDriver, node: Node) -> list[str]:
     if log is None:
         return []
     uri = life.lake.log(log.topic.name)
-    before = rows_of(uri)
+    before = Counter(rows_of(uri))
     log.rewrite()
-    anew = rows_of(uri)
-    more, less = ([row for row in of if row not in other] for of, other in ((before, anew), (anew, before)))
-    if not more and not less and len(before) == len(anew):
+    anew = Counter(rows_of(uri))
+    if before == anew:
         return []
-    return [f"log of {node.required_name}: it has {more[:2]}, and anew {less[:2]}"]
+    return [f"log of {node.required_name}: it has {[*before - anew][:2]}, and anew {[*anew - before][:2]}"]
 
 
 def rows_of(uri: str) -> list[str]:

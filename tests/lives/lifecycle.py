@@ -179,9 +179,8 @@ class LifecycleDriver(LogActs):
         forget()
         self._become(number_of_nodes)
         self._put_right(before)
-        for store in (
-            self.stores.values()
-        ):  # rows of the change that lie beyond its tables go once they have caught up
+        # Rows of the change that lie beyond the tables go once these have caught up.
+        for store in self.stores.values():
             store.put_off |= can_be_put_right(store)
 
     def _recompute(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What people do to logs: they cut them, erase keys, send dead letters again, and repair what others have damaged."""
+"""Acts on logs: a cut, an erasure, a redrive, and the repair of a lost commit."""
 
 from __future__ import annotations
 
@@ -106,13 +106,12 @@ class LogActs(LivesDriver):
         return {name: self.rows(name) for name in self._names}
 
     def _retain(self, step: Retain) -> None:
-        topic, broker, log = self._topics[step.topic], self._brokers[step.topic], self._lake.log(step.topic)
+        topic, broker = self._topics[step.topic], self._brokers[step.topic]
         work = Retention(self.spark, self._lake, [*self._nodes.values()], topic, clock=self._clock)
         there, cuts = self._places(step.topic), self.cut_logs.setdefault(step.topic, [])
-        copy = f"{self._lake.root}-before-{len(self.acts)}"  # outside of the lake
-        copytree(log.removeprefix("file:"), copy.removeprefix("file:"))
+        whole = Lake(f"{self._lake.root}-before-{len(self.acts)}")  # outside of the lake
+        copytree(self._lake.root.removeprefix("file:"), whole.root.removeprefix("file:"))
         before_ms = self._clock.now_ms() - step.ms
-        whole = self._copied(f"{self._lake.root}-whole-{len(self.acts)}")
         at_ms = self._insists(step.dies, lambda dies: work.run(before_ms, on_stage=dies)).at_ms
         forget()
         self._become(len(self._names))
@@ -120,7 +119,7 @@ class LogActs(LivesDriver):
         if at_ms is not None:
             left = [ms(row["ingested_at"]) for row in self.log(step.topic) if row["offset"] is not None]
             assert at_ms < min([before_ms, *left]), f"cut at {at_ms} before {before_ms}: {left[:3]}"
-            cuts.append((at_ms, copy))
+            cuts.append((at_ms, whole.log(step.topic)))
             broker.cut |= (there - self._places(step.topic)) | {(CUT, at_ms)}
 
     def _insists(self, dies: int | None, work: Callable[[Once], T]) -> T:
@@ -131,11 +130,6 @@ class LogActs(LivesDriver):
                 return work(crash)
             except SimulatedCrashError:
                 forget()
-
-    def _copied(self, root: str) -> Lake:
-        """A copy of the lake."""
-        copytree(self._lake.root.removeprefix("file:"), root.removeprefix("file:"))
-        return Lake(root)
 
     def _require_same_logs(self, whole: Lake) -> None:
         """A cut changes no log of a node. In: whole  the lake before the cut; there the logs are written now"""

@@ -19,7 +19,7 @@ from headrace.engine.slices.log_parts import Wanted, at_place, nothing_of, parts
 from headrace.errors import TransientError
 from headrace.explain.log_history import rows_of_commits
 from headrace.expressions import SparkNeededError
-from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
+from headrace.fold.fates import is_control
 from headrace.lake import open_table
 from headrace.lifecycle.evidence.local_evidence import LocalEvidence, among, lowest, plain, usable_keys
 from headrace.lifecycle.evidence.oracle_evidence import Evidence, Rows
@@ -144,7 +144,7 @@ class KeyedEvidence(Evidence):
         for rows in self._rows(feed, wanted):
             mine = among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
             if controls:
-                mine = mine | (has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK))
+                mine = mine | is_control(rows)
             found += plain(rows.filter(pa.array(mine)))
         return found
 

@@ -69,6 +69,12 @@ def has_fate(rows: pa.Table, *fates: str) -> np.ndarray:
     return found
 
 
+def is_control(rows: pa.Table) -> np.ndarray:
+    """Which decided rows are control rows."""
+    found: np.ndarray = has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK)
+    return found
+
+
 def tally_of(rows: pa.Table) -> pa.Table:
     """How many records met which fate.
 

@@ -113,7 +113,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     written_by, stored = commit.record["fingerprint"], stored_description(lake, node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {node.fingerprint()}:
-        described = rules_of(node)
+        described = description_of(node)
         outcome = by_policy(node, outcome_of(stored, written_by, described))
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
@@ -122,14 +122,16 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
 
 def write_description(lake: Lake, node: Node) -> None:
     """Note the rules of a node beside its state, its rows' identity, and what it gives by name: a change is seen by them."""
-    small_files.write_json(lake.description(node.required_name), rules_of(node) | {"output": output_of(node)})
+    small_files.write_json(
+        lake.description(node.required_name), description_of(node) | {"output": output_of(node)}
+    )
 
 
 def note_description(lake: Lake, node: Node) -> None:
     """The same, if it is due: before a new node's first commit, or when the state goes on under other rules or remarks."""
     commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
     written = commit is None or commit.record["fingerprint"] == node.fingerprint()
-    if written and stored_description(lake, node) != rules_of(node) | {"output": output_of(node)}:
+    if written and stored_description(lake, node) != description_of(node) | {"output": output_of(node)}:
         write_description(lake, node)
 
 
@@ -139,7 +141,7 @@ def stored_description(lake: Lake, node: Node) -> Mapping[str, Any] | None:
     return stored
 
 
-def rules_of(node: Node) -> dict[str, Any]:
+def description_of(node: Node) -> dict[str, Any]:
     """The rules of a node with their fingerprint, its rows' identity, and remarks, as they are noted beside its state."""
     rules: dict[str, Any] = json.loads(json.dumps(node.rules()))
     identity = [*operator_for(node).identity]

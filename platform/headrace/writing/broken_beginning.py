@@ -14,7 +14,7 @@ from headrace import lake as lakes
 from headrace.lake import small_files
 from headrace.lake.care.swap import empty_table
 from headrace.nodes.descriptions.evolution import GOES_ON, outcome_of
-from headrace.nodes.node_tables import results_writer, rules_of, stored_description
+from headrace.nodes.node_tables import description_of, results_writer, stored_description
 from headrace.nodes.standing.state_commits import last_state_commit
 
 if TYPE_CHECKING:
@@ -32,20 +32,22 @@ def clear_broken_beginning(lake: Lake, node: Node, results: pa.Schema, state: pa
     In: results, state  the columns that its tables have under these rules
     """
     name, stored = node.required_name, stored_description(lake, node)
-    if stored is None or stored["fingerprint"] == node.fingerprint():
+    if stored is None or last_state_commit(lake, name) is not None:
         return
-    if last_state_commit(lake, name) is not None:
+    known = stored["fingerprint"]
+    if known == node.fingerprint() or outcome_of(stored, known, description_of(node)) == GOES_ON:
         return
-    if outcome_of(stored, stored["fingerprint"], rules_of(node)) == GOES_ON:
-        return
-    before = {"batch": 0, "after_ms": {}}
-    for uri, schema, writer in (
-        (lake.table(name), results, results_writer(node)),
-        (lake.state(name), state, "describer"),
+    nothing = {
+        "writer": results_writer(node),
+        "batch": 0,
+        "after_ms": {},
+    }  # so no micro-batch has its results already
+    for uri, schema, record in (
+        (lake.table(name), results, nothing),
+        (lake.state(name), state, {"writer": "describer"}),
     ):
         if lakes.exists(uri):
-            appender = lakes.TableWriter(lakes.open_table(uri), lakes.APPENDER)
-            empty_table(appender, schema, {"writer": writer, **before})
+            empty_table(lakes.TableWriter(lakes.open_table(uri), lakes.APPENDER), schema, record)
     if node.sinks and small_files.exists(lake.plan(name)):
         hint = "They may hold rows of the description before: once the node has run, headrace redeliver puts them right."
         logger.warning("a delivery to sinks was broken off", node=name, hint=hint)

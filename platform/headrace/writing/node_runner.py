@@ -91,7 +91,8 @@ class NodeRunner:
         self._writings = writings_read(lake, node)
         self._of = bound(spark, node)
         self.progress = read_progress(lake, node)  # refuses another description before its columns do
-        clear_broken_beginning(lake, node, self._of.result_schema, self._of.state_schema)
+        if not self.progress.batch:
+            clear_broken_beginning(lake, node, self._of.result_schema, self._of.state_schema)
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
         rows_of = lakes.appender_epoch(results)  # read before the state's epoch is taken (see `Bases`)
         skipping = kinds.state(tuple(SHARED.names))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import FATE, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
-from headrace.fold.fates import NOT_RECORDS, TICK, has_fate
+from headrace.fold.fates import is_control
 from headrace.fold.hashing import xxh64
 from headrace.fold.keys import combined, group, key_of_row
 from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
@@ -95,7 +95,7 @@ class LocalEvidence(Evidence):
             return plain(rows)
         mine = among(rows, keys.column_names, keys).to_numpy(zero_copy_only=False)
         if controls:
-            mine = mine | _of_control(rows)
+            mine = mine | is_control(rows)
         return plain(rows.filter(pa.array(mine)))
 
     def at(self, feed: str, topic: str, partition: int, offset: int) -> Rows:
@@ -110,17 +110,11 @@ class LocalEvidence(Evidence):
         rows = self.tables[feed]
         own = pc.unique(rows.filter(among(rows, keys.column_names, keys))[PARTITION])
         theirs = pc.is_in(rows[PARTITION], own).to_numpy(zero_copy_only=False)
-        return plain(rows.filter(pa.array(theirs | _of_control(rows))))
+        return plain(rows.filter(pa.array(theirs | is_control(rows))))
 
     def history(self) -> list[Commit]:
         """See `Evidence`."""
         return commits_of(rows.select(READ_BY_COMMITS).to_pylist() for rows in self.tables.values())
-
-
-def _of_control(rows: pa.Table) -> np.ndarray:
-    """Which rows are control rows."""
-    found: np.ndarray = has_fate(rows, *NOT_RECORDS) & ~has_fate(rows, TICK)
-    return found
 
 
 def plain(rows: pa.Table) -> Rows:

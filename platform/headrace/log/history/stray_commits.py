@@ -115,7 +115,7 @@ def _whole(files: Sequence[pa.Table], row: CommitRow) -> pa.Table | None:
         new = [is_record or text not in decided for is_record, text in zip(records, said, strict=True)]
         taken.append(rows.filter(pa.array(new, pa.bool_())))
         offsets |= theirs
-        decided.update(text for is_record, text in zip(records, said, strict=True) if not is_record)
+        decided.update(said)
     return pa.concat_tables(taken) if taken and len(offsets) == row.records else None
 
 

@@ -216,10 +216,7 @@ class NodeLog:
     def has_waited(self) -> bool:
         """Whether nothing that the node has read waits for the wall clock any more, at the last commit in the log."""
         last_ms = self.reached.reader.last_record_ms(self._operator.driving)
-        end_ms = wall_end_ms(self._node, last_ms)
-        if last_ms is not None and end_ms is not None:
-            end_ms = max(end_ms, last_ms + self.reached.waits_ms)
-        return is_over(end_ms, self.reached.clock_ms)
+        return is_over(wall_end_ms(self._node, last_ms, self.reached.waits_ms), self.reached.clock_ms)
 
     def promise(self, through_ms: int) -> None:
         """Promise that no later row will lie at or before a commit time, if that is news (see `log.decisions.promise`)."""

@@ -127,9 +127,14 @@ def idle_after(
     return found
 
 
-def wall_end_ms(node: Node, last_ms: int | None) -> int | None:
-    """When nothing waits for the wall clock any more. In: last_ms  the last commit with records; None: nothing came."""
-    return None if last_ms is None else max([last_ms, *(wait.end_ms(last_ms) for wait in node.wall_waits)])
+def wall_end_ms(node: Node, last_ms: int | None, wait_ms: int = 0) -> int | None:
+    """When nothing waits for the wall clock any more; None: nothing came.
+
+    In: last_ms  the last commit with records; wait_ms: at least so long after it
+    """
+    if last_ms is None:
+        return None
+    return max([last_ms + wait_ms, *(wait.end_ms(last_ms) for wait in node.wall_waits)])
 
 
 def is_over(end_ms: int | None, now_ms: int | None) -> bool:
