@@ -266,6 +266,8 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
         if acts and len(steps) > ACTS_AFTER:
             steps += people(numbers(random, 30, 1, 2))
     if acts and swarm:  # somebody is the last one, while something waits
+        if random.randrange(2):  # maybe behind a log commit without a record, which is not cut off
+            steps += [Cut(), Send((Sent(draws.topics[0], 0, None, center, kind="rolled back"),)), Cut()]
         steps += [Wait(1), *people(numbers(random, 30, 1, 2))]
     begins = random.randint(fewest, len(nodes))
     return Life(nodes, begins, tuple(steps), dated=random.randrange(2 if swarm else 4) == 0)
