@@ -110,7 +110,7 @@ cases: ## Write the cases of Kafka Streams anew; needs Maven and Java 17
 		mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
 			-Dexec.mainClass=headrace.$$class -Dexec.args=tests/fixtures || exit 1; done
 
-lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
+lock: $(INSTALLED) ## Resolve dependencies anew: all requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
 	@$(LOCK) --extra all --constraints requirements.lock --output-file deploy/image/requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import app, running
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.local.demos import demo
 from headrace.local.development import dev
 from headrace.streams.status.stream_status import StreamStatus
@@ -28,6 +31,11 @@ class Runtime:
 
     def __init__(self, end: BaseException) -> None:
         self.end, self.polls, self.drained = end, 0, 0
+        self.triggers: list[int] = []
+        self.drained_within: list[float] = []
+
+    def set_trigger(self, trigger_ms: int) -> None:
+        self.triggers.append(trigger_ms)
 
     def poll(self) -> list[StreamStatus]:
         self.polls += 1
@@ -38,8 +46,9 @@ class Runtime:
     def run_until_caught_up(self, timeout_seconds: float) -> list[StreamStatus]:
         return [STATUS]
 
-    def drain(self) -> None:
+    def drain(self, timeout_seconds: float) -> None:
         self.drained += 1
+        self.drained_within.append(timeout_seconds)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, end: BaseException, *options: str) -> tuple[Runtime, Any]:
@@ -67,6 +76,53 @@ def test_until_caught_up_shows_the_queries_once_and_ends(monkeypatch: pytest.Mon
     assert (runtime.polls, runtime.drained, done.exit_code) == (0, 1, 0)
     assert "log/readings" in done.output
     assert "1,234" in done.output
+
+
+def test_it_follows_the_trigger_that_is_set_and_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`headrace set-trigger` said that it was done, and such a run took no notice."""
+    overrides = {"nights": {"trigger_ms": 700, "drain_timeout_seconds": 5}}
+    monkeypatch.setenv("HEADRACE_STREAM_OVERRIDES", json.dumps(overrides))
+    here = ("--lake", str(tmp_path), "--stream", "nights")
+    runtime, _ = run(monkeypatch, KeyboardInterrupt(), *here)
+    assert (runtime.triggers, runtime.drained_within) == ([700] * 3, [5])
+    runtime, _ = run(monkeypatch, KeyboardInterrupt(), *here, "--trigger-ms", "800")
+    assert runtime.triggers == [800] * 3
+    CliRunner().invoke(app, ["set-trigger", "2500", *here[2:], *here[:2]])
+    runtime, _ = run(monkeypatch, KeyboardInterrupt(), *here)
+    assert runtime.triggers == [2_500] * 3
+
+
+def test_it_serves_figures_to_prometheus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only runs of Dagster did."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("HEADRACE_METRICS_PORT", str(port))
+    runtime = Runtime(KeyboardInterrupt())
+    seen = list[str]()
+
+    def scrape(_: float) -> None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            seen.append(answer.read().decode())
+
+    monkeypatch.setattr(running, "open_runtime", lambda *_: runtime)
+    monkeypatch.setattr("time.sleep", scrape)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    CliRunner().invoke(app, ["run"])
+    assert 'headrace_rows_total{asset="log/readings"} 1234.0' in seen[0]
+
+
+@pytest.mark.parametrize("command", ["demo", "demo-once"])
+def test_the_demo_of_an_installed_package_says_where_it_runs(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with "unexpected error" for want of a file."""
+    monkeypatch.setattr("headrace.spark.jars.project_root", lambda: tmp_path)
+    error = CliRunner().invoke(app, [command]).exception
+    assert isinstance(error, TerminalError)
+    assert "headrace dev" in str(error)
 
 
 @pytest.fixture

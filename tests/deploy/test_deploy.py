@@ -25,7 +25,7 @@ from headrace.sinks.kafka import KafkaSink
 pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).resolve().parents[2]
-KUBERNETES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+KUBERNETES = sorted((ROOT / "deploy" / "kubernetes").rglob("*.yaml"))
 COMPOSE = ROOT / "deploy" / "compose.yaml"
 BIN = Path(sys.executable).parent
 IMAGE = re.compile(r"(^|/)headrace:")
@@ -140,6 +140,19 @@ def test_compose_makes_each_topic_that_its_check_looks_for() -> None:
         sink.topic for node in nodes for sink in node.sinks if isinstance(sink, KafkaSink)
     }
     assert set(made) == asked
+
+
+def test_kubernetes_is_given_what_compose_is_but_for_what_each_has_of_its_own() -> None:
+    """A database of a sink was missing, so the check before the code server never ended well."""
+    given = {
+        name
+        for each in (*described("ConfigMap"), *described("Secret"))
+        for name in {**each.get("data", {}), **each.get("stringData", {})}
+    }
+    of_compose = set(documents(COMPOSE)[0]["x-headrace"]["environment"])
+    sizes = {name for name in of_compose if name.startswith("HEADRACE_SPARK_")}
+    by_role = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"}
+    assert of_compose - given - sizes - by_role == set()
 
 
 def test_the_entrypoint_runs_commands_and_starts_executors_of_spark() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,8 +18,15 @@ from docs.tools import reference
 from tests.docs.documents import ROOT
 from tests.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.browser
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"),
+        reason="There is no Chromium: install one, or name it in CHROMIUM. CI has one.",
+    ),
+]
 META = "document.querySelector('.md-search-result__meta').innerText"
 
 QUESTIONS = {

@@ -54,6 +54,7 @@ from tests.lives.themes import (
     FAR_FOR_TIMERS,
     GOES_ON,
     HALF_SECONDS,
+    JOINS_MAX,
     KEYS,
     LOG_STEPS,
     NEAR,
@@ -248,6 +249,10 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
         nodes = tuple(
             replace(n, kind=k, twin_of=None) for n, k in zip(nodes, cycle(draws.kinds), strict=False)
         )
+    joins = [place for place, node in enumerate(nodes) if node.kind == "join of streams"]
+    nodes = tuple(
+        replace(n, kind="windows") if place in joins[JOINS_MAX:] else n for place, n in enumerate(nodes)
+    )
     people = partial(acts_of, draws=draws, nodes=len(nodes) if swarm else NODES_MAX)
     farthest = FAR_FOR_TIMERS if any(node.kind in OFTEN_CALLED for node in nodes) else max(GOES_ON)
     steps: list[Step] = []

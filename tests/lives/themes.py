@@ -24,6 +24,7 @@ THEMES: Sequence[Sequence[str]] = (
 THEMES_OF_ALL = 7  # the last one is of the swarm alone: waits of the wall clock, one after the other
 ACTS_AFTER = 8  # steps: before, there is nothing to which anything could be done
 ROUNDS = (7, 13)  # of a life, at least and at most
+JOINS_MAX = 3  # of streams: a join of joins of joins multiplies rows, until a delivery needs Spark
 NODES_OF_ACTS_MAX = 4  # of a life of the second tier, in which Spark works for each act
 NODE_STEPS = ("after sinks", "after outputs", "after state", "before outputs")
 LOG_STEPS = ("before log commit", "after log commit")

@@ -212,6 +212,21 @@ def test_ci_runs_what_the_makefile_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.fast
+def test_another_headrace_is_installed_though_the_project_is_set_up(tmp_path: Path) -> None:
+    """`make setup HEADRACE=…` had nothing to do."""
+    project = make_project("my-streams", tmp_path)
+    (project / ".venv").mkdir()
+    (project / ".venv" / ".ready").touch()
+    words = ["make", "--dry-run", "setup"]
+    said = [
+        subprocess.run([*words, *more], cwd=project, capture_output=True, text=True, check=True).stdout
+        for more in ([], ["HEADRACE=other.whl"])
+    ]
+    assert ["other.whl" in each for each in said] == [False, True]
+    assert "pip install" not in said[0]
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize("start_ms", [0, 59_999, 1_795_800_022_626])
 def test_the_demo_has_one_alert_whenever_it_is_run(start_ms: int, tmp_path: Path) -> None:
     (demo,) = make_project("my-streams", tmp_path).rglob("demo.py")

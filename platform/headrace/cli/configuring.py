@@ -37,7 +37,7 @@ SECTIONS: tuple[type[BaseSettings], ...] = (
 
 @config.command()
 def show() -> None:
-    """Print every setting as a variable of the environment, with its value in force. Secrets are hidden."""
+    """Print the settings as variables of the environment, with the values in force. Secrets are hidden."""
     for section in SECTIONS:
         prefix = section.model_config.get("env_prefix", "")
         for name, value in read_settings(section).model_dump().items():
@@ -50,7 +50,7 @@ def show() -> None:
 def check(
     deployment: Deployment = USUAL,
 ) -> None:
-    """Try Kafka, its topics and rights, the lake, Spark and the databases. Exits 1 if something is wrong."""
+    """Try Kafka, its topics and rights, registries, the lake, Spark and the databases. Exits 1 if something is wrong."""
     from headrace.preflight import check_configuration
 
     for section in SECTIONS:

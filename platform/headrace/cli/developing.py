@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.console.telling import console
+from headrace.errors import TerminalError
 
 
 def develop(
@@ -40,16 +41,29 @@ def demo(
         bool, typer.Option(help="With a Spark cluster, the lake on S3, and Dagster's records in PostgreSQL.")
     ] = False,
 ) -> None:
-    """Run a broker, a schema registry, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
+    """Run a broker, a schema registry, traffic, the stream and the Dagster UI, in Headrace's checkout, until Ctrl-C."""
     from headrace.local.demos.demo import run_demo
 
+    _require_checkout()
     run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster, console=console())
 
 
 def demo_once(
     records: Annotated[int, typer.Option(help="Readings to produce; other topics get their share.")] = 20_000,
 ) -> None:
-    """Run the demo once without the UI: produce, stream, backfill, check, and print the tables and the proof."""
+    """Run the demo once without the UI, in Headrace's checkout: stream, backfill, check, and print tables and proof."""
     from headrace.local.demos.demo_once import run_demo_once
 
+    _require_checkout()
     sys.exit(0 if run_demo_once(records=records, console=console()) else 1)
+
+
+def _require_checkout() -> None:
+    """Refuse a demo where its pipelines, its traffic and Dagster's settings are not: they are no part of the package."""
+    from headrace.spark.jars import project_root
+
+    if not (project_root() / "deploy" / "local" / "dagster.yaml").is_file():
+        raise TerminalError(
+            "The demo runs in a checkout of Headrace alone: the package does not have its pipelines.",
+            hint="In a project of `headrace new` run `make demo` or `headrace dev`.",
+        )

@@ -32,11 +32,9 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
 from headrace.streams.status.stream_status import StreamStatus
 from headrace.streams.stream_runtime import StreamRuntime
-from headrace.streams.trigger import trigger_set
-from headrace.writing.rate_limited import RateLimited
+from headrace.streams.trigger import FollowedTrigger
 
 POLL_SECONDS = 1.0
-TRIGGER_READ_EVERY_SECONDS = 5.0
 
 
 class StreamConfig(dg.Config):
@@ -170,14 +168,16 @@ class _Watch:
         self._reported = Reported(stands_by=pipeline.standby, report=context.log.info)
         self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
-        self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
+        self._trigger = FollowedTrigger(
+            lake.lake, pipeline.name, self._of.trigger_ms, warn=context.log.warning
+        )
         self._runtime = StreamRuntime(
             spark,
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
             only=pipeline.hosted(context.selected_asset_keys),
-            trigger_ms=self._trigger() or self._of.trigger_ms,
+            trigger_ms=self._trigger.now_ms(),
             standby=pipeline.standby or self._of.standby,
         )
         self._progress = ProgressReporter(
@@ -218,13 +218,6 @@ class _Watch:
             if node.expectations and stream_key(node) in context.selected_asset_keys
         }
 
-    def _follow_trigger(self) -> None:
-        """Let the queries work as often as a person has set."""
-        try:
-            self._runtime.set_trigger(self._trigger() or self._of.trigger_ms)
-        except Exception as error:  # the lake is away: the queries say so too
-            self._context.log.warning(f"The trigger interval that was set could not be read: {error}")
-
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
         queries = len(self._context.selected_asset_keys)
@@ -235,7 +228,7 @@ class _Watch:
         rotate_at = began + self._of.rotate_after_hours * 3600
         try:
             while stop.reason is None and time.monotonic() < rotate_at:
-                self._follow_trigger()
+                self._runtime.set_trigger(self._trigger.now_ms())
                 statuses = self._runtime.poll()
                 self._report(statuses, time.monotonic() - began)
                 if self._runtime.jvm_ended:

@@ -1,4 +1,4 @@
-"""The needs of a deployment from outside, tried before anything starts: Kafka, the lake, Spark, databases, catalogs.
+"""The needs of a deployment from outside, tried before anything starts: Kafka, the lake, Spark, registries, databases.
 
 Each part gives findings: what was tried, whether it is as it should be, and if not, what to do. Only the lake is written
 to: one small file, which is removed.
@@ -15,6 +15,7 @@ from headrace.preflight.finding import Finding, tried
 from headrace.preflight.kafka import check_kafka
 from headrace.preflight.lake import check_lake
 from headrace.preflight.logs import check_logs
+from headrace.preflight.registries import check_registries
 from headrace.preflight.spark import check_spark
 from headrace.preflight.steps import check_steps
 from headrace.settings import (
@@ -46,6 +47,7 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
         well &= finding.ok
     if well:
         yield from check_logs(nodes, root, KafkaSettings())
+    yield from check_registries(nodes)
     found = [*check_spark(SparkSettings())]
     yield from found
     if all(finding.ok for finding in found):

@@ -10,6 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from headrace.settings.environment import EnvironmentSettings
 
 LEASE_SECONDS_LEAST = 3.0
+TRIGGER_LEAST_MS, TRIGGER_MOST_MS = 50, 3_600_000
 
 
 class StreamOverrides(BaseModel):
@@ -17,7 +18,7 @@ class StreamOverrides(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    trigger_ms: int | None = Field(default=None, ge=50, le=3_600_000)
+    trigger_ms: int | None = Field(default=None, ge=TRIGGER_LEAST_MS, le=TRIGGER_MOST_MS)
     rotate_after_hours: float | None = Field(default=None, gt=0)
     drain_timeout_seconds: float | None = Field(default=None, ge=0)
     standby: bool | None = None
@@ -36,7 +37,7 @@ class StreamSettings(EnvironmentSettings):
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_STREAM_")
 
-    trigger_ms: int = Field(default=1_000, ge=50, le=3_600_000)
+    trigger_ms: int = Field(default=1_000, ge=TRIGGER_LEAST_MS, le=TRIGGER_MOST_MS)
     rotate_after_hours: float = Field(default=12.0, gt=0)
     drain_timeout_seconds: float = Field(default=60.0, ge=0)
     standby: bool = False

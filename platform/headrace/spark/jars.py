@@ -94,6 +94,6 @@ def _jars(kind: str) -> list[str]:
     if not found:
         raise JarsMissing(
             f"There are no jars in '{folder}'.",
-            hint=f"Run `make setup`, or point {VARIABLE} at a folder that holds spark/, broker/ and registry/.",
+            hint=f"Run `make setup` or `headrace fetch-jars`, or let {VARIABLE} name their folder.",
         )
     return found

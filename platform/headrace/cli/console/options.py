@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
-from headrace.settings import Settings, StreamSettings
+from headrace.settings import Settings
 from headrace.settings.environment import refused
 
 Pipeline = Annotated[
@@ -74,6 +74,4 @@ def read_settings(section: type[S], **overrides: Any) -> S:
 DEFAULTS = SimpleNamespace(
     pipeline=lambda: read_settings(Settings).pipeline,
     lake=lambda: read_settings(Settings, pipeline="not read").lake,
-    trigger_ms=lambda: read_settings(StreamSettings).trigger_ms,
-    standby=lambda: read_settings(StreamSettings).standby,
 )

@@ -111,6 +111,10 @@ class Registry:
         )
         return None if found is None else int(found.schema_id)
 
+    def subjects(self) -> int:
+        """How many subjects it shows to this client. Raises: RegistryAwayError."""
+        return len(self._answer("the list of subjects", lambda: self._client.get_subjects()) or ())
+
     def newest_version(self, subject: str) -> int:
         """The number of the newest version of a subject. Raises: RegistryAwayError."""
         what = f"the newest version of subject '{subject}'"

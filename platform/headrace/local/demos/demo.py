@@ -103,7 +103,7 @@ def run_demo(
         wait_for_ui(dagster, port, home / "dagster.log")
         console.print(_invitation(port, home, report, metrics_port, registry.url), soft_wrap=True)
         console.print(second_terminal(settings), soft_wrap=True, markup=False)
-        _show_progress(console, dagster)
+        _show_progress(console, dagster, home / "dagster.log")
 
 
 def _fill(console: Console, bootstrap: str) -> None:
@@ -171,7 +171,7 @@ Everything lies below {home}. Ctrl-C stops all of it; the next start goes on fro
 """
 
 
-def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
+def _show_progress(console: Console, dagster: subprocess.Popen[bytes], log: Path) -> None:
     from dagster import DagsterInstance
 
     instance = DagsterInstance.get()
@@ -181,7 +181,7 @@ def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
         while dagster.poll() is None:
             time.sleep(SHOWN_EVERY_SECONDS)
             shown.show(standing(instance))
-    raise TerminalError("Dagster ended by itself.", hint="Read .headrace/demo/dagster.log.")
+    raise TerminalError("Dagster ended by itself.", hint=f"Read {log}.")
 
 
 def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None:
