@@ -23,6 +23,7 @@ from headrace.lake import kinds, small_files
 from headrace.lake.care.swap import replace_table
 from headrace.lifecycle.live_limits import limits_topic
 from headrace.lifecycle.log_repair.repair_mark import repair_owed
+from headrace.lifecycle.pending_erasures import inherit_pending
 from headrace.lifecycle.rebuilds.former import plain, record_of
 from headrace.lifecycle.rebuilds.takeover import take_over, writers_of
 from headrace.log.clock import SystemClock
@@ -137,6 +138,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
     note = note_renamed(lake, before, after)
     try:
         held()  # whoever takes one later reads that note
+        inherit_pending(lake, before, after)
         _copy_node(lake, before, after, held)
     except BaseException:
         forget_renamed(lake, before, note)
@@ -182,12 +184,9 @@ def _copy_small_files(lake: Lake, before: str, after: str, require_leases: Calla
         small_files.delete(f"{lake.openings(after)}/{name}")
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
-            _copy(
-                f"{lake.root}/{kind}/{before}/{name}",
-                f"{lake.root}/{kind}/{after}/{name}",
-                "copied",
-                require_leases,
-            )
+            table = f"{lake.root}/{kind}/{before}/{name}"
+            if lakes.exists(table):  # what a sink notes beside it is of rows with the former name
+                _copy(table, f"{lake.root}/{kind}/{after}/{name}", "copied", require_leases)
     for place, content in copied.items():
         require_leases()
         if content is not None:

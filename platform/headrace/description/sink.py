@@ -22,6 +22,7 @@ class Delivery:
     columns   the columns to deliver; others begin with `__`
     refused   URI of the Delta table for rows that the sink's store refuses (the sink creates it when it needs it)
     whole     True: the rows and deletions bring the store to the node's rows, whatever it holds
+    again     True: a person asks for rows that were delivered; what a sink has noted as sent counts for nothing
     """
 
     node: str
@@ -30,6 +31,7 @@ class Delivery:
     columns: tuple[str, ...]
     refused: str
     whole: bool = False
+    again: bool = False
 
 
 @runtime_checkable

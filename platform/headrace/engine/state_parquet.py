@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.lake.files.byte_cache import ByteCache
-from headrace.lake.files.row_groups import open_local, read_row_groups
+from headrace.lake.files.row_groups import open_local, parquet_file, read_row_groups
 from headrace.lake.files.stored_file import StoredFile
 from headrace.lake.storage import is_local
 
@@ -117,9 +117,9 @@ def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.Parq
         return open_local(uri, footer)
     stored = StoredFile(uri, size)
     if footer is None and size <= WHOLE_BYTES:
-        return pq.ParquetFile(pa.BufferReader(stored.read()))
+        return parquet_file(pa.BufferReader(stored.read()))
     source = pa.PythonFile(stored, mode="r")
-    return pq.ParquetFile(source, metadata=footer, pre_buffer=True)
+    return parquet_file(source, footer, pre_buffer=True)
 
 
 def _bounds(group: pq.RowGroupMetaData, place: int) -> tuple[int, int]:

@@ -46,6 +46,7 @@ from headrace.lifecycle.rebuilds.meeting_point import standing
 from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.log.clock import SystemClock
+from headrace.log.history.chain import require_whole_chain
 from headrace.log.history.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.balances.older_rows import is_made, since_of
@@ -146,10 +147,12 @@ class Erasure:
         In:     patience_seconds  for a stream's fold of current results to end
                 on_folded         called after each increment of a node: how many of how many records are folded aside
         Raises: LeaseTakenError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
-                somebody does not hand a node over.
+                somebody does not hand a node over. TerminalError when the log has lost commits: one that comes back would
+                bring the key back.
         """
         spark, lake, clock = self._spark, self._lake, self._clock
         with nothing_rebuilds(spark, lake, names_of(self._nodes), clock, patience_seconds) as backfills:
+            require_whole_chain(read_table(spark, lake.log(self._topic.name)), self._topic.name)
             self._require_whole_log()
             for node in self._present():
                 self._require_no_older_rows(node)

@@ -46,6 +46,13 @@ def has_followed(lake: Lake, topic: str, node: str) -> None:
     small_files.delete(_file(lake, topic, node))
 
 
+def inherit_pending(lake: Lake, before: str, after: str) -> None:
+    """A node's tables are about to be copied to another name: the erasures that wait for it wait for the copy, too."""
+    for each in pending(lake):
+        if each.node == before:
+            note_pending(lake, each.topic, [after])
+
+
 def pending(lake: Lake) -> list[Pending]:
     """The nodes that erasures wait for; one whose tables were removed since holds nothing."""
     return [

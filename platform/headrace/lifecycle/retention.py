@@ -35,6 +35,7 @@ from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
+from headrace.log.history.chain import require_whole_chain
 from headrace.log.history.cut_commits import CutCommits, note_commits, write_standing
 from headrace.log.recovery import commits_during
 from headrace.nodes.balances.cuts import day_after, note_cut
@@ -136,7 +137,7 @@ class Retention:
         In:     on_folded  called after each increment of a balance: how many of a node's records it stands for; of how many
                            is not known
         Raises: LeaseTakenError while a backfill, rebuild or maintenance of these tables runs;
-                TerminalError, before anything is changed, when a node needs what would go.
+                TerminalError, before anything is changed, when a node needs what would go, or the log has lost commits.
         """
         with nothing_rebuilds(
             self._spark, self._lake, names_of(self._nodes), self._clock, self._patience_seconds
@@ -144,6 +145,7 @@ class Retention:
             at_ms = self._last_commit_before(before_ms)
             if at_ms is None:
                 return Cut(self._topic.name, None)
+            require_whole_chain(read_table(self._spark, self._lake.log(self._topic.name)), self._topic.name)
             self._require_unneeded(at_ms)
             for node in self._nodes:
                 on_stage(f"Strikes the balance of {node.required_name}.")

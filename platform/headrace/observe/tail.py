@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headrace.errors import TerminalError
 from headrace.lake import open_table, small_files
 from headrace.lake.commits.commit_file import read_commit
+from headrace.lake.files.row_groups import parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Tail:
         for path in paths:
             content = small_files.read_bytes(f"{self._uri}/{unquote(path)}")
             if content is not None:  # else maintenance has deleted it since
-                table = pq.read_table(pa.BufferReader(content), columns=self._columns)
+                table = parquet_file(pa.BufferReader(content)).read(columns=self._columns)
                 yield from (TailRow(False, row) for row in table.to_pylist())
 
 

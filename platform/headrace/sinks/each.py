@@ -99,7 +99,8 @@ class EachSink:
         self, rows: Sequence[DeliveredRow], delivery: Delivery, park: Callable[[list[Refusal]], None]
     ) -> None:
         """Call the function. In: park  takes the rows that fail: of each its sequence, its ordinal and the reason."""
-        sent = _Sent.of(f"{delivery.refused}.sent.json", [row.id for row in rows])
+        noted = None if delivery.again else f"{delivery.refused}.sent.json"
+        sent = _Sent.of(noted, [row.id for row in rows])
         failed: list[Refusal] = []
         calls, recorded = _Calls(self), time.monotonic()
         try:
@@ -161,15 +162,15 @@ def each(
 
 
 class _Sent:
-    """How many rows of a delivery were sent, and a digest of their ids in order."""
+    """How many rows of a delivery were sent, and a digest of their ids in order. Without a URI nothing is recorded."""
 
-    def __init__(self, uri: str, rows: int, digest: str) -> None:
+    def __init__(self, uri: str | None, rows: int, digest: str) -> None:
         self._uri, self.rows, self._digest = uri, rows, digest
 
     @classmethod
-    def of(cls, uri: str, ids: Sequence[str]) -> _Sent:
+    def of(cls, uri: str | None, ids: Sequence[str]) -> _Sent:
         """The record of a delivery of these rows; none of them was sent if the record is of another delivery."""
-        known = small_files.read_json(uri) or {"rows": 0, "digest": ""}
+        known = (uri and small_files.read_json(uri)) or {"rows": 0, "digest": ""}
         begun = cls(uri, 0, "")
         for each_id in ids[: known["rows"]]:
             begun.add(each_id)
@@ -183,7 +184,8 @@ class _Sent:
 
     def write(self) -> None:
         """Record it."""
-        small_files.write_json(self._uri, {"rows": self.rows, "digest": self._digest})
+        if self._uri is not None:
+            small_files.write_json(self._uri, {"rows": self.rows, "digest": self._digest})
 
 
 class _Calls:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from headrace.errors import DescriptionError, TerminalError, TransientError
+from headrace.lake.files.row_groups import INT96_UNIT
 from headrace.lake.storage import delta_uri, is_local, local_path, storage_options
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def _of_files(uri: str) -> pa.Table:
         pass
     if not is_local(where) or not local_path(where).exists():
         raise TerminalError(f"There is no table at {uri}.", hint=NAME_A_TABLE)
-    return ds.dataset(local_path(where), format="parquet", partitioning="hive").to_table()
+    files = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96_UNIT)
+    return ds.dataset(local_path(where), format=files, partitioning="hive").to_table()
 
 
 def _of_kafka(topic: str) -> pa.Table:

@@ -14,6 +14,7 @@ from headrace.lake.storage import local_path
 
 ROWS_OF_ONE_THREAD_MAX = 10_000
 WHOLE_BYTES_MAX = 64 << 10
+INT96_UNIT = "us"
 
 
 def open_local(uri: str, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -21,8 +22,20 @@ def open_local(uri: str, footer: pq.FileMetaData | None = None) -> pq.ParquetFil
     path = local_path(uri)
     with open(path, "rb") as file:
         content = file.read(WHOLE_BYTES_MAX + 1)
-    source = path if len(content) > WHOLE_BYTES_MAX else pa.BufferReader(content)
-    return pq.ParquetFile(source, metadata=footer)
+    return parquet_file(path if len(content) > WHOLE_BYTES_MAX else pa.BufferReader(content), footer)
+
+
+def parquet_file(
+    source: str | pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = False
+) -> pq.ParquetFile:
+    """A file, whoever wrote it: its times are of microseconds, as the tables' are.
+
+    Spark by its own defaults writes them as INT96, which Arrow reads as nanoseconds: other numbers than the log's, and no
+    dates after 2262.
+    """
+    return pq.ParquetFile(
+        source, metadata=footer, pre_buffer=pre_buffer, coerce_int96_timestamp_unit=INT96_UNIT
+    )
 
 
 def read_row_groups(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.lake.files.group_bounds import GroupBounds
-from headrace.lake.files.row_groups import open_local, read_row_groups
+from headrace.lake.files.row_groups import open_local, parquet_file, read_row_groups
 from headrace.lake.files.stored_file import StoredFile
 from headrace.lake.storage import is_local
 
@@ -133,4 +133,4 @@ def _scalar(value: Any, wanted: pa.DataType) -> pa.Scalar:
 def _open(uri: str) -> pq.ParquetFile:
     if is_local(uri):
         return open_local(uri)
-    return pq.ParquetFile(pa.PythonFile(StoredFile(uri), mode="r"), pre_buffer=True)
+    return parquet_file(pa.PythonFile(StoredFile(uri), mode="r"), pre_buffer=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from headrace.errors import TerminalError
 from headrace.log.commit_row import CommitRow, is_commit_row
 
 if TYPE_CHECKING:
@@ -72,6 +73,19 @@ class Gap:
             f"partition {p} offset{'s' if last > first else ''} {first}{f' to {last}' if last > first else ''}"
             for p, (first, last) in sorted(self.offsets.items())
         ]
+
+
+def require_whole_chain(log: DataFrame, topic: str) -> None:
+    """Refuse what would make a loss permanent: rows that are cut off, or blanked, behind a commit that may yet come back.
+
+    Raises: TerminalError when commits are gone
+    """
+    for gap in read_chain(log, at_most=1).gaps:
+        raise TerminalError(
+            f"Topic '{topic}': its log has lost {gap.commits:,} commit{'s' if gap.commits > 1 else ''}.",
+            detail="; ".join(gap.stretches) or "No record was in them.",
+            hint=f"Run headrace repair {topic} first: it puts back what files or Kafka still have. Nothing was changed.",
+        )
 
 
 def read_chain(log: DataFrame, *, at_most: int) -> Chain:

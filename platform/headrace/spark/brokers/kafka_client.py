@@ -173,11 +173,17 @@ class TopicConsumer:
         if not answers and seconds:
             answers = self._consumer.consume(1, seconds)
         messages: list[Message] = []
+        ends: list[Message] = []
         for message in answers:
             if (error := message.error()) is None:
                 messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends.append(message)
             else:
-                self._heed(error, message)
+                self._require_passing(error)
+        # Not before: an error drops this answer, and then no position may lie behind its records.
+        for end in ends:
+            self._note_end(end)
         if not messages:
             return None
         self.is_cut_off = False
@@ -198,16 +204,18 @@ class TopicConsumer:
         }
         return {p: max(end[1], self.position[p]) if end else self.position[p] for p, end in ends.items()}
 
-    def _heed(self, error: KafkaError, message: Message) -> None:
+    def _note_end(self, message: Message) -> None:
+        partition, offset = place_of(message)
+        self.position[partition] = max(offset, self.position.get(partition, 0))
+        self.ended.add(partition)
+        self.is_cut_off = False
+
+    def _require_passing(self, error: KafkaError) -> None:
+        """Raises: OffsetOutOfRangeError; RecordsNotReadError for what does not pass by itself."""
         code = error.code()
-        if code == KafkaError._PARTITION_EOF:
-            partition, offset = place_of(message)
-            self.position[partition] = max(offset, self.position.get(partition, 0))
-            self.ended.add(partition)
-            self.is_cut_off = False
-        elif code == KafkaError._AUTO_OFFSET_RESET:
+        if code == KafkaError._AUTO_OFFSET_RESET:
             raise OffsetOutOfRangeError(error.str())
-        elif code not in PASSING and (error.fatal() or not error.retriable()):
+        if code not in PASSING and (error.fatal() or not error.retriable()):
             raise not_read(self._topic, error.str())
 
     def _note(self, error: KafkaError) -> None:

@@ -133,7 +133,7 @@ def _to(
     spark: SparkSession, delivery: Delivery, sink: Sink, rows: DataFrame, count: int, only_missing: bool
 ) -> Redelivered:
     if not only_missing:
-        sink.deliver(rows, delivery)
+        sink.deliver(rows, replace(delivery, again=True))
         return Redelivered(sink.name, count, count)
     assert isinstance(sink, ReadableSink)
     lacking = rows_not_of(rows, sink_identities(spark, sink, delivery, rows), delivery.identity).persist()
