@@ -51,10 +51,9 @@ class World:
     def send(self, table: pa.Table) -> None:
         self.deliver(hr.each(self.called, wait="1 ms", **self.options), table)
 
-    def deliver(self, sink: EachSink, table: pa.Table, node: str = "a_node") -> None:
-        delivery = hr.Delivery(
-            node, ("user",), ("user",), ("user", "n"), f"file:{self.folder}/{node}.refused"
-        )
+    def deliver(self, sink: EachSink, table: pa.Table, node: str = "a_node", *, again: bool = False) -> None:
+        refused = f"file:{self.folder}/{node}.refused"
+        delivery = hr.Delivery(node, ("user",), ("user",), ("user", "n"), refused, again=again)
         with pytest.MonkeyPatch.context() as instead:
             instead.setattr(refusals, "record_refusals", self._park)
             sink.deliver_table(table, delivery)
@@ -85,6 +84,16 @@ def test_rows_are_sent_in_order_and_a_repeated_delivery_sends_none(world: World)
     world.send(rows_of(1, 2, 3, 4))  # somebody asks for them again
     assert world.calls[6:] == [1, 2, 3, 4]
     assert world.ids[6:] == world.ids[:4]
+
+
+def test_rows_that_a_person_asks_for_are_sent_however_often(world: World) -> None:
+    """They were taken for the repetition of a delivery that had ended."""
+    sink = hr.each(world.called)
+    world.deliver(sink, rows_of(1, 2, 3))
+    world.deliver(sink, rows_of(1, 2, 3), again=True)
+    world.deliver(sink, rows_of(1, 2, 3), again=True)
+    world.deliver(sink, rows_of(1, 2, 3))  # the stream's micro-batch was not committed
+    assert world.calls == [1, 2, 3] * 3
 
 
 @pytest.mark.parametrize("error", [hr.TransientError("away"), KeyboardInterrupt()])

@@ -61,7 +61,7 @@ def names(folder: Path) -> list[str]:
     """The names directly below a folder; empty when there is no such folder."""
     try:
         return os.listdir(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -45,6 +45,7 @@ from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.log.clock import SystemClock
 from headrace.log.history.chain import read_chain
 from headrace.log.history.stray_commits import StrayCommits
+from headrace.nodes.balances.opening import cut_topics
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import names_of, nodes_below
 from headrace.nodes.node_tables import results_writer, settled_ms
@@ -263,6 +264,7 @@ class Repair:
         needed = [gap for gap in gaps if gap.offsets]
         if not needed:
             return
+        self._require_known_guard()
         known, found = needed[0].before.after.topic_id, self._kafka.topic_id()
         if known is not None and found is not None and known != found:
             raise TerminalError(
@@ -277,6 +279,14 @@ class Repair:
                 detail="; ".join(
                     ", ".join(gap.stretches) for gap, gone in zip(needed, lost, strict=True) if gone
                 ),
+                hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
+            )
+
+    def _require_known_guard(self) -> None:
+        """Whether a record is a replay follows from all records before it: also from those that a retention has cut off."""
+        if self._topic.replay_guard is not None and self._topic.name in cut_topics(self._lake):
+            raise TerminalError(
+                f"Topic '{self._topic.name}': its log was cut, so nobody knows which of the lost records are replays.",
                 hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
             )
 
