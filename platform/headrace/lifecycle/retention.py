@@ -145,8 +145,8 @@ class Retention:
             at_ms = self._last_commit_before(before_ms)
             if at_ms is None:
                 return Cut(self._topic.name, None)
-            require_whole_chain(read_table(self._spark, self._lake.log(self._topic.name)), self._topic.name)
             self._require_unneeded(at_ms)
+            require_whole_chain(read_table(self._spark, self._lake.log(self._topic.name)), self._topic.name)
             for node in self._nodes:
                 on_stage(f"Strikes the balance of {node.required_name}.")
                 self._balance(node, at_ms, lambda done: on_folded(done, None))
