@@ -16,7 +16,7 @@ from headrace.lake import forget
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.log.clock import ManualClock
 from headrace.nodes.descriptions.references import among_themselves
-from headrace.nodes.descriptions.topics import batched_topics, ordered_topics, topics_of, upstream_first
+from headrace.nodes.descriptions.topics import batched_topics, ordered_logs, topics_of, upstream_first
 from headrace.testing import TestDriver, driver
 from headrace.testing.driver import UNFOLDED_MAX, SimulatedCrashError
 from tests.lives.broker import BrokerTopic
@@ -226,7 +226,7 @@ class LivesDriver(TestDriver):
                 self._by_sequencer(name, partial(self._tick, name))
         if settles:
             through_ms = max(self._clock.now_ms(), *(s.settled_ms for s in self._sequencers.values()))
-            for name in ordered_topics([*self._nodes.values()]):
+            for name in sorted(ordered_logs(self._nodes.values()) & self._topics.keys()):
                 self._by_sequencer(name, lambda sequencer: sequencer.promise(through_ms))
 
     def _append(self, name: str, pieces: int, sequencer: Sequencer) -> None:

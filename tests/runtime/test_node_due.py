@@ -58,7 +58,8 @@ class Looked:
     """A node that is opened but for its thread: a test looks and works in its place."""
 
     def __init__(self, own: Callable[[str], bool]) -> None:
-        self.versions = {"left": 3, "right": 5}
+        self.versions, self.promises = {"left": 3, "right": 5}, {"left": 30, "right": 50}
+        self.looked_for_promises = list[str]()
         self.stream = NodeStream(
             Site(cast("Any", None), Lake("file:/nowhere"), ManualClock(0)),
             JOINED,
@@ -67,7 +68,7 @@ class Looked:
         )
         self.runner = Runner()
         self.stream.runner = cast("Any", self.runner)
-        self.stream._watch = LogWatch(lambda topic: self.versions[topic.name])
+        self.stream._watch = LogWatch(lambda topic: self.versions[topic.name], self._promise)
         self.stream.logs = [
             cast(
                 "Any",
@@ -79,6 +80,10 @@ class Looked:
         self.stream.due()  # the first look is at all logs
         self.stream.work()
         self.runner.asked = 0
+
+    def _promise(self, topic: hr.Topic) -> int:
+        self.looked_for_promises.append(topic.name)
+        return self.promises[topic.name]
 
 
 class Schedule:
@@ -127,14 +132,22 @@ def test_what_waits_for_its_interval_is_due_when_that_begins() -> None:
     assert looked.stream.due()
 
 
-def test_logs_in_one_order_are_read_at_each_look_for_a_promise_is_no_commit() -> None:
-    looked = foreign()
-    looked.runner.node.reads_together = True
-    looked.stream.work()
+@pytest.mark.parametrize("why", ["it reads logs in one order", "its own log has to promise"])
+def test_a_promise_is_due_for_a_node_that_needs_it_and_others_do_not_look_for_it(why: str) -> None:
+    looked, own = foreign(), Looked(lambda name: True)
+    looked.promises["left"] += 1
+    assert not looked.stream.due()
+    assert looked.looked_for_promises == []
+    for each in (looked, own):
+        each.runner.node.reads_together = why == "it reads logs in one order"
+        each.stream.is_ordered = not each.runner.node.reads_together
     assert looked.stream.due()
-    own = Looked(lambda name: True)
-    own.runner.node.reads_together = True
-    assert not own.stream.due(), "their promises wake it"
+    looked.stream.work()
+    assert not looked.stream.due(), "while nothing is promised there is nothing new"
+    looked.promises["left"] += 1
+    assert looked.stream.due()
+    assert not own.stream.due(), "promises of this process's logs wake it"
+    assert own.looked_for_promises == []
 
 
 def test_state_that_nobody_reads_any_more_is_dropped_by_the_next_look() -> None:

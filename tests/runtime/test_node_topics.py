@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
+from headrace.description import output_name
 from headrace.description.clocks import WallWait
 from headrace.nodes.descriptions.topics import (
     longest_wait_ms,
     nodes_below,
+    ordered_logs,
     topics_of,
     upstream_first,
     wall_waits,
@@ -43,6 +45,19 @@ def test_below_a_topic_lies_what_reads_it_through_others_too() -> None:
     ]
     assert [node.name for node in nodes_below(SENSORS, NODES)] == ["enriched", "sites"]
     assert sorted(topics_of(NODES)) == ["readings", "sensors"]
+
+
+def test_what_is_read_in_one_order_with_others_promises_with_all_that_it_follows_from() -> None:
+    once = hr.node("known", schema="sensor STRING, n BIGINT").distinct("n", within="1 hour").named("once")
+    found = once.lookup(SENSORS.table(), on="sensor", complete_first=False).named("found")
+    assert ordered_logs(NODES) == {"readings", "sensors"}
+    assert ordered_logs([once, found]) == {"known@", output_name(once), "sensors"}
+    assert ordered_logs([COUNTS, QUIET]) == set()
+    assert ordered_logs([COUNTS, QUIET], beyond=["quiet"]) == {
+        "readings",
+        output_name(COUNTS),
+        output_name(QUIET),
+    }
 
 
 def test_a_topic_is_moved_on_as_long_as_the_last_node_of_a_chain_waits() -> None:

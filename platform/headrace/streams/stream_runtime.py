@@ -19,7 +19,7 @@ from headrace.nodes.descriptions.topics import (
     is_hosted,
     is_read,
     longest_wait_ms,
-    ordered_topics,
+    ordered_logs,
     reads,
     tick_every_ms,
     topics_of,
@@ -86,7 +86,7 @@ class StreamRuntime:
         nodes = reached_by(upstream_first(nodes), kafka)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
-        ordered, own = ordered_topics(nodes), tuple(node.required_name for node in nodes)
+        ordered, own = ordered_logs(nodes), tuple(node.required_name for node in nodes)
 
         logs = [
             LogStream(

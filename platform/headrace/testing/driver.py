@@ -24,7 +24,7 @@ from headrace.nodes.descriptions.topics import (
     batched_topics,
     is_read,
     longest_wait_ms,
-    ordered_topics,
+    ordered_logs,
     topics_of,
     wall_waits,
 )
@@ -188,7 +188,7 @@ class TestDriver(Findings):
     def _settle(self) -> None:
         """Let nodes that read several topics in one order read all that is there."""
         through_ms = max((s.settled_ms for s in self._sequencers.values()), default=0)
-        for name in ordered_topics(list(self._nodes.values())):
+        for name in sorted(ordered_logs(self._nodes.values()) & self._sequencers.keys()):
             self._sequencers[name].promise(through_ms)
 
     def crash(self, step: str, node: str | None = None) -> None:

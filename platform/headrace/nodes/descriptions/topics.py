@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from headrace.description import (
     NodeOutput,
-    NodeReference,
     is_of_kafka,
     is_unnamed,
     output_name,
@@ -145,12 +144,19 @@ def topics_below(nodes: Iterable[Node]) -> list[Topic]:
     return [*found.values()]
 
 
-def ordered_topics(nodes: Sequence[Node]) -> list[str]:
-    """The topics whose logs a node reads in one order with others."""
-    ordered = [node for node in nodes if len(node.topics) > 1]
-    read = [topic for node in ordered for topic in node.topics]
-    others = {topic.name for node in ordered for topic in node.topics if isinstance(topic, NodeReference)}
-    return sorted({each.name for topic in read for each in _of_kafka(topic)} | others)
+def ordered_logs(nodes: Iterable[Node], beyond: Collection[str] = ()) -> set[str]:
+    """The logs that have to promise how far they are settled: what is read in one order with others follows from them.
+
+    In:  beyond  nodes whose logs others read so
+    Out: names of topics of Kafka, of nodes' outputs, and of nodes that are read by name
+    """
+    found: set[str] = set()
+    for node in nodes:
+        if node.reads_together or node.required_name in beyond:
+            found.update(each.name for topic in node.topics for each in _followed(topic))
+        if node.required_name in beyond:
+            found.add(output_name(node))
+    return found
 
 
 def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
@@ -163,10 +169,14 @@ def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
 
 def _of_kafka(topic: Topic) -> list[Topic]:
     """The topics of Kafka from which a log follows in these pipelines; one of Kafka's follows from itself."""
+    return [each for each in _followed(topic) if is_of_kafka(each)]
+
+
+def _followed(topic: Topic) -> list[Topic]:
+    """The log itself, and those from which it follows in these pipelines."""
     writer = written_by(topic)
-    if writer is not None:
-        return [each for read in writer.topics for each in _of_kafka(read)]
-    return [topic] if is_of_kafka(topic) else []
+    read = () if writer is None else writer.topics
+    return [topic, *(each for below in read for each in _followed(below))]
 
 
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, int] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Notice commits to logs by their newest versions: two looks for a file each, whatever the log holds."""
+"""Notice commits to logs by their newest versions, and promises: some looks for a file each, whatever the log holds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.engine.slices.log_slices import KIND, PLACED, LogSlice
+from headrace.log.decisions.promise import read_promise
 from headrace.nodes.node_tables import frontier_ms
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ FEW_BYTES = 16 << 20
 def log_version(lake: Lake, topic: Topic) -> int:
     """The newest version of a topic's log; -1 if there is no log yet."""
     return lakes.open_table(lake.log(topic.name)).recent_version
+
+
+def log_promise(lake: Lake, topic: Topic) -> int:
+    """The last promise of a topic's log, in ms; 0 if there is none."""
+    return read_promise(lake.log(topic.name))
 
 
 def waiting_records(
@@ -46,16 +52,22 @@ def _records(spark: SparkSession, topic: Topic, waiting: LogSlice) -> int:
 
 
 class LogWatch:
-    """The newest version of each log as of the last look."""
+    """The newest version and the promise of each log as of the last look."""
 
-    def __init__(self, version_of: Callable[[Topic], int]) -> None:
+    def __init__(self, version_of: Callable[[Topic], int], promise_of: Callable[[Topic], int]) -> None:
         """Nothing has been looked at yet."""
-        self._version_of = version_of
-        self._seen: dict[str, int] = {}
+        self._version_of, self._promise_of = version_of, promise_of
+        self._seen: dict[str, tuple[int, int]] = {}
 
-    def moved(self, topics: Iterable[Topic]) -> bool:
-        """Whether any of these logs has another version than at the last look, or had none."""
-        versions = {topic.name: self._version_of(topic) for topic in topics}
-        moved = any(self._seen.get(name) != version for name, version in versions.items())
-        self._seen |= versions
+    def moved(self, topics: Iterable[Topic], *, promises: bool) -> bool:
+        """Whether any of these logs has another version than at the last look, or had none.
+
+        In: promises  whether another promise counts, too: what is settled may grow without a commit
+        """
+        found = {
+            topic.name: (self._version_of(topic), self._promise_of(topic) if promises else 0)
+            for topic in topics
+        }
+        moved = any(self._seen.get(name) != each for name, each in found.items())
+        self._seen |= found
         return moved

@@ -1,7 +1,8 @@
 """The loop of one node: it folds whatever the logs hold beyond its progress.
 
-A log that the same process writes wakes the node as soon as its commit is durable. For any other log the node looks at the
-newest version, once per trigger interval.
+The log of a topic that the same process writes wakes the node as soon as its commit or promise is durable. For any other log
+the node looks at the newest version, once per trigger interval. If the node reads several logs in one order, or its own log
+has to promise how far it is settled, it looks at their promises, too: these move without a commit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from headrace.log.site import Site
 from headrace.nodes.descriptions.references import Generations
 from headrace.nodes.descriptions.topics import reached_by
 from headrace.nodes.node_tables import frontier_ms, require_log_as_described, require_log_reaches
-from headrace.streams.loops.log_watch import LogWatch, log_version, waiting_records
+from headrace.streams.loops.log_watch import LogWatch, log_promise, log_version, waiting_records
 from headrace.streams.loops.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.loops.swappable_loop import SwappableLoop
 from headrace.streams.node_upkeep import NodeUpkeep
@@ -63,9 +64,13 @@ class Shared:
 
 
 class NodeStream(SwappableLoop):
-    """Advances one node for as long as it runs."""
+    """Advances one node for as long as it runs.
+
+    is_ordered  whether its log has to promise how far it is settled (see `ordered_logs`)
+    """
 
     kind = "stream"
+    is_ordered = False
 
     def __init__(
         self,
@@ -93,7 +98,7 @@ class NodeStream(SwappableLoop):
         self.readers: list[NodeStream] = []  # of the same session: each is woken
         self._is_read = is_read
         self._turns = turns
-        self._watch = LogWatch(partial(log_version, lake))
+        self._watch = LogWatch(partial(log_version, lake), partial(log_promise, lake))
         self._look_at_all_at = 0.0
         others = partial(
             take_lease, spark, lake.lease(f"backfill/{self.name}"), f"Fold of '{self.name}'", clock
@@ -147,8 +152,8 @@ class NodeStream(SwappableLoop):
             return True
         if self.paused or self._log_is_due():
             return not self.paused
-        if self._watch.moved(watched := self._watched()) or (watched and self.runner.node.reads_together):
-            self._behind = True  # what is settled may grow without a commit
+        if self._watch.moved(self._watched(), promises=self.is_ordered or self.runner.node.reads_together):
+            self._behind = True
         if self._behind and self.runner.due(self._clock.now_ms()):
             return True
         return not self._upkeep.under_way and bool(self.runner.unread or self._upkeep.fold_due(self.runner))

@@ -25,7 +25,7 @@ from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.descriptions.topics import (
     longest_wait_ms,
     nodes_below,
-    ordered_topics,
+    ordered_logs,
     waiting_before,
     wall_waits,
 )
@@ -75,7 +75,7 @@ def asked_by(topic: Topic, nodes: Sequence[Node]) -> Asked:
     return Asked(
         longest_wait_ms(topic, nodes),
         wall_waits(topic, nodes),
-        topic.name in ordered_topics(nodes),
+        topic.name in ordered_logs(nodes),
         readers,
     )
 
