@@ -13,10 +13,11 @@ from headrace.changing.plan_changes import stored_node
 from headrace.changing.rename_node import rename_node
 from headrace.changing.roll_back import _required
 from headrace.lake import small_files
-from headrace.lake.care.alter import rewritable
+from headrace.lake.care.alter import name_past, rewritable
 from headrace.lake.care.swap import replace_table
 from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
+from headrace.lifecycle.pending_erasures import note_pending
 from headrace.lifecycle.rebuilds.former import (
     Former,
     bring_back,
@@ -25,6 +26,7 @@ from headrace.lifecycle.rebuilds.former import (
     former_of,
     keep_former,
 )
+from headrace.lifecycle.rebuilds.pasts import pasts_of
 from headrace.log.history.filled_columns import noting
 from headrace.log.history.writings import written_again
 from headrace.nodes.balances.cuts import note_cut
@@ -113,6 +115,38 @@ def test_they_do_not_come_back_over_a_log_that_was_cut_since(tmp_path: Path, whe
     assert refused.value.detail == "totals: rows of the log of readings were cut off since."
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_they_do_not_come_back_over_a_log_whose_older_rows_have_changed_since(
+    tmp_path: Path, read: bool
+) -> None:
+    """As by a repair. What they have read through a node is told by the log of that node."""
+    lake = Lake(f"file:{tmp_path}")
+    upto_ms = {"readings" if read else "finals@of-readings": 7}
+    hold(lake, BEFORE, progress=Progress(batch=7, upto_ms=upto_ms))
+    keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    hold(lake, AFTER, progress=Progress(batch=9, upto_ms=upto_ms))
+    log = lakes.open_table(lake.log("readings"))
+    name_past(lakes.TableWriter(log, lakes.MAINTAINER), {"writer": "repair/log/readings"})
+    act = Act(1, "none", 10, (ChangedNode("totals", BEFORE.fingerprint(), AFTER.fingerprint(), {}),))
+    if not read:
+        assert _required(lake, act) == ["totals"]
+        return
+    with pytest.raises(hr.TerminalError, match="cannot go back") as refused:
+        _required(lake, act)
+    assert refused.value.detail == "totals: older rows of the log of readings have changed since."
+
+
+@pytest.mark.parametrize("by", ["a repair", "an erasure"])
+def test_tables_that_are_to_be_computed_again_are_not_kept(lake: Lake, by: str) -> None:
+    """They are not what the log leads to: brought back, they would be taken for it."""
+    if by == "a repair":
+        small_files.write_json(lake.repairing_log("readings"), ["totals"])
+    else:
+        note_pending(lake, "readings", ["totals"])
+    keep_former(lake, "totals", AFTER.fingerprint(), 20)
+    assert former_of(lake, "totals") is None
+
+
 @pytest.mark.parametrize("through", ["directly", "a step without a name"])
 @pytest.mark.parametrize("when", ["never", "after"])
 def test_they_do_not_come_back_over_a_rename_of_a_node_that_they_read(
@@ -182,7 +216,8 @@ def test_a_swap_that_was_broken_off_copies_nothing_that_it_has_replaced(lake: La
     stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
     small_files.write_json(lake.description("totals"), stored)
     keep_former(lake, "totals", OTHER.fingerprint(), 20)
-    assert former_of(lake, "totals") == Former(BEFORE.fingerprint(), OTHER.fingerprint(), 20, 7)
+    pasts = pasts_of(lake, ["readings"])
+    assert former_of(lake, "totals") == Former(BEFORE.fingerprint(), OTHER.fingerprint(), 20, 7, pasts=pasts)
     bring_back(lake, "totals", held)
     kept = small_files.read_json(lake.description("totals"))
     assert kept is not None

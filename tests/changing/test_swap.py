@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -12,12 +11,15 @@ from headrace import lake as lakes
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.lake.care.alter import name_past
 from headrace.lake.commits.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.rebuilds import rebuild as rebuilds
+from headrace.lifecycle.rebuilds.pasts import NotedPasts
 from headrace.lifecycle.rebuilds.rebuild import Rebuild
 from headrace.log.clock import ManualClock
 from headrace.log.site import Site
+from headrace.nodes.balances.rebuild_from_balance import rebuild_place
 from headrace.nodes.progress import Progress
 from headrace.nodes.standing.planned import planned_after
 from headrace.nodes.standing.state_commits import last_state_commit, state_record
@@ -92,11 +94,9 @@ class Paused:
         self.at, self.meanwhile = "", cast("Callable[[], object]", None)
         hold(lake, BEFORE, progress=STOOD)
         small_files.write_json(lake.plan("finals"), PLAN)
-        hold(
-            replace(lake, nodes=f"{lake.rebuilds('finals')}/{AFTER.fingerprint()[:12]}"),
-            AFTER,
-            progress=STOOD,
-        )
+        beside = rebuild_place(lake, AFTER)
+        hold(beside, AFTER, progress=STOOD)
+        NotedPasts(lake, beside, AFTER).note()
         monkeypatch.setattr(rebuilds, "take_lease", lambda *_, **__: self.leases["rebuild"])
         monkeypatch.setattr(rebuilds, "take_lease_patiently", lambda *_, **__: self.leases["backfill"])
         monkeypatch.setattr(rebuilds, "NodeRunner", lambda *_, **__: Built())
@@ -164,6 +164,25 @@ def test_what_another_process_has_committed_meanwhile_is_not_swapped_over(
     assert small_files.read_json(paused.lake.plan("finals")) == PLAN, "its micro-batch can be repeated"
     with pytest.raises(TransientError, match="has read less"):
         paused.swap()
+
+
+@pytest.mark.parametrize(
+    ("at", "rules"), [("before swap", True), ("after kept", True), ("after rules", False)]
+)
+def test_what_has_read_rows_that_have_changed_meanwhile_is_not_swapped_in(
+    paused: Paused, at: str, rules: bool
+) -> None:
+    """As an erasure does with a topic that the tables before do not read: it waits for no rebuild that is new."""
+
+    def changed() -> None:
+        log = lakes.open_table(paused.lake.log("readings"))
+        name_past(lakes.TableWriter(log, lakes.MAINTAINER), {"writer": "erasure/log/readings"})
+
+    paused.at, paused.meanwhile = at, changed
+    with pytest.raises(TransientError, match="rows of a log that it reads have changed"):
+        paused.swap()
+    assert paused.stands == (BEFORE.fingerprint(), 1, rules)
+    assert not small_files.names(paused.lake.rebuilds("finals")), "no erased key stays"
 
 
 @pytest.mark.parametrize("at", ["before swap", "after kept"])

@@ -16,7 +16,13 @@ from headrace.changing.acts import UNDONE, Act, last_act, write_act
 from headrace.changing.plan_changes import stored_node
 from headrace.errors import TerminalError
 from headrace.lake import small_files
-from headrace.lifecycle.rebuilds.former import bring_back, former_of, former_record, former_rules
+from headrace.lifecycle.rebuilds.former import (
+    bring_back,
+    former_of,
+    former_record,
+    former_rules,
+    logs_changed_since,
+)
 from headrace.log.clock import SystemClock
 from headrace.log.history.writings import written_again
 from headrace.nodes.balances.cuts import cut_through
@@ -91,6 +97,8 @@ def _required(lake: Lake, act: Act) -> list[str]:
             elif cut := sorted(topic for topic, ms in cuts.items() if former.cuts.get(topic) != ms):
                 # The new node need not read that topic, and then it has no balance of it either.
                 gone.append(f"{each.node}: rows of the log of {', '.join(cut)} were cut off since.")
+            elif changed := logs_changed_since(lake, each.node):
+                gone.append(f"{each.node}: older rows of the log of {', '.join(changed)} have changed since.")
             else:
                 found.append(each.node)
         elif held is None or held.written_by != each.before or held.is_interrupted(each.after):
@@ -108,4 +116,7 @@ def _required(lake: Lake, act: Act) -> list[str]:
 def _why_not_kept(act: Act) -> str:
     if act.written_again:
         return f"the change wrote the log of {', '.join(act.written_again)} again, so no former tables were kept."
-    return "its former tables were deleted (kept for a time, or until a key is erased)."
+    return (
+        "its former tables were deleted (kept for a time, or until a key is erased), or a repair or an erasure had yet to "
+        "compute them again."
+    )

@@ -41,7 +41,7 @@ from headrace.lifecycle.backfills.compare_rows import ONLY_IN, TABLE
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.lifecycle.pending_erasures import has_followed, note_pending
-from headrace.lifecycle.rebuilds.former import drop_former
+from headrace.lifecycle.rebuilds.kept_tables import drop_kept, nodes_with_kept
 from headrace.lifecycle.rebuilds.meeting_point import standing
 from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.lifecycle.rewrite_state import rewrite_state, settled
@@ -61,7 +61,7 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.lake_rows import read_table, rewrite
 from headrace.spark.rows.json_rows import as_json
 from headrace.spark.session import pipeline_session
-from headrace.writing.fold_aside import drop_aside, drop_scratch, kept_fold
+from headrace.writing.fold_aside import drop_aside, kept_fold
 from headrace.writing.leases.handover import handed_over
 from headrace.writing.leases.lease_waits import nothing_rebuilds
 from headrace.writing.node_logs.node_log import rewrite_node_log
@@ -151,14 +151,15 @@ class Erasure:
                 bring the key back.
         """
         spark, lake, clock = self._spark, self._lake, self._clock
-        with nothing_rebuilds(spark, lake, names_of(self._nodes), clock, patience_seconds) as backfills:
+        kept = self._with_kept()
+        with nothing_rebuilds(spark, lake, kept, clock, patience_seconds) as backfills:
             require_whole_chain(read_table(spark, lake.log(self._topic.name)), self._topic.name)
             self._require_whole_log()
             for node in self._present():
                 self._require_no_older_rows(node)
                 Backfill(spark, lake, node).rehearse()
             self._note_pending()
-            self._drop_rebuilds()  # they have read the key; they begin again
+            self._drop_kept(kept)  # they have read the key; they begin again
             yield self._log()
             # Nodes that have begun since may have read the key, too.
             present, elsewhere = self._present(), self._note_pending()
@@ -220,22 +221,25 @@ class Erasure:
         note_pending(self._lake, self._topic.name, [*here, *elsewhere])
         return elsewhere
 
-    def _drop_rebuilds(self) -> None:
+    def _with_kept(self) -> list[str]:
+        """The nodes to be computed anew, and others beside whose tables lies what was made of the log."""
+        below = [f"{name}@" for name in (*names_of(self._nodes), *self._nodes_elsewhere())]
+        others = nodes_with_kept(self._lake, [self._topic.name, *below])
+        return [*dict.fromkeys([*names_of(self._nodes), *others])]
+
+    def _drop_kept(self, names: Sequence[str]) -> None:
         """Files that hold the key beside the tables: rebuilds, replaced tables, other logs, half written ones."""
         beside = self._lake.log_scratch(self._topic.name)  # of an act that was broken off
         small_files.delete(beside)
         lakes.forget(beside)
+        for name in names:
+            drop_kept(self._lake, name)
         for node in self._nodes:
             name, current = node.required_name, output_name(node).partition("@")[2]
-            drop_former(self._lake, name)
             for other in small_files.names(f"{self._lake.root}/node_logs/{name}"):
                 if other != current:
                     small_files.delete(self._lake.log(f"{name}@{other}"))
                     lakes.forget(self._lake.log(f"{name}@{other}"))
-            folder = self._lake.rebuilds(node.required_name)
-            small_files.delete(folder)
-            lakes.forget(folder)
-            drop_scratch(self._lake, node.required_name)  # what a backfill that died has left
 
     def _require_whole_log(self) -> None:
         for node in self._nodes:

@@ -280,6 +280,12 @@ def drop_aside(place: str) -> None:
     lakes.forget(place)
 
 
+def logs_of_scratch(lake: Lake, name: str) -> list[str] | None:
+    """The logs that a fold of a node has read which goes on after its last increment; None: there is none."""
+    note = small_files.read_json(f"{lake.scratch(name)}/{KEPT}/{NOTE}")
+    return None if note is None else [*note["of"]["logs"]]
+
+
 def drop_scratch(lake: Lake, name: str) -> None:
     """Delete what folds of a node have left that died or broke off. The caller holds the lease of its backfills."""
     drop_aside(f"{lake.scratch(name)}/{KEPT}")

@@ -40,6 +40,7 @@ from headrace.lifecycle.log_repair.fill_columns import fill_commits
 from headrace.lifecycle.log_repair.lost_commits import LostCommits
 from headrace.lifecycle.log_repair.repair_mark import RepairMark
 from headrace.lifecycle.rebuilds.irreplaceable_rows import require_replaceable, require_whole_past
+from headrace.lifecycle.rebuilds.kept_tables import drop_rebuilds
 from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.lifecycle.rewrite_state import rewrite_state, settled
 from headrace.log.clock import SystemClock
@@ -133,7 +134,7 @@ class Repair:
             yield from _undone(self._path, log, log)
             beyond = self._beyond(readers, settled_ms(self._lake, self._topic))
             self._owe(mark, beyond)
-            if beyond:  # the log went back
+            if mark.owed:  # the log went back, or a repair was broken off
                 name_past(self._maintainer(), self._signed())
             trouble: TerminalError | None = None
             try:
@@ -154,9 +155,7 @@ class Repair:
         """Note nodes that have folded a log which is about to change, and drop their half-built rebuilds and folds."""
         mark.owe(names)
         for name in names:
-            folder = self._lake.rebuilds(name)
-            small_files.delete(folder)
-            lakes.forget(folder)
+            drop_rebuilds(self._lake, name)
             drop_scratch(self._lake, name)
 
     def _maintainer(self) -> lakes.TableWriter:
@@ -166,8 +165,7 @@ class Repair:
 
     def _signed(self) -> dict[str, Any]:
         """The record of a commit of the log."""
-        writer = f"log/{self._topic.name}"
-        return {"writer": f"repair/{writer}", **lakes.carried(lakes.open_table(self._path), [writer])}
+        return _signed(self._path, f"log/{self._topic.name}")
 
     def _following(self, logs: Sequence[str]) -> list[str]:
         """The nodes of the lake that follow from logs, whatever pipeline describes them."""
@@ -208,6 +206,7 @@ class Repair:
             yield self._put_back(gap, files, maintainer)
             done += gap.commits
             self.on_put_back(done, commits)
+        name_past(maintainer, self._signed())  # what was read in between is of neither
 
     def _mended(self, node: Node, mark: RepairMark, lease: Lease) -> Iterator[Repaired]:
         """Undo what others did to a node's tables; compute them again where that cannot be, or a log is another."""
@@ -326,9 +325,17 @@ def _read_from_kafka(gap: Gap, records: int) -> str:
     )
 
 
+def _signed(log: str, writer: str) -> dict[str, Any]:
+    return {"writer": f"repair/{writer}", **lakes.carried(lakes.open_table(log), [writer])}
+
+
 def _undone(uri: str, writer: str, of: str) -> Iterator[Repaired]:
     """Undo what somebody else did to the rows of a table; of `writer` the newest record stays known."""
     done = undo_foreign(lakes.open_table(uri), {"writer": f"repair/{writer}"}, [writer])
-    if done:
-        table = "its log" if of.startswith("log/") else f"its table at {uri}"
-        yield Repaired(of, f"{table} has the rows of before again, {', '.join(done)} is undone")
+    if not done:
+        return
+    if writer.startswith("log/"):  # nothing that has read it meanwhile goes on
+        maintainer = lakes.TableWriter(lakes.open_table(uri), lakes.MAINTAINER, carries=[writer])
+        name_past(maintainer, _signed(uri, writer))
+    table = "its log" if of.startswith("log/") else f"its table at {uri}"
+    yield Repaired(of, f"{table} has the rows of before again, {', '.join(done)} is undone")

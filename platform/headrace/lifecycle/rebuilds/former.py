@@ -2,7 +2,8 @@
 
 Law: tables that come back are exactly those that the change replaced, with their progress. A stream of the description
 before goes on from there, and reads what came into the log since. So one cannot go back once rows of the log were cut off,
-or a key was erased: the tables that were kept are dropped then. Nor can one go back once a log was written again.
+or a key was erased: the tables that were kept are dropped then. Nor can one go back once a log was written again, or was
+repaired (see `pasts`). Tables that a repair or an erasure has yet to compute again are not kept.
 
 They are copies, noted when they are whole; a swap that was broken off does not copy what it has already replaced.
 """
@@ -16,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.care.swap import replace_table
+from headrace.lifecycle.log_repair.repair_mark import repair_owed
+from headrace.lifecycle.pending_erasures import pending
+from headrace.lifecycle.rebuilds.pasts import Pasts, logs_of_another_past, pasts_of
 from headrace.lifecycle.rebuilds.takeover import take_over, writers_of
+from headrace.log.history.writings import WRITINGS
 from headrace.nodes.balances.cuts import cut_through
 from headrace.writing.leases.lease import LeaseTakenError
 
@@ -39,6 +44,7 @@ class Former:
     kept_until_ms  they are deleted by the next maintenance after this moment
     batch          the last micro-batch that they hold
     cuts           the commit time through which each log that they have read was cut when they were kept
+    pasts          the pasts that all logs had then which they have read, directly or through nodes
     """
 
     fingerprint: str
@@ -46,6 +52,7 @@ class Former:
     kept_until_ms: int
     batch: int
     cuts: Mapping[str, int] = field(default_factory=dict)
+    pasts: Pasts = field(default_factory=dict)
 
 
 def former_of(lake: Lake, name: str) -> Former | None:
@@ -67,6 +74,16 @@ def former_rules(lake: Lake, name: str) -> Mapping[str, Any]:
     return {} if stored is None else stored["rules"]
 
 
+def logs_changed_since(lake: Lake, name: str) -> list[str]:
+    """The logs that the tables which are kept of a node have read, and whose rows have changed, gone or come back since.
+
+    Not those that they have read through nodes: what these gave has a log, too.
+    """
+    former, read = former_of(lake, name), former_record(lake, name).get("progress", {}).get("upto_ms", {})
+    noted = {} if former is None else former.pasts
+    return logs_of_another_past(lake, {log: past for log, past in noted.items() if log in read})
+
+
 def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
     """Keep a node's tables, which are about to be replaced. The caller holds the node's lease.
 
@@ -76,10 +93,14 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
     commit = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
     if commit is None:
         return
+    if repair_owed(lake, name) is not None or any(each.node == name for each in pending(lake)):
+        drop_former(lake, name)  # they are not what the log leads to
+        return
     written_by, known = commit.record["fingerprint"], former_of(lake, name)
     progress = commit.record.get("progress", {})
-    batch, cuts = progress.get("batch", 0), cut_through(lake, progress.get("upto_ms", {}))
-    former = Former(written_by, replaced_by, kept_until_ms, batch, cuts)
+    batch, read = progress.get("batch", 0), progress.get("upto_ms", {})
+    pasts = pasts_of(lake, sorted({*read, *commit.record.get(WRITINGS, {})}))
+    former = Former(written_by, replaced_by, kept_until_ms, batch, cut_through(lake, read), pasts)
     stored = small_files.read_json(lake.description(name))
     half_swapped = stored is not None and stored["fingerprint"] != written_by
     if not half_swapped:
@@ -89,7 +110,7 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
         drop_former(lake, name)
         return
     else:
-        former = replace(former, cuts=known.cuts)
+        former = replace(former, cuts=known.cuts, pasts=known.pasts)
     small_files.write_json(_note(lake, name), asdict(former))
 
 
@@ -133,24 +154,21 @@ def drop_outdated(lake: Lake, now_ms: int, take: Callable[[str], Lease]) -> list
             continue
         try:
             if former == former_of(lake, name):  # not what was kept since
-                _drop_outdated(lake, name, former)
+                drop_former(lake, name)
+                drop_unused_log(lake, name, former.fingerprint[:12])
                 found.append(name)
         finally:
             lease.release()
     return found
 
 
-def _drop_outdated(lake: Lake, name: str, former: Former) -> None:
-    given = f"{name}@{former.fingerprint[:12]}"
-    drop_former(lake, name)
-    if not _is_current(lake, name, former) and not _is_read(lake, given):
-        small_files.delete(lake.log(given))
-        lakes.forget(lake.log(given))
-
-
-def _is_current(lake: Lake, name: str, former: Former) -> bool:
-    stored = small_files.read_json(lake.description(name))
-    return stored is not None and stored["fingerprint"] == former.fingerprint
+def drop_unused_log(lake: Lake, name: str, generation: str) -> None:
+    """Delete what a node gave to others by a description that is not that of its tables, unless one of them reads it."""
+    stored, given = small_files.read_json(lake.description(name)), lake.log(f"{name}@{generation}")
+    is_current = stored is not None and stored["fingerprint"][:12] == generation
+    if not is_current and not _is_read(lake, f"{name}@{generation}"):
+        small_files.delete(given)
+        lakes.forget(given)
 
 
 def _is_read(lake: Lake, output: str) -> bool:

@@ -2,7 +2,8 @@
 
 Where rows of the log were cut off, and the node's balance tells what it needs of them, it begins with that (see
 `from_balance`). Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far
-as they have read, and no further (see `meeting_point`). A swap, in this order:
+as they have read, and no further (see `meeting_point`). If a log that it reads gets another past, it begins anew (see
+`pasts`). A swap, in this order:
   1. the tables are taken over, so that nobody who wrote them before commits any more. Only then the rebuild looks again: it
      must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both. Then
      sinks are put right, and it looks once more;
@@ -38,6 +39,7 @@ from headrace.lifecycle.rebuilds.meeting_point import (
     place,
     standing,
 )
+from headrace.lifecycle.rebuilds.pasts import NotedPasts
 from headrace.lifecycle.rebuilds.takeover import take_over
 from headrace.log.site import Site
 from headrace.nodes.balances.older_rows import keep_older_rows, mark_since, why_not_since
@@ -99,13 +101,8 @@ class Rebuild:
         Raises: TransientError while another process rebuilds the node.
         """
         spark, lake, clock = site.spark, site.lake, site.clock
-        self._spark, self._node, self._lake, self._clock, self._on_step = (
-            spark,
-            node,
-            lake,
-            clock,
-            site.on_step,
-        )
+        self._spark, self._lake, self._node = spark, lake, node
+        self._clock, self._on_step = clock, site.on_step
         self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
         self._target = rebuild_place(lake, node)
@@ -114,28 +111,23 @@ class Rebuild:
         except LeaseTakenError as error:
             hint = "A stream tries again by itself; run a command again once that process has ended."
             raise TransientError(str(error), hint=hint) from error
-        assert self._target.nodes is not None
-        self.is_fresh = not small_files.names(self._target.nodes)  # nothing was built before
+        self._is_read, self._pasts = is_read, NotedPasts(lake, self._target, node)
+        self.is_fresh = not self._pasts.hold()  # nothing was built before, or of other logs
+        if not self.is_fresh:
+            self.runner = self._runner()
+            self.is_fresh = is_beyond(self._bounds(), self.runner.progress.upto_ms)
         if self.is_fresh:
-            self._drop_outdated_log()
-        self._is_read = is_read
-        self.runner = self._runner()
-        if is_beyond(self._bounds(), self.runner.progress.upto_ms):
             self._remove()
             self._drop_outdated_log()
-            self.is_fresh, self.runner = True, self._runner()
+            self.runner = self._runner()
 
     def _runner(self) -> NodeRunner:
         """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
-        alone = replace(self._node, sinks=())
         begin_from_balance(self._spark, self._lake, self._target, self._node)
-        return NodeRunner(
-            self._spark,
-            alone,
-            self._target,
-            is_read=self._is_read,
-            bounds=self._bounds,
-        )
+        if self.is_fresh:
+            self._pasts.note()
+        alone = replace(self._node, sinks=())
+        return NodeRunner(self._spark, alone, self._target, is_read=self._is_read, bounds=self._bounds)
 
     def _bounds(self) -> Mapping[str, int]:
         before_ms = standing(self._lake, self._node)
@@ -148,8 +140,12 @@ class Rebuild:
         return [topic.name for topic in self._node.topics]
 
     def advance(self) -> bool:
-        """Fold what the tables have read beyond it; False when there is nothing new."""
+        """Fold what the tables have read beyond it; False when there is nothing new.
+
+        Raises: TransientError when a log that it reads has got another past; nothing of it is kept then
+        """
         self._lease.check()
+        self._require_same_pasts()
         return self.runner.advance_packed()
 
     @property
@@ -224,12 +220,21 @@ class Rebuild:
         self._remove()
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
-        """Called behind the fence: whoever wrote the tables before this moment has left a trace here."""
+        """Called behind the fence: whoever wrote the tables or a log before this moment has left a trace here."""
         require_leases(leases)
+        self._require_same_pasts()
         if place(self._lake, self._node) != stood:
             raise TransientError(
                 f"Node '{self._node.required_name}': another process has written its tables during the swap.",
                 hint="Nothing is swapped in, and what is built stays. Run headrace apply again; a stream tries by itself.",
+            )
+
+    def _require_same_pasts(self) -> None:
+        if not self._pasts.hold():
+            self._remove()  # it may hold a key that was erased
+            raise TransientError(
+                f"Node '{self._node.required_name}': rows of a log that it reads have changed while it was rebuilt.",
+                hint="Nothing is swapped in. Run headrace apply again: it begins anew; a stream tries by itself.",
             )
 
     def _replace_tables(self, writers: TakenOver) -> None:
@@ -254,6 +259,7 @@ class Rebuild:
     def _remove(self) -> None:
         """Delete what is built so far."""
         assert self._target.nodes is not None
+        self._pasts.drop()  # first: what follows is not whole any more
         small_files.delete(self._target.nodes)
         lakes.forget(self._target.nodes)
 
