@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 from headrace.description.clocks import WallWait
 from headrace.log.deadlines import Deadlines, waits_now
+from headrace.sequence.log_state import LogState
+from headrace.sequence.set_limits import SetLimit
 
 pytestmark = pytest.mark.fast
 
@@ -60,8 +63,25 @@ def test_windows_end_at_their_own_times_whichever_commit_they_hold() -> None:
 
 def test_a_limit_that_was_set_counts_beside_the_described_one() -> None:
     waits: list[WallWait | int] = [WallWait(500, node="calm"), WallWait(70), 30]
-    assert waits_now(waits, {"other": 5}) == waits
-    assert waits_now(waits, {"calm": 900}) == [*waits, WallWait(900)]
+    assert waits_now(waits, {"other": (SetLimit(5),)}) == waits
+    set_since = (SetLimit(900, 9_000), SetLimit(20))
+    assert waits_now(waits, {"calm": set_since}) == [*waits, WallWait(900), WallWait(20)]
+
+
+def test_a_limit_stays_until_the_last_wait_under_it_is_over_and_the_longest_for_good() -> None:
+    """A log kept the last one alone, and did not tick for waits that began under the others."""
+    state = LogState()
+    for limit_ms, at_ms in ((50, 1_000), (900, 1_010), (20, 1_020), (30, 1_030), (20, 1_061)):
+        state = state.with_limits("calm", {"limit_ms": limit_ms}, at_ms)
+    assert state.limits_ms == {"calm": ((900, 1_920), (30, 1_091), (20, None))}, (
+        "that of 50 ms is over at 1060"
+    )
+    assert state.longest_limits_ms == 900
+    state = state.with_limits("calm", {"limit_ms": 40}, 5_000)
+    assert state.limits_ms == {"calm": ((900, 1_920), (20, 5_020), (40, None))}
+    document = json.loads(json.dumps(state.to_json()))
+    assert LogState.from_json(document) == state
+    assert LogState.from_json({**document, "limits_ms": {"calm": 9}}).limits_ms == {"calm": ((9, None),)}
 
 
 def test_a_log_opened_again_knows_its_waiting_commits() -> None:

@@ -18,6 +18,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.decisions.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
+from headrace.sequence.set_limits import SetLimit
 from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
 from headrace.writing.leases import requests
@@ -68,7 +69,9 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     ]
     policy, _ = limits.limits_known(lake, CALM)
     assert limits_of(policy) == {"limit_ms": 60_000, "max_records": 9, "max_bytes": None}
-    assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {"calm": 60_000}
+    assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {
+        "calm": (SetLimit(60_000),)
+    }
 
 
 @pytest.mark.spark

@@ -27,6 +27,7 @@ from headrace.nodes.standing.reader_commits import along, read_commits
 from headrace.operators.contract import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
 from headrace.sequence.log_state import LogState, PartitionState
+from headrace.sequence.set_limits import SetLimit
 from headrace.spark.one_task import arrow_schema
 from headrace.writing.node_logs.node_log import NodeLog
 
@@ -144,5 +145,5 @@ def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(
     )
     for moved_on_ms, is_due in ((69_999, True), (75_000, False)):
         partition = PartitionState(1, stream_ms=100_000 + moved_on_ms)
-        sequencer.state = LogState(1, 1, 100_000, {0: partition}, {"calm": 60_000})
+        sequencer.state = LogState(1, 1, 100_000, {0: partition}, {"calm": (SetLimit(60_000),)})
         assert sequencer.ticks_due() is is_due

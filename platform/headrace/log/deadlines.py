@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from headrace.description.clocks import WallWait
+from headrace.sequence.set_limits import SetLimit
 
 
 class Deadlines:
@@ -136,13 +137,15 @@ def as_wait(wait: WallWait | int) -> WallWait:
     return WallWait(wait) if isinstance(wait, int) else wait
 
 
-def waits_now(waits: Iterable[WallWait | int], limits_ms: Mapping[str, int]) -> list[WallWait | int]:
+def waits_now(
+    waits: Iterable[WallWait | int], limits_ms: Mapping[str, Sequence[SetLimit]]
+) -> list[WallWait | int]:
     """The waits of a topic's nodes, and those of time limits that people have set in place of described ones.
 
-    In: limits_ms  by node. Both count: what waits since before a change waits as long as it did then
+    In: limits_ms  by node. All count: what waits since before a change waits as long as it did then
     """
     found = [*waits]
     for wait in [*found]:
-        if isinstance(wait, WallWait) and wait.node is not None and wait.node in limits_ms:
-            found.append(WallWait(limits_ms[wait.node], after=wait.after))
+        if isinstance(wait, WallWait) and wait.node is not None:
+            found += (WallWait(each.ms, after=wait.after) for each in limits_ms.get(wait.node, ()))
     return found

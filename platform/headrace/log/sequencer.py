@@ -189,7 +189,7 @@ class Sequencer:
             at_ms, entry = self._next_commit_ms(), limits_entry(node, limits, request)
             partitions = self.state.partitions or {0: PartitionState(0)}
             rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
-            self._control(rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
+            self._control(rows, at_ms, self.state.with_limits(node, limits, at_ms).after(at_ms, []))
             self._deadlines = self._open_deadlines()
 
     def _open_deadlines(self) -> Deadlines:
@@ -198,8 +198,8 @@ class Sequencer:
         return Deadlines(waits, *commits_during(self._path, self.state, longest_ms))
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> Due:
-        # A reader waits beyond the limit of the node that it reads, however long that was made.
-        wait_ms = self._longest_wait_ms + sum(self.state.limits_ms.values())
+        # A reader waits beyond the limit of the node that it reads, however long that was ever made.
+        wait_ms = self._longest_wait_ms + self.state.longest_limits_ms
         began_ms = self.state.began_ms or self._opened_ms
         return due_now(self.state, now_ms, began_ms, self.topic.idle_timeout_ms, wait_ms, caught_up)
 

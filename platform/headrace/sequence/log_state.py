@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.sequence.seed_pieces import SeedState
+from headrace.sequence.set_limits import SetLimit, limits_read, set_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +30,7 @@ class PartitionState:
 class LogState:
     """The log as of a commit: number of commits, time of the last, and each partition's state.
 
-    `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
+    `limits_ms` has, for each node that has some, the time limits that were set while its stream ran (see `set_limits`).
     `topic_id` is Kafka's id of the topic; None while none is known.
     `raw` says, of a topic with `keep_raw`, how records are `decoded`, and from which `batch` on; `in` is "kafka" if the rows
     do not have their bytes.
@@ -43,7 +44,7 @@ class LogState:
     ingested_at_ms: int = 0
     highest_event_ms: int | None = None
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
-    limits_ms: Mapping[str, int] = field(default_factory=dict)
+    limits_ms: Mapping[str, tuple[SetLimit, ...]] = field(default_factory=dict)
     topic_id: str | None = None
     seed: SeedState | None = None
     raw: Mapping[str, Any] | None = None
@@ -120,10 +121,18 @@ class LogState:
             seed=None if self.seed is None or self.seed.is_read_by(next_offsets) else self.seed,
         )
 
-    def with_limits(self, node: str, limits: Mapping[str, int | None]) -> LogState:
-        """The state once limits of a node are set: ticks go on as long as the node can wait."""
+    def with_limits(self, node: str, limits: Mapping[str, int | None], at_ms: int) -> LogState:
+        """The state once limits of a node are set at a commit time: ticks go on as long as the node can wait."""
         limit_ms = limits.get("limit_ms")
-        return self if limit_ms is None else replace(self, limits_ms={**self.limits_ms, node: limit_ms})
+        if limit_ms is None:
+            return self
+        known = set_after(self.limits_ms.get(node, ()), limit_ms, at_ms)
+        return replace(self, limits_ms={**self.limits_ms, node: known})
+
+    @property
+    def longest_limits_ms(self) -> int:
+        """The longest limit that was set of each node, summed up."""
+        return sum(max(each.ms for each in known) for known in self.limits_ms.values())
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
@@ -149,7 +158,7 @@ class LogState:
             document["ingested_at_ms"],
             document["highest_event_ms"],
             partitions,
-            document.get("limits_ms", {}),
+            {node: limits_read(known) for node, known in document.get("limits_ms", {}).items()},
             document.get("topic_id"),
             SeedState.from_json(document["seed"]) if document.get("seed") else None,
             document.get("raw"),
