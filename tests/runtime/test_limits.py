@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 VISITS = hr.Topic("visits", key="customer STRING", value="pages INT")
+PLACES = hr.Topic("places", key="customer STRING", value="place STRING")
 BOUNDED = hr.until_time_limit("10 seconds", max_records=5, when_full="shut_down")
 CALM = VISITS.table().suppress(BOUNDED).named("calm")
 
@@ -72,6 +73,38 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {
         "calm": (SetLimit(60_000),)
     }
+
+
+@pytest.mark.spark
+def test_each_other_log_below_a_node_knows_a_time_limit_before_it_is_in_force(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """It did not tick for a limit that stands in the log of the first topic, and promised beyond it."""
+    joined = VISITS.table().join(PLACES.table(), on="customer", how="outer").suppress(BOUNDED).named("calm")
+    new_log(spark, lake)
+    before = limits.set_limits(spark, lake, joined, {"limit_ms": 60_000, "max_records": 7})
+    waiting = requests.pending(lake, "places")  # only its stream begins a log
+    sequencer = Sequencer(spark, PLACES, lake.log("places"), SystemClock())
+    sequencer.start_at({0: 5})
+    assert (len(waiting), requests.carry_out(lake, sequencer), requests.carry_out(lake, sequencer)) == (
+        1,
+        1,
+        0,
+    )
+    assert sequencer.state.limits_ms == {"calm": (SetLimit(60_000),)}
+    after = limits.set_limits(spark, lake, joined, {"limit_ms": 30_000})
+    limits.set_limits(spark, lake, joined, {"max_records": 8})  # a bound concerns no tick
+    again = Sequencer(spark, PLACES, lake.log("places"), SystemClock())
+    assert [each.ms for each in again.state.limits_ms["calm"]] == [60_000, 30_000]
+    assert before.ingested_at_ms < again.state.ingested_at_ms < after.ingested_at_ms
+    assert limits_in(whole_log(lake.log("places")).controls()) == [], (
+        "readers have the limits of the first log alone"
+    )
+    assert [each.limits for each in limits.limits_known(lake, joined)[1]] == [
+        {"limit_ms": 60_000, "max_records": 7},
+        {"limit_ms": 30_000},
+        {"max_records": 8},
+    ]
 
 
 @pytest.mark.spark

@@ -79,3 +79,25 @@ def test_ticks_go_on_until_readers_have_waited_behind_the_longest_limit(drive: D
     driver.set_limits("limited", time_limit="2 seconds")
     silence(driver, 120)
     assert keys(driver, "counted") == keys(driver, "limited") == ["a"]
+
+
+@pytest.mark.parametrize("clock", ["stream", "wall"])
+def test_each_log_below_a_node_ticks_for_a_limit_that_was_set(drive: Drive, clock: str) -> None:
+    """The second log ended with the described limit. By the wall clock a reader had read beyond the end of the wait, too."""
+    joined = T.table().join(U.table(), on="key", how="outer")
+    limited = joined.suppress(hr.until_time_limit("4 seconds", clock=clock)).named("limited")
+    driver = drive(limited, merged(limited, V))
+    for topic in "tuv":
+        pipe(driver, topic, "first")
+    driver.cut()
+    driver.set_limits("limited", time_limit="60 seconds")
+    silence(driver, 150)
+    pipe(driver, "u", "a")
+    driver.cut()
+    silence(
+        driver, 60 if clock == "wall" else 120
+    )  # by stream time the limit begins once the topics are idle
+    pipe(driver, "v", "later")
+    driver.cut()
+    assert keys(driver, "limited") == ["a", "first"]
+    assert keys(driver, "merged") == ["a", "first", "first", "later"]

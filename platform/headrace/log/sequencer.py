@@ -19,7 +19,7 @@ from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.decisions.guard import GuardStore
-from headrace.log.decisions.limits import limits_entry
+from headrace.log.decisions.limits import limits_rows
 from headrace.log.decisions.moves import anywhere, completion, ends_entry, idleness, moved, passed_over
 from headrace.log.decisions.promise import read_promise, write_promise
 from headrace.log.decisions.resets import control_entry, roots_to_forget
@@ -30,7 +30,7 @@ from headrace.log.record_writer import NOTHING, Records, RecordWriter, WrittenRe
 from headrace.log.recovery import commits_during, recover
 from headrace.log.ticks import Due, due_now
 from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
-from headrace.sequence.log_state import LastRow, LogState, PartitionState
+from headrace.sequence.log_state import LastRow, LogState
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
     from headrace.description.clocks import WallWait
+    from headrace.description.limits import Limits
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
     from headrace.sequence.replays.guards import Guard
@@ -183,12 +184,10 @@ class Sequencer:
                 entry = {anywhere(self.state): json.dumps({"action": DRAIN})}
                 self._control(entry, at_ms, self.state.after(at_ms, []))
 
-    def set_limits(self, node: str, limits: Mapping[str, int | None], request: str = "") -> None:
-        """Record other limits of a suppressed node, in force from here on; `request` tells the change from others."""
+    def set_limits(self, node: str, limits: Limits, request: str = "", *, elsewhere: bool = False) -> None:
+        """Record other limits of a suppressed node, in force from here on; or that another log sets them (`elsewhere`)."""
         with self._alone():
-            at_ms, entry = self._next_commit_ms(), limits_entry(node, limits, request)
-            partitions = self.state.partitions or {0: PartitionState(0)}
-            rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
+            at_ms, rows = self._next_commit_ms(), limits_rows(self.state, node, limits, request, elsewhere)
             self._control(rows, at_ms, self.state.with_limits(node, limits, at_ms).after(at_ms, []))
             self._deadlines = self._open_deadlines()
 

@@ -15,7 +15,7 @@ from headrace.description.seed import Seed
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.live_limits import acceptable, limits_topic
+from headrace.lifecycle.live_limits import acceptable, limits_topic, topics_ticking
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
@@ -232,6 +232,8 @@ class TestDriver(Findings):
         described = suppressed_at(self._node(node))
         limits = limits_asked(time_limit, max_records, max_bytes)
         acceptable(self._lake, described, limits)
+        for topic in topics_ticking(described, limits):
+            self._sequencers[topic.name].set_limits(described.required_name, limits, elsewhere=True)
         self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:

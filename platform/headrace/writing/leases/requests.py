@@ -18,7 +18,7 @@ import structlog
 from headrace.engine.slices.log_slices import whole_log
 from headrace.lake import small_files
 from headrace.lake.notices import Names
-from headrace.log.decisions.limits import limits_in
+from headrace.log.decisions.limits import requests_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ SUFFIX = ".json"
 def ask(lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
     """Ask for limits of a node; the request's name.
 
-    In: limits  `node` and `limits`, as `Sequencer.set_limits` takes them
+    In: limits  `node`, `limits` and `elsewhere`, as `Sequencer.set_limits` takes them
     """
     name = f"{time.time_ns() // 1_000_000:015d}-{uuid.uuid4().hex[:8]}"
     small_files.write_json(_file(lake, topic, name), limits)
@@ -57,7 +57,7 @@ def carry_out(lake: Lake, sequencer: Sequencer, names: Names = small_files.names
     waiting = pending(lake, topic, names)
     if not waiting:
         return 0
-    known = {entry.request for entry in limits_in(whole_log(lake.log(topic)).controls())}
+    known = requests_in(whole_log(lake.log(topic)).controls())
     done = 0
     for name in waiting:
         try:
@@ -70,14 +70,16 @@ def carry_out(lake: Lake, sequencer: Sequencer, names: Names = small_files.names
             logger.warning("request not read", topic=topic, request=name, error=str(error))
             continue
         if asked is not None and name not in known:
-            sequencer.set_limits(*asked, name)
+            sequencer.set_limits(
+                asked["node"], asked["limits"], name, elsewhere=asked.get("elsewhere") is True
+            )
             done += 1
         withdraw(lake, topic, name)
     return done
 
 
-def _read(lake: Lake, topic: str, name: str) -> tuple[str, dict[str, int | None]] | None:
-    """The node and its limits; None: the request is gone.
+def _read(lake: Lake, topic: str, name: str) -> dict[str, Any] | None:
+    """The node and its limits, as `ask` has written them; None: the request is gone.
 
     Raises: ValueError when it says nothing of the kind
     """
@@ -85,10 +87,10 @@ def _read(lake: Lake, topic: str, name: str) -> tuple[str, dict[str, int | None]
     match asked:
         case None:
             return None
-        case {"node": str(node), "limits": dict(limits)} if all(
+        case {"node": str(), "limits": dict(limits)} if all(
             value is None or (type(value) is int and 0 <= value < 2**63) for value in limits.values()
         ):
-            return node, limits
+            return dict(asked)
     raise ValueError(f"not a node and its limits: {json.dumps(asked)[:200]}")
 
 
