@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from headrace.description import Column, Node
+    from headrace.description import Column
+    from headrace.description.suppressed import Suppressed
 
 pytestmark = pytest.mark.fast
 
@@ -81,7 +82,7 @@ def types_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("cuts", [[50], [10, 20, 30, 40, 50], [20, 40, 50]])
 def test_its_stream_time_stays_behind_by_the_longest_limit(
-    tmp_path: Path, cuts: list[int], calm: Node, limits: dict[int, dict[str, int | None]]
+    tmp_path: Path, cuts: list[int], calm: Suppressed, limits: dict[int, dict[str, int | None]]
 ) -> None:
     """A row that waits for 60 seconds has an older event time than 5 seconds ago; one that waited is told by no other limit.
 

@@ -18,6 +18,7 @@ from tests.rows import columns
 
 if TYPE_CHECKING:
     from headrace.description import Node
+    from headrace.description.suppressed import Suppressed
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
@@ -29,7 +30,7 @@ T, U, V = (
 BRIEFLY = hr.until_time_limit("4 seconds", clock="wall")
 
 
-def merged(limited: Node, other: hr.Topic) -> Node:
+def merged(limited: Suppressed, other: hr.Topic) -> Node:
     """A reader of a node and of a topic: it reads no further than both are settled."""
     either = limited.select("key").merge(other.stream.select("key"))
     return either.group_by("key").batch(max_records=1, collect=["key"]).named("merged")
