@@ -8,10 +8,10 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.lake import kinds
+from headrace.lake import kinds, small_files
 from headrace.lake.paths import Lake
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.history.cut_commits import write_standing
+from headrace.log.history.cut_commits import CutCommits, cut_commits_ms, note_commits, write_standing
 from headrace.nodes.progress import Progress
 from headrace.nodes.rows.reader_frames import reader_time
 from headrace.nodes.standing.reader_commits import read_commits, reader_times
@@ -49,3 +49,14 @@ def test_a_new_reader_has_the_stream_time_of_a_cut_topic_from_the_cut_on(tmp_pat
         (30, 520),
         (40, 540),
     ]
+
+
+def test_a_note_of_cut_commits_tells_which_of_them_told_of_the_time_alone(tmp_path: Path) -> None:
+    """In a note from before there are none: then they count as commits that may have told more."""
+    path = f"file:{tmp_path}"
+    small_files.write_json(
+        f"{path}/_cut.json", {"cuts": [{"through_ms": 3, "records_ms": [1], "others_ms": [3]}]}
+    )
+    note_commits(path, CutCommits(9, [4, 6], [7], [8, 9]))
+    assert cut_commits_ms(path, 2) == ({4, 6}, {3, 7}, {8, 9})
+    assert cut_commits_ms(path, 6) == (set(), {7}, {8, 9})

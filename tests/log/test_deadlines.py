@@ -112,7 +112,7 @@ def test_who_reads_a_node_waits_after_the_commit_that_ends_the_nodes_wait() -> N
     ends, frontier = list[int](), 1_000
     while (due := deadlines.next_ms(frontier)) is not None:
         frontier = due + 7  # the tick comes a little later
-        deadlines.committed(frontier, has_records=False)
+        deadlines.committed(frontier, has_records=False, time_alone=True)
         ends.append(due)
     # 1,000 + 100, + 300 and + 500, and after the ticks for these two what waits behind the node whose wait they end.
     assert ends == [1_100, 1_300, 1_407, 1_500, 1_607, 1_807, 1_914]
@@ -124,7 +124,9 @@ def test_a_commit_without_records_may_end_the_wait_of_a_node_that_others_read() 
     deadlines.committed(1_000, has_records=False)
     assert deadlines.next_ms(1_000) == 1_300, "a tick of stream time may have given the node's readers a row"
     deadlines.committed(1_300, has_records=False)
-    assert deadlines.next_ms(1_300) is None, "its own tick gives nothing more"
+    assert deadlines.next_ms(1_300) == 1_600, "so may one that passes a deadline of theirs"
+    deadlines.committed(1_600, has_records=False, time_alone=True)
+    assert deadlines.next_ms(1_600) is None, "their own tick gives nothing more"
     alone = Deadlines([WallWait(300)])
     alone.committed(1_000, has_records=False)
     assert alone.next_ms(1_000) is None
@@ -134,6 +136,35 @@ def test_a_log_opened_again_knows_which_ticks_others_wait_after() -> None:
     waits = [WallWait(500), WallWait(300, after=1)]
     going_on = Deadlines(waits)
     going_on.committed(1_000)
-    going_on.committed(1_500, has_records=False)
-    again = Deadlines(waits, [1_000], [1_500])
+    going_on.committed(1_500, has_records=False, time_alone=True)
+    again = Deadlines(waits, [1_000], times_ms=[1_500])
     assert again.next_ms(1_500) == going_on.next_ms(1_500) == 1_800
+
+
+def test_a_log_opened_again_forgets_no_deadline() -> None:
+    waits = [WallWait(500), WallWait(300, after=1), WallWait(200, 100, after=2), WallWait(40, after=4)]
+    for seed in range(200):
+        rng, going_on, commits = random.Random(seed), Deadlines(waits), list[tuple[int, bool, bool]]()
+        end_ms = 10_000
+        for _ in range(30):
+            end_ms += rng.choice([1, 40, 100, 290, 300, 500, 2_000])
+            has_records = rng.random() < 0.2
+            commits.append((end_ms, has_records, not has_records and rng.random() < 0.7))
+            going_on.committed(*commits[-1])
+        known = [each for each in commits if each[0] > end_ms - going_on.known_ms]
+        of_records, of_time = [ms for ms, yes, _ in known if yes], [ms for ms, _, yes in known if yes]
+        others = [ms for ms, has_records, alone in known if not (has_records or alone)]
+        again = Deadlines(waits, of_records, others, of_time)
+        for frontier in range(end_ms, end_ms + going_on.longest_ms, 5):
+            assert (again.next_ms(frontier) or 0) <= (going_on.next_ms(frontier) or 10**9)
+            assert again.next_ms(frontier) or not going_on.next_ms(frontier)
+
+
+def test_after_a_long_pause_a_tick_counts_for_more_rather_than_for_less() -> None:
+    """Two deadlines pass in one tick, and the commit from which the first one was is too old to be known."""
+    waits = [WallWait(500), WallWait(300, after=1)]
+    going_on = Deadlines(waits)
+    for at_ms, has_records, time_alone in [(1_000, True, False), (1_490, False, False), (3_000, False, True)]:
+        going_on.committed(at_ms, has_records, time_alone)
+    again = Deadlines(waits, others_ms=[1_490], times_ms=[3_000])
+    assert going_on.next_ms(3_000) == again.next_ms(3_000) == 3_300

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace.description.clocks import WallWait
 from tests.log.bench import START_MS, Bench
 
 pytestmark = pytest.mark.fast
@@ -236,6 +237,21 @@ def test_a_deadline_that_passes_gets_one_tick_also_after_a_restart_and_it_moves_
     )
     bench.clock.ms += 4_000
     assert not bench.sequencer.deadline_passed(), "nobody waits any more"
+
+
+def test_a_log_opened_again_knows_which_of_its_commits_told_of_the_time_alone(bench: Bench) -> None:
+    waits = [WallWait(3_000), WallWait(2_000, after=1)]
+    bench.sequencer = bench.opened_with(wall_waits=waits)
+    bench.append((0, 1))
+    bench.clock.ms += 2_000
+    bench.sequencer.drain()  # it passes a deadline of a reader, and may give that reader a row
+    passed_s = list[int]()
+    for second in range(3, 20):
+        bench.sequencer = bench.opened_with(wall_waits=waits)
+        bench.clock.ms += 1_000
+        passed_s += [second] * bench.sequencer.deadline_passed()
+        bench.sequencer.tick(frozenset())
+    assert passed_s == [3, 4, 5], "the record's, the drain's, and that of the reader after the record's"
 
 
 def test_a_tick_for_a_deadline_is_left_out_while_the_log_is_lively(bench: Bench) -> None:

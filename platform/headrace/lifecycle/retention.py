@@ -283,8 +283,8 @@ class Retention:
         """The commits that go from which somebody may still wait for the wall clock."""
         asked = asked_in(self._lake, self._topic.name).wall_waits
         waits = waits_now([*wall_waits(self._topic, self._all), *asked], after.limits_ms)
-        path, longest_ms = self._lake.log(self._topic.name), Deadlines(waits).longest_ms
-        return CutCommits(after.ingested_at_ms, *commits_during(path, after, longest_ms))
+        path, known_ms = self._lake.log(self._topic.name), Deadlines(waits).known_ms
+        return CutCommits(after.ingested_at_ms, *commits_during(path, after, known_ms))
 
     def _forget_unusable(self, through_ms: int) -> None:
         """Forget the rows that the nodes could not use: they are in their balances, and nobody folds them again."""

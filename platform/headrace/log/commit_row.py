@@ -26,20 +26,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PREFIX = f'{{"action": "{COMMIT}"'  # of the row's JSON, whose keys are sorted
+TIME_ALONE = '"time_alone": true}'  # ends it, if the commit tells of the time alone
 
 
 @dataclass(frozen=True)
 class CommitRow:
     """The content of one commit row.
 
-    after     the log after the commit
-    previous  for each partition the next offset before it
-    records   how many records and dead letters the commit holds
+    after       the log after the commit
+    previous    for each partition the next offset before it
+    records     how many records and dead letters the commit holds
+    time_alone  True: it tells of nothing but the time, so it ends waits of the wall clock alone (see `log.deadlines`)
     """
 
     after: LogState
     previous: Mapping[int, int]
     records: int = 0
+    time_alone: bool = False
 
     @property
     def next(self) -> dict[int, int]:
@@ -54,6 +57,7 @@ class CommitRow:
             "next": {str(p): offset for p, offset in self.next.items()},
             "previous": {str(p): offset for p, offset in self.previous.items()},
             "records": self.records,
+            **({"time_alone": True} if self.time_alone else {}),
         }
         return json.dumps(entry, sort_keys=True)
 
@@ -62,7 +66,8 @@ class CommitRow:
         """The row that `to_json` wrote."""
         entry = json.loads(text)
         previous = {int(p): offset for p, offset in entry["previous"].items()}
-        return cls(LogState.from_json(entry["after"]), previous, entry["records"])
+        after = LogState.from_json(entry["after"])
+        return cls(after, previous, entry["records"], entry.get("time_alone", False))
 
 
 def write_commit_row(

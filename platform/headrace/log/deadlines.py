@@ -25,19 +25,25 @@ class Deadlines:
          closed waits at a frontier does not depend on how often anybody asks.
 
     A node that reads another one begins to wait with the commit that ends the other's wait. So a commit with records counts
-    for all waits, and one that passes a deadline behind n nodes counts for waits behind more than n. One without records
-    that passes none may tell of stream time, and counts for waits behind one or more. So ticks end: each counts for waits
-    further behind.
+    for all waits. One without records may move stream time, or tell of a drain or a limit, and counts for waits behind one
+    node or more. One that tells of the time alone ends waits of the wall clock alone: if the fewest nodes behind which it
+    passes a deadline are n, it counts for waits behind more than n. So ticks end: stream time stops, and then each counts
+    for waits further behind.
     """
 
     def __init__(
-        self, waits: Collection[WallWait | int], commits_ms: Iterable[int] = (), others_ms: Iterable[int] = ()
+        self,
+        waits: Collection[WallWait | int],
+        commits_ms: Iterable[int] = (),
+        others_ms: Iterable[int] = (),
+        times_ms: Iterable[int] = (),
     ) -> None:
         """Nobody has asked yet.
 
         In: waits       a number: ms of a plain wait
-            commits_ms  commit times of records: those from which somebody may still wait, at least
+            commits_ms  commit times of records, as far back as `known_ms` says, at least
             others_ms   those of commits without records
+            times_ms    those of commits that tell of the time alone
         """
         given = {each for each in map(as_wait, waits) if each.ms > 0}
         self._behind = {
@@ -45,21 +51,33 @@ class Deadlines:
             for after in sorted({each.after for each in given})
         }
         self._last_ms = 0
-        records_ms = {*commits_ms}
-        for at_ms in sorted(records_ms.union(others_ms)):
-            self.committed(at_ms, has_records=at_ms in records_ms)
+        records_ms, alone_ms = {*commits_ms}, {*times_ms}
+        every_ms = sorted(records_ms.union(others_ms, alone_ms))
+        for at_ms in every_ms:
+            # It ended waits from before the commit before it. Unless all these are given it counts for more, not for less.
+            told = self._last_ms >= every_ms[-1] - self.longest_ms
+            self.committed(at_ms, has_records=at_ms in records_ms, time_alone=told and at_ms in alone_ms)
 
     @property
     def longest_ms(self) -> int:
         """How long somebody may wait after a commit with records; 0: nobody waits."""
         return sum(each.longest_ms for each in self._behind.values())
 
-    def committed(self, at_ms: int, *, has_records: bool = True) -> None:
-        """The log has another commit; those from which nobody waits any more are forgotten."""
+    @property
+    def known_ms(self) -> int:
+        """How far before a log's last commit its commits have to be known: a wait, and the one whose end begins it."""
+        return 2 * self.longest_ms
+
+    def committed(self, at_ms: int, has_records: bool = True, time_alone: bool = False) -> None:
+        """The log has another commit; those from which nobody waits any more are forgotten.
+
+        In: time_alone  it tells of nothing but the time
+        """
         behind, last_ms, self._last_ms = self._behind, self._last_ms, at_ms
         if not has_records:
-            ended = next((after for after, of in behind.items() if of.passed(last_ms, at_ms)), 0)
-            behind = {after: of for after, of in behind.items() if after > ended}
+            passed = (after for after, of in behind.items() if of.passed(last_ms, at_ms))
+            ended = next(passed, None) if time_alone else 0
+            behind = {after: of for after, of in behind.items() if ended is not None and after > ended}
         for of in behind.values():
             of.committed(at_ms)
 

@@ -12,7 +12,7 @@ from headrace import lake
 from headrace.errors import TerminalError
 from headrace.fold.values.columns import MOMENT
 from headrace.lake.files.sorted_rows import all_rows
-from headrace.log.commit_row import CommitRow, is_commit_row
+from headrace.log.commit_row import TIME_ALONE, CommitRow, is_commit_row
 from headrace.log.decisions.learn_guard import learn
 from headrace.log.decisions.resets import resets_in, since_last_reset
 from headrace.log.history.cut_commits import cut_commits_ms
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.log.decisions.guard import GuardStore
     from headrace.sequence.replays.guards import Guard
 
-_OF_COMMITS = pa.schema([("ingested_at", MOMENT), ("kind", pa.string())])
+_OF_COMMITS = pa.schema([("ingested_at", MOMENT), ("kind", pa.string()), ("control", pa.string())])
 _KINDS = pa.array([RECORD, DEAD_LETTER])
 
 
@@ -48,25 +48,27 @@ def recover(
     return state, _recover_guard(spark, path, topic, store, commit.record)
 
 
-def commits_during(path: str, state: LogState, longest_ms: int) -> tuple[list[int], list[int]]:
+def commits_during(path: str, state: LogState, known_ms: int) -> tuple[list[int], list[int], list[int]]:
     """The commits during so many ms before a log's last commit, also those whose rows were cut off.
 
-    Out: the commit times of those with records, and of those without, rising
+    Out: the commit times of those with records, of those that tell of the time alone as the last, and of others; rising
     """
-    if not longest_ms or not state.batch:
-        return [], []
-    after_ms = state.ingested_at_ms - longest_ms
+    if not known_ms or not state.batch:
+        return [], [], []
+    after_ms = state.ingested_at_ms - known_ms
     first_us = (after_ms + 1) * 1_000
     last_us = state.ingested_at_ms * 1_000 + 999
     files = lake.open_table(path).snapshot().within("ingested_at", first_us, last_us)
-    records, every = map(set, cut_commits_ms(path, after_ms))
+    records, others, times = cut_commits_ms(path, after_ms)
+    every = records | others | times
     for rows in all_rows([f"{path}/{name}" for name in files], _OF_COMMITS):
         at_us = rows["ingested_at"].cast(pa.int64())
         within = pc.and_(pc.greater_equal(at_us, first_us), pc.less_equal(at_us, last_us))
         of_records = pc.and_(pc.is_in(rows["kind"], _KINDS), within)
-        for found, chosen in ((records, of_records), (every, within)):
+        of_time = pc.and_(pc.ends_with(rows["control"], TIME_ALONE).fill_null(False), within)
+        for found, chosen in ((records, of_records), (times, of_time), (every, within)):
             found |= {us // 1_000 for us in pc.unique(at_us.filter(chosen)).to_pylist()}
-    return sorted(records), sorted(every - records)
+    return sorted(records), sorted(every - records - times), sorted(times - records)
 
 
 def _from_rows(spark: SparkSession, path: str) -> LogState:

@@ -173,7 +173,7 @@ class Sequencer:
                 after = replace(state.after(at_ms, due.ticks), idle=due.idle or state.idle)
                 files = self._decided(TICK, dict.fromkeys(rows), at_ms)
                 files += self._decided(CONTROL, idleness(after) if due.idle else {}, at_ms)
-                self._commit(files, after, self._guard)
+                self._commit(files, after, self._guard, time_alone=not due.is_something)
             return len(due.ticks)
 
     def drain(self) -> None:
@@ -193,8 +193,7 @@ class Sequencer:
 
     def _open_deadlines(self) -> Deadlines:
         waits = waits_now(self._wall_waits, self.state.limits_ms)
-        longest_ms = Deadlines(waits).longest_ms
-        return Deadlines(waits, *commits_during(self._path, self.state, longest_ms))
+        return Deadlines(waits, *commits_during(self._path, self.state, Deadlines(waits).known_ms))
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> Due:
         # A reader waits beyond the limit of the node that it reads, however long that was ever made.
@@ -250,8 +249,7 @@ class Sequencer:
             assert self._guard is not None
             at_ms = self._next_commit_ms()
             control = {anywhere(self.state): control_entry(root_topic, root_partition)}
-            after = self.state.after(at_ms, [])
-            self._control(control, at_ms, after, self._guard.without(roots))
+            self._control(control, at_ms, self.state.after(at_ms, []), self._guard.without(roots))
             return sorted(partition for _, partition in roots)
 
     def promise(self, through_ms: int) -> None:
@@ -322,7 +320,8 @@ class Sequencer:
     def _commit_time(self, after: LogState) -> None:
         """Commit that time has passed, or offsets without a record."""
         files = self._decided(TICK, {anywhere(self.state): None}, after.ingested_at_ms)
-        self._commit(files, after, self._guard)
+        due = self._due(after.ingested_at_ms, frozenset())
+        self._commit(files, after, self._guard, time_alone=not due.is_something)
 
     def _commit(
         self,
@@ -330,11 +329,12 @@ class Sequencer:
         after: LogState,
         guard: Guard | None,
         records: WrittenRecords = NOTHING,
+        time_alone: bool = False,
     ) -> None:
-        """Commit files that are written, with the row that says where the log stands after them."""
+        """Commit files that are written, with the row that says where the log stands after them (see `CommitRow`)."""
         completes = completion(after) if after.is_newly_complete else {}
         after = after.completed() if completes else after
-        said = CommitRow(after, self.state.next_offsets, records.records)
+        said = CommitRow(after, self.state.next_offsets, records.records, time_alone and not completes)
         row = write_commit_row(self._path, self._schema, self.topic.name, said, records.open)
         files = [*files, *self._decided(CONTROL, completes, after.ingested_at_ms)]
         entry = self._guard_store.entry(guard)
@@ -343,6 +343,6 @@ class Sequencer:
         self._table.append([*files, row], record | entry)
         self._guard_store.settled(entry)
         self.state, self._guard, self.sound = after, guard, True
-        self._deadlines.committed(after.ingested_at_ms, has_records=bool(records.records))
+        self._deadlines.committed(after.ingested_at_ms, said.records > 0, said.time_alone)
         self._steady_ms = self._began_ms
         self._on_step("after log commit")

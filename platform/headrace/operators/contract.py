@@ -45,6 +45,7 @@ class Waits:
     complete   topics that are read to their first ends before any row leaves
     drain      true if a drain makes rows leave
     lag_ms     the clock of the node's log is so far behind the node's own time (L32): what waits without a deadline
+    later      true if rows may leave later than the records that cause them, though no wait here says so: it is 0
     """
 
     stream_ms: int = 0
@@ -52,6 +53,12 @@ class Waits:
     complete: tuple[str, ...] = ()
     drain: bool = False
     lag_ms: int = 0
+    later: bool = False
+
+    @property
+    def are_some(self) -> bool:
+        """Whether rows may leave with a log commit that has none of the records that cause them."""
+        return bool(self.stream_ms or self.wall or self.complete or self.drain or self.lag_ms or self.later)
 
 
 @dataclass(frozen=True)

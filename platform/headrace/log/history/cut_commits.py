@@ -37,11 +37,13 @@ class CutCommits:
     through_ms  the commit time of the last one
     records_ms  rising commit times of those with records from which readers might wait for the wall clock
     others_ms   those of commits without records
+    times_ms    those of commits that tell of the time alone
     """
 
     through_ms: int
     records_ms: Sequence[int] = ()
     others_ms: Sequence[int] = ()
+    times_ms: Sequence[int] = ()
 
 
 def write_standing(uri: str, schema: pa.Schema, topic: str, after: LogState) -> list[NewFile]:
@@ -71,6 +73,7 @@ def note_commits(log_path: str, cut: CutCommits) -> None:
             "through_ms": each.through_ms,
             "records_ms": [*each.records_ms],
             "others_ms": [*each.others_ms],
+            "times_ms": [*each.times_ms],
         }
         for each in [*before, cut][-CUTS_KEPT:]
     ]
@@ -83,8 +86,10 @@ def cuts_noted(log_path: str) -> list[CutCommits]:
     return [CutCommits(**each) for each in note["cuts"]]
 
 
-def cut_commits_ms(log_path: str, after_ms: int) -> tuple[set[int], set[int]]:
-    """The times after a commit time of commits that were cut off: of those with records, and of all."""
-    cuts = cuts_noted(log_path)
-    records = {ms for cut in cuts for ms in cut.records_ms if ms > after_ms}
-    return records, records | {ms for cut in cuts for ms in cut.others_ms if ms > after_ms}
+def cut_commits_ms(log_path: str, after_ms: int) -> tuple[set[int], set[int], set[int]]:
+    """The times after a commit time of commits that were cut off, as `CutCommits` has them."""
+    records, others, times = set[int](), set[int](), set[int]()
+    for cut in cuts_noted(log_path):
+        for found, noted in ((records, cut.records_ms), (others, cut.others_ms), (times, cut.times_ms)):
+            found.update(ms for ms in noted if ms > after_ms)
+    return records, others, times

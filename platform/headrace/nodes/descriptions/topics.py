@@ -206,26 +206,32 @@ def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:
     before = waiting_before(topic, nodes)
     found: list[WallWait] = []
     for node in upstream_first(nodes):
-        operator = operator_for(node)
-        if driving := {*operator.driving} & before.keys():
-            after = max(before[name] for name in driving)
-            found += (replace(wait, after=after) for wait in operator.waits.wall)
+        if (after := _waits_after(node, before)) is not None:
+            found += (replace(wait, after=after) for wait in operator_for(node).waits.wall)
     return tuple(found)
 
 
 def waiting_before(topic: Topic, nodes: Sequence[Node]) -> dict[str, int]:
     """How many nodes, one after the other, wait before a row stands in a log.
 
-    Out: by the names of logs: the topic's, and those of nodes that it drives
+    Out: by the names of logs: the topic's, and those of nodes whose rows may leave with its commits
     """
     found = {topic.name: 0}
     for node in upstream_first(nodes):
-        operator = operator_for(node)
-        if driving := {*operator.driving} & found.keys():
-            waits = operator.waits
-            more = bool(waits.wall or waits.stream_ms)
-            found[output_name(node)] = max(found[name] for name in driving) + more
+        if (after := _waits_after(node, found)) is not None:
+            found[output_name(node)] = after + operator_for(node).waits.are_some
     return found
+
+
+def _waits_after(node: Node, before: Mapping[str, int]) -> int | None:
+    """How many nodes wait before a node itself does; None: its rows leave with no commit of the topic.
+
+    A commit that completes a topic may have no record. So what waited for it waits after a wait.
+    """
+    operator = operator_for(node)
+    complete = operator.waits.complete
+    found = [before[name] for name in (*operator.driving, *complete) if name in before]
+    return max(found) + bool(complete) if found else None
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.description import Suppressed
 from headrace.description.clocks import WALL
 from headrace.fold.contract import CLOCK, KEY, OFFSET, PARTITION
 from headrace.fold.kernel import Kernel
-from headrace.operators.contract import Appended, Bindings, RowClock
+from headrace.operators.contract import Appended, Bindings, RowClock, Waits
 from headrace.operators.registry import operator_for
 from headrace.operators.time_limits.fold import TimeLimit
 
@@ -38,6 +40,11 @@ class TimeLimits(Appended[Suppressed]):
         return operator_for(self.node.updated).can_be_late
 
     by_commit = False  # to the day of the time at which it left
+
+    @property
+    def waits(self) -> Waits:
+        """For the limit; a person may set a longer one in place of 0."""
+        return replace(super().waits, later=True)
 
     def open_from_ms(self, closed_ms: int | None, read_ms: int | None) -> int | None:
         """From the time on up to which all waits are over."""

@@ -1,0 +1,135 @@
+"""Nodes that wait for the wall clock behind others: a wait ends though no record comes, whatever began it; then ticks end."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.fast
+
+T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
+U = hr.Topic("u", key="key STRING", value="n BIGINT", idle_timeout="20 seconds")
+STRICT = hr.Topic(
+    "t", key="key STRING", value="value BIGINT"
+)  # its stream time does not move without a record
+WAIT_S = 6
+
+
+def batches(before: hr.Node, column: str = "value") -> hr.Node:
+    """Batches of a node's rows, which wait for `WAIT_S`."""
+    return before.as_stream().group_by("key").batch(max_wait=f"{WAIT_S} seconds", collect=[column]).named("b")
+
+
+@contextmanager
+def driven(*nodes: hr.Node, incomplete: tuple[str, ...] = ()) -> Iterator[TestDriver]:
+    driver = TestDriver([*nodes], incomplete=incomplete)
+    try:
+        yield driver
+    finally:
+        driver.close()
+
+
+def pipe(driver: TestDriver, topic: str, value: int = 0) -> None:
+    driver.pipe(
+        topic, key="a", value={"n": value} if topic == "u" else {"value": value}, timestamp_ms=driver.now_ms
+    )
+    driver.cut()
+
+
+def silence(driver: TestDriver, seconds: int, *, reopens: bool = False) -> None:
+    """Let time pass second by second; each time the logs are opened again, or go on."""
+    for _ in range(seconds):
+        driver.advance_wall_clock("1 second")
+        if reopens:
+            driver._sequencers = {name: driver._open_sequencer(of) for name, of in driver._topics.items()}
+        driver.cut()
+
+
+def comes_to_rest(driver: TestDriver, *, reopens: bool = False) -> bool:
+    before = {name: each.state.batch for name, each in driver._sequencers.items()}
+    silence(driver, 3 * WAIT_S, reopens=reopens)
+    return before == {name: each.state.batch for name, each in driver._sequencers.items()}
+
+
+@pytest.mark.parametrize("reopens", [False, True], ids=["goes on", "opens again"])
+@pytest.mark.parametrize("offset_ms", [0, 700])
+def test_a_tick_that_passes_a_deadline_and_closes_a_window_begins_a_wait(
+    offset_ms: int, reopens: bool
+) -> None:
+    """Every stream tick began an empty wait, and the tick at its end was none, though it moved stream time, too."""
+    windows = T.stream.group_by("key").window(hr.tumbling("30 seconds"), grace="0 seconds")
+    closed = windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("w")
+    with driven(closed, batches(closed, "n")) as driver:
+        begins_ms = driver.now_ms // 30_000 * 30_000
+        driver.pipe("t", key="a", value={"value": 0}, timestamp_ms=begins_ms + offset_ms)
+        driver.cut()
+        silence(driver, 30, reopens=reopens)
+        assert (len(driver.rows("w")), len(driver.rows("b"))) == (1, 0)
+        silence(driver, WAIT_S, reopens=reopens)
+        assert len(driver.rows("b")) == 1
+        assert comes_to_rest(driver, reopens=reopens)
+
+
+def test_a_drain_begins_a_wait() -> None:
+    first = STRICT.stream.group_by("key").batch(max_records=9, collect=["value"]).named("first")
+    counts = first.as_stream().group_by("key").aggregate(n=hr.count())
+    last = counts.suppress(hr.until_time_limit(f"{WAIT_S} seconds", clock="wall")).named("last")
+    with driven(first, last) as driver:
+        pipe(driver, "t")
+        driver.drain()
+        assert len(driver.rows("first")) == 1
+        silence(driver, WAIT_S)
+        assert len(driver.rows("last")) == 1
+        assert comes_to_rest(driver)
+
+
+def test_a_limit_that_is_set_as_a_deadline_passes_begins_a_wait() -> None:
+    limited = STRICT.table().suppress(hr.until_time_limit("1 hour")).named("limited")
+    with driven(limited, batches(limited)) as driver:
+        pipe(driver, "t")
+        driver.set_limits("limited", time_limit="50 minutes")  # this, too, begins a wait of the batch
+        driver.advance_wall_clock(f"{WAIT_S + 1} seconds")
+        driver.set_limits("limited", time_limit="0 seconds")
+        driver.cut()
+        assert (len(driver.rows("limited")), len(driver.rows("b"))) == (1, 0)
+        silence(driver, WAIT_S)
+        assert len(driver.rows("b")) == 1
+        assert comes_to_rest(driver)
+
+
+def test_a_node_whose_limit_of_0_was_raised_waits_too() -> None:
+    limited = T.table().suppress(hr.until_time_limit("0 seconds")).named("limited")
+    with driven(limited, batches(limited)) as driver:
+        pipe(driver, "t")
+        silence(driver, WAIT_S)
+        driver.set_limits("limited", time_limit="10 seconds")
+        pipe(driver, "t", 1)
+        silence(driver, 20)
+        assert (len(driver.rows("limited")), len(driver.rows("b"))) == (2, 1)
+        silence(driver, WAIT_S)
+        assert len(driver.rows("b")) == 2
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_the_commit_that_completes_a_table_begins_a_wait(records: int) -> None:
+    """It is one of the table's topic, which may be empty: then the commit has no record."""
+    looked_up = T.stream.lookup(U.table(), on="key", complete_first=True).named("l")
+    with driven(looked_up, batches(looked_up), incomplete=("u",)) as driver:
+        pipe(driver, "t")
+        silence(driver, 3 * WAIT_S)
+        assert driver.rows("l") == []
+        for value in range(records):
+            pipe(driver, "u", value)
+        driver.complete("u")
+        driver.cut()
+        assert (len(driver.rows("l")), len(driver.rows("b"))) == (1, 0)
+        silence(driver, WAIT_S)
+        assert len(driver.rows("b")) == 1
