@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,23 +14,46 @@ from headrace.testing import TestDriver
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.description import Node
+
 pytestmark = pytest.mark.fast
 
 T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
 U = hr.Topic("u", key="key STRING", value="n BIGINT", idle_timeout="20 seconds")
-STRICT = hr.Topic(
-    "t", key="key STRING", value="value BIGINT"
-)  # its stream time does not move without a record
+# Its stream time does not move without a record.
+STRICT = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout=None)
 WAIT_S = 6
 
 
-def batches(before: hr.Node, column: str = "value") -> hr.Node:
+class Reminds(hr.Processor):
+    """Tells of a record `WAIT_S` after it was processed, or after a stream timer that it set then."""
+
+    def __init__(self, after: str | None = None) -> None:
+        self.after = after
+
+    def init(self, context: hr.Context) -> None:
+        self.context = context
+
+    def process(self, record: hr.Record) -> None:
+        if self.after is None:
+            self.wait(record.timestamp)
+        else:
+            self.context.schedule(self.after, self.wait, once=True)
+
+    def wait(self, moment: object) -> None:
+        self.context.schedule(f"{WAIT_S} seconds", self.remind, clock="wall", once=True)
+
+    def remind(self, moment: object) -> None:
+        self.context.forward(key=self.context.key["key"])
+
+
+def batches(before: Node, column: str = "value") -> Node:
     """Batches of a node's rows, which wait for `WAIT_S`."""
     return before.as_stream().group_by("key").batch(max_wait=f"{WAIT_S} seconds", collect=[column]).named("b")
 
 
 @contextmanager
-def driven(*nodes: hr.Node, incomplete: tuple[str, ...] = ()) -> Iterator[TestDriver]:
+def driven(*nodes: Node, incomplete: tuple[str, ...] = ()) -> Iterator[TestDriver]:
     driver = TestDriver([*nodes], incomplete=incomplete)
     try:
         yield driver
@@ -71,11 +95,32 @@ def test_a_tick_that_passes_a_deadline_and_closes_a_window_begins_a_wait(
         begins_ms = driver.now_ms // 30_000 * 30_000
         driver.pipe("t", key="a", value={"value": 0}, timestamp_ms=begins_ms + offset_ms)
         driver.cut()
-        silence(driver, 30, reopens=reopens)
+        silence(driver, 31, reopens=reopens)
         assert (len(driver.rows("w")), len(driver.rows("b"))) == (1, 0)
         silence(driver, WAIT_S, reopens=reopens)
         assert len(driver.rows("b")) == 1
+        silence(driver, WAIT_S, reopens=reopens)
         assert comes_to_rest(driver, reopens=reopens)
+
+
+@pytest.mark.parametrize(
+    ("processor", "settings"),
+    [
+        (Reminds, {"order": "time", "grace": "30 seconds"}),
+        (partial(Reminds, "30 seconds"), {"stream_wait": "30 seconds"}),
+    ],
+    ids=["records", "timers"],
+)
+def test_a_tick_that_lets_a_processor_go_on_begins_its_wait(processor: Any, settings: dict[str, Any]) -> None:
+    reminders = T.stream.group_by("key").process(
+        processor, output="key STRING", wall_wait=f"{WAIT_S} seconds", **settings
+    )
+    with driven(reminders.named("r")) as driver:
+        pipe(driver, "t")
+        silence(driver, 31 + WAIT_S)
+        assert len(driver.rows("r")) == 1
+        silence(driver, 31)
+        assert comes_to_rest(driver)
 
 
 def test_a_drain_begins_a_wait() -> None:
@@ -84,6 +129,7 @@ def test_a_drain_begins_a_wait() -> None:
     last = counts.suppress(hr.until_time_limit(f"{WAIT_S} seconds", clock="wall")).named("last")
     with driven(first, last) as driver:
         pipe(driver, "t")
+        silence(driver, 2 * WAIT_S)
         driver.drain()
         assert len(driver.rows("first")) == 1
         silence(driver, WAIT_S)
@@ -93,8 +139,10 @@ def test_a_drain_begins_a_wait() -> None:
 
 def test_a_limit_that_is_set_as_a_deadline_passes_begins_a_wait() -> None:
     limited = STRICT.table().suppress(hr.until_time_limit("1 hour")).named("limited")
-    with driven(limited, batches(limited)) as driver:
+    other = limited.as_stream().group_by("key").batch(max_wait="20 seconds", collect=["value"]).named("other")
+    with driven(limited, batches(limited), other) as driver:
         pipe(driver, "t")
+        silence(driver, 60)
         driver.set_limits("limited", time_limit="50 minutes")  # this, too, begins a wait of the batch
         driver.advance_wall_clock(f"{WAIT_S + 1} seconds")
         driver.set_limits("limited", time_limit="0 seconds")
@@ -102,6 +150,7 @@ def test_a_limit_that_is_set_as_a_deadline_passes_begins_a_wait() -> None:
         assert (len(driver.rows("limited")), len(driver.rows("b"))) == (1, 0)
         silence(driver, WAIT_S)
         assert len(driver.rows("b")) == 1
+        silence(driver, 20)
         assert comes_to_rest(driver)
 
 
@@ -133,3 +182,19 @@ def test_the_commit_that_completes_a_table_begins_a_wait(records: int) -> None:
         assert (len(driver.rows("l")), len(driver.rows("b"))) == (1, 0)
         silence(driver, WAIT_S)
         assert len(driver.rows("b")) == 1
+
+
+def test_the_commit_that_completes_a_global_table_begins_a_wait_of_its_processor() -> None:
+    reminders = T.stream.group_by("key").process(
+        Reminds,
+        output="key STRING",
+        wall_wait=f"{WAIT_S} seconds",
+        stores=[hr.global_table("u", U.table())],
+    )
+    with driven(reminders.named("r"), incomplete=("u",)) as driver:
+        pipe(driver, "t")
+        silence(driver, 3 * WAIT_S)
+        driver.complete("u")
+        driver.cut()
+        silence(driver, WAIT_S)
+        assert len(driver.rows("r")) == 1

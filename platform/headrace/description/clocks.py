@@ -19,7 +19,8 @@ class WallWait:
     advance_ms  0: just so long. Else until each end of a window of `ms` that has the commit time in it, one starting every
                 `advance_ms`
     node        the suppressed node whose time limit it is, which a person may change; None: nobody can
-    after       so many nodes before it wait, too: it also waits after the commits that end their waits
+    after       so many nodes before it wait, too, or the node itself for something else: it also waits after the commits
+                that end these waits
     """
 
     ms: int

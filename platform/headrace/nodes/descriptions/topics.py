@@ -224,14 +224,15 @@ def waiting_before(topic: Topic, nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def _waits_after(node: Node, before: Mapping[str, int]) -> int | None:
-    """How many nodes wait before a node itself does; None: its rows leave with no commit of the topic.
+    """How many nodes wait before a node waits for the wall clock; None: its rows leave with no commit of the topic.
 
-    A commit that completes a topic may have no record. So what waited for it waits after a wait.
+    A node itself may wait for a complete topic, or for stream time, and then for the wall clock.
     """
     operator = operator_for(node)
-    complete = operator.waits.complete
-    found = [before[name] for name in (*operator.driving, *complete) if name in before]
-    return max(found) + bool(complete) if found else None
+    waits = operator.waits
+    found = [before[name] for name in (*operator.driving, *waits.complete) if name in before]
+    waits_twice = bool(waits.wall and (waits.complete or waits.stream_ms))
+    return max(found) + waits_twice if found else None
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
