@@ -77,7 +77,7 @@ class Changing(TestDriver):
         forget()
         return roll_back(self.spark, self._lake, self._clock)
 
-    def erase(self, nodes: Sequence[Node], of: hr.Topic) -> None:
+    def erase_by(self, nodes: Sequence[Node], of: hr.Topic) -> None:
         """Erase the key from a topic, with this code."""
         forget()
         list(Erasure(self.spark, self._lake, nodes, of, KEY, clock=self._clock).run())
@@ -128,7 +128,7 @@ def test_a_key_is_erased_from_tables_that_a_change_replaced_and_whose_node_reads
     driver.apply(counts(U), others)
     driver.cut()
     assert any("/former/totals/" in file for file in files_with(driver, KEY))
-    driver.erase([counts(U), others], T)
+    driver.erase_by([counts(U), others], T)
     assert not [file for file in files_with(driver, KEY) if "/former/" in file]
     with pytest.raises(hr.TerminalError, match="cannot go back"):
         driver.roll_back()
@@ -146,7 +146,7 @@ def test_a_key_is_erased_from_what_a_change_has_built_by_code_that_does_not_run_
     driver.cut()
     driver.change(counts(T), others).build()
     assert any("/rebuilds/totals/" in file for file in files_with(driver, KEY))
-    driver.erase([counts(U), others], T)
+    driver.erase_by([counts(U), others], T)
     assert not files_with(driver, KEY)
     driver.apply(counts(T), others)
     assert driver.totals() == [("x", 1)]
@@ -212,7 +212,7 @@ def test_what_has_read_no_log_that_changed_stays(opened: Any) -> None:
     top = counts(T, top=hr.max("v"))
     driver.apply(top, others)
     driver.change(counts(T, low=hr.min("v")), others).build()
-    driver.erase([top, others], U)
+    driver.erase_by([top, others], U)
     assert small_files.names(driver.lake.rebuilds("totals"))
     assert driver.roll_back() == ["totals"]
     driver.become(counts(T), others)

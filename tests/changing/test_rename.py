@@ -17,8 +17,6 @@ from headrace.lake.commits.fence import FencedError
 from headrace.lake.commits.writer import OvertakenError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
-from headrace.lifecycle.pending_erasures import note_pending
-from headrace.lifecycle.pending_erasures import pending as pending_erasures
 from headrace.log.clock import SystemClock
 from headrace.log.decision_rows import Decision, LogFolder, write_decisions
 from headrace.log.decisions.limits import limits_entry
@@ -310,26 +308,6 @@ def test_retention_does_not_wait_for_the_former_name(tmp_path: Path) -> None:
     rename_node(lake, "totals", "sums", ())
     assert drop_registrations(lake, SystemClock()) == ["totals of readings"]
     assert readers_of(lake, "readings") == []
-
-
-def test_what_a_sink_notes_beside_its_refused_rows_does_not_go_along(tmp_path: Path) -> None:
-    """`hr.each` notes how many rows of a delivery it has sent; it was taken for a table, and no such node could be renamed."""
-    lake = Lake(f"file:{tmp_path}")
-    hold(lake, TOTALS)
-    small_files.write_json(f"{lake.refused('totals', 'each-mail')}.sent.json", {"rows": 1, "digest": ""})
-    rename_node(lake, "totals", "sums", ())
-    assert reached(lake) == 1
-    assert not small_files.names(f"{lake.root}/refused/sums")
-
-
-def test_an_erasure_that_waits_for_the_node_waits_for_it_under_its_new_name(tmp_path: Path) -> None:
-    """Nobody waited: another log was cut, and then the key could not be computed out of the balance."""
-    lake = Lake(f"file:{tmp_path}")
-    hold(lake, TOTALS)
-    write_description(lake, TOTALS)
-    note_pending(lake, "readings", ["totals"])
-    rename_node(lake, "totals", "sums", ())
-    assert {(each.node, each.topic) for each in pending_erasures(lake)} > {("sums", "readings")}
 
 
 def test_readers_of_the_former_name_are_told_the_new_one(tmp_path: Path) -> None:

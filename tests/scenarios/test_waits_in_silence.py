@@ -14,8 +14,6 @@ from headrace.testing import TestDriver
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.description import Node
-
 pytestmark = pytest.mark.fast
 
 T = hr.Topic("t", key="key STRING", value="value BIGINT", idle_timeout="20 seconds")
@@ -47,13 +45,13 @@ class Reminds(hr.Processor):
         self.context.forward(key=self.context.key["key"])
 
 
-def batches(before: Node, column: str = "value") -> Node:
+def batches(before: Any, column: str = "value") -> Any:
     """Batches of a node's rows, which wait for `WAIT_S`."""
     return before.as_stream().group_by("key").batch(max_wait=f"{WAIT_S} seconds", collect=[column]).named("b")
 
 
 @contextmanager
-def driven(*nodes: Node, incomplete: tuple[str, ...] = ()) -> Iterator[TestDriver]:
+def driven(*nodes: Any, incomplete: tuple[str, ...] = ()) -> Iterator[TestDriver]:
     driver = TestDriver([*nodes], incomplete=incomplete)
     try:
         yield driver
