@@ -54,12 +54,16 @@ class ReaderMeeting:
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + MEET_EVERY_SECONDS
+        self._register_if_due()  # first: what this process then lists, for a while, has it
         is_known = _tried(self._look)
-        if time.monotonic() >= self._register_at and _tried(self._register):
-            self._register_at = time.monotonic() + REGISTER_EVERY_SECONDS
+        self._register_if_due()
         if is_known:
             for log in self._logs:
                 _tried(partial(self._serve, log))
+
+    def _register_if_due(self) -> None:
+        if time.monotonic() >= self._register_at and _tried(self._register):
+            self._register_at = time.monotonic() + REGISTER_EVERY_SECONDS
 
     def _register(self) -> None:
         """Ask, of what other pipelines write, what these nodes need, and what others need that read these by name."""
