@@ -41,7 +41,7 @@ from headrace.log.recovery import commits_during
 from headrace.nodes.balances.cuts import day_after, note_cut
 from headrace.nodes.balances.opening import read_opening, write_opening
 from headrace.nodes.descriptions.references import resolve_all_references
-from headrace.nodes.descriptions.topics import names_of, wall_waits
+from headrace.nodes.descriptions.topics import is_read, names_of, wall_waits
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.operators.registry import operator_for
@@ -224,15 +224,15 @@ class Retention:
         """Write the node's balance at the cut."""
         base, topic = base_of(self._lake, node), self._topic.name
         # The node's log is written before rows go: afterwards the stream times of their commits are not known. A crash may
-        # have left it behind, and a node that others ask for may have none yet.
-        asked = bool(readers_of(self._lake, f"{node.required_name}@"))
-        is_read = asked and can_be_read(self._lake, node)
+        # have left it behind, and a node that others ask for, or will read once they run, may have none yet.
+        asked = is_read(node, self._all) or bool(readers_of(self._lake, f"{node.required_name}@"))
+        tells = asked and can_be_read(self._lake, node)
         reached_ms = log_reached_ms(self._lake, node)
-        untold = is_read if reached_ms is None else reached_ms < at_ms
+        untold = tells if reached_ms is None else reached_ms < at_ms
         # A backfill compares what is folded, and cannot look behind the balance.
         unfolded = not node.has_days and base.upto_ms.get(topic, 0) < at_ms
         if untold or unfolded:
-            self._settle(node, is_read=is_read)
+            self._settle(node, tells=tells)
         opening = read_opening(self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: at_ms for t in node.topics}  # it reads them in one order
@@ -240,11 +240,11 @@ class Retention:
             write_opening(self._spark, self._lake, node, standing.source, standing.progress)
             standing.release()
 
-    def _settle(self, node: Node, *, is_read: bool) -> None:
-        """Let the node's table and its log hold what it has read."""
+    def _settle(self, node: Node, *, tells: bool) -> None:
+        """Let the node's table and its log hold what it has read. In: tells  whether it needs a log."""
         names = [node.required_name]
         with handed_over(self._spark, self._lake, names, self._clock, what="headrace retain"):
-            runner = NodeRunner(self._spark, node, self._lake, is_read=is_read)
+            runner = NodeRunner(self._spark, node, self._lake, is_read=tells)
             runner.finish()
             if runner.unfolded:
                 runner.settle()
