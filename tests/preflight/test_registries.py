@@ -9,6 +9,7 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.local.schema_registry import SchemaRegistry
+from headrace.local.tightening_message import Tightening
 from headrace.preflight.registries import check_registries
 
 SCHEMA = '{"type": "record", "name": "order", "fields": [{"name": "n", "type": "int"}]}'
@@ -31,6 +32,10 @@ def test_it_answers_or_the_check_says_what_to_correct(
         node = counts.to(hr.KafkaSink("counts", format=hr.Avro(registry=running.url)))
         well = [*check_registries([node])]
     away = [*check_registries([node])]
+    messages = hr.Topic(
+        "tightenings", key="screw STRING", format=hr.Protobuf(Tightening, registry=running.url)
+    )
+    assert not [*check_registries([messages.group_by().aggregate(n=hr.count()).named("all")])], "never asked"
     assert [each.ok for each in (*well, *away)] == [True, True, False, False], [*map(str, (*well, *away))]
     assert "OTHER_REGISTRY" in str(well[0])
     assert all("correct its address" in str(each) for each in away)
