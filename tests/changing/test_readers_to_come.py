@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.changing import apply_changes
 from headrace.changing.apply_changes import ApplyChanges
+from headrace.changing.rename_node import rename_node
 from headrace.lake import forget
 from headrace.lifecycle.retention import Retention
 from headrace.log.site import Site
@@ -41,16 +41,15 @@ def test_a_rename_that_died_before_its_reader_was_rebuilt_is_done_again_after_a_
     before = driver.rows("reader")
     renamed = pipeline("b", renamed_from="a")
     site, nowhere = Site(spark, driver._lake, driver._clock), KafkaSettings(bootstrap_servers="localhost:1")
-    rename = apply_changes.rename_node
 
     def renames_and_dies(*given: Any) -> None:
-        rename(*given)
+        rename_node(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(apply_changes, "rename_node", renames_and_dies)
+    monkeypatch.setattr("headrace.changing.apply_changes.rename_node", renames_and_dies)
     with pytest.raises(KeyboardInterrupt):
         ApplyChanges(site, renamed, kafka=nowhere).run()
-    monkeypatch.setattr(apply_changes, "rename_node", rename)
+    monkeypatch.setattr("headrace.changing.apply_changes.rename_node", rename_node)
     forget()
     assert Retention(spark, driver._lake, renamed, T, clock=driver._clock).run(driver.now_ms + 1_000).rows
     forget()
