@@ -37,11 +37,8 @@ def clear_broken_beginning(lake: Lake, node: Node, results: pa.Schema, state: pa
     known = stored["fingerprint"]
     if known == node.fingerprint() or outcome_of(stored, known, description_of(node)) == GOES_ON:
         return
-    nothing = {
-        "writer": results_writer(node),
-        "batch": 0,
-        "after_ms": {},
-    }  # so no micro-batch has its results already
+    # So no micro-batch has its results already.
+    nothing = {"writer": results_writer(node), "batch": 0, "after_ms": {}, "upto_ms": {}}
     for uri, schema, record in (
         (lake.table(name), results, nothing),
         (lake.state(name), state, {"writer": "describer"}),

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.spark.on_demand import laptop_session
 from tests.lives.one import live
-from tests.lives.story import Change, Crash, Cut, Life, Made, Send, Sent
+from tests.lives.story import Change, Crash, Cut, Life, Made, Rename, Send, Sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,3 +38,10 @@ def test_a_first_micro_batch_that_was_broken_off_is_one_of_the_new_description(
         ),
     )
     live(life, laptop_session(spark, "lives"))
+
+
+@pytest.mark.spark
+def test_a_table_that_has_read_nothing_reads_another_node_by_its_new_name(spark: SparkSession) -> None:
+    """The commit that began it anew did not say how far it goes, and the node could not be opened any more."""
+    nodes = (Made("time limit", number=380), Made("totals", number=1_020, follows=True))
+    live(Life(nodes=nodes, begins=2, steps=(Rename(0, dies=3),)), laptop_session(spark, "lives"))
