@@ -119,7 +119,7 @@ def test_they_do_not_come_back_over_a_log_that_was_cut_since(tmp_path: Path, whe
 def test_they_do_not_come_back_over_a_log_whose_older_rows_have_changed_since(
     tmp_path: Path, read: bool
 ) -> None:
-    """As by a repair. What they have read through a node is told by the log of that node."""
+    """Such as by a repair. The log of a node says what they have read through that node."""
     lake = Lake(f"file:{tmp_path}")
     upto_ms = {"readings" if read else "finals@of-readings": 7}
     hold(lake, BEFORE, progress=Progress(batch=7, upto_ms=upto_ms))

@@ -1,4 +1,4 @@
-"""What goes along with a node that is renamed, beside its tables: no Spark, and no rows."""
+"""A renamed node keeps more than its tables. No Spark, and no rows."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ IGNORED = (IMAGE / "Dockerfile.dockerignore").read_text(encoding="utf-8").split(
 
 
 def copied(recipe: str) -> Iterator[tuple[str, str]]:
-    """What comes from the project's folder: each source, and where it goes."""
+    """Each path that the recipe copies from the project's folder, and its destination."""
     for line in recipe.splitlines():
         command, *words = line.split() or [""]
         if command == "COPY" and not words[0].startswith("--"):

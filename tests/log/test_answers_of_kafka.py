@@ -1,4 +1,4 @@
-"""What a log makes of an answer in which Kafka's client gives records, ends of partitions and an error at once."""
+"""Kafka's client may give records, ends of partitions and an error in one answer."""
 
 from __future__ import annotations
 

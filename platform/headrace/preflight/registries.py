@@ -24,21 +24,14 @@ def check_registries(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield tried(f"schema registry {told}", partial(_subjects, of))
 
 
-def _named(nodes: Sequence[Node]) -> Iterator[Any]:
-    for topic in topics_of(nodes).values():
-        for part in (topic.key_format, topic.format):
-            of = part.format if isinstance(part, Debezium) else part
-            if not isinstance(of, Protobuf):  # the numbers of fields tell what its bytes mean
-                yield from _registry(of)
+def _named(nodes: Sequence[Node]) -> list[Any]:
+    topics = topics_of(nodes).values()
     sinks = [sink for node in nodes for sink in node.sinks if isinstance(sink, KafkaSink)]
-    for sink in sinks:
-        for written in (sink.key_format, sink.format):
-            yield from _registry(written)
-
-
-def _registry(of: object) -> Iterator[Any]:
-    registry = getattr(of, "registry", None)
-    return iter(() if registry is None else (registry,))
+    read = [part for topic in topics for part in (topic.key_format, topic.format)]
+    plain = [part.format if isinstance(part, Debezium) else part for part in read]
+    formats: list[object] = [of for of in plain if not isinstance(of, Protobuf)]  # read without a registry
+    formats += [part for sink in sinks for part in (sink.key_format, sink.format)]
+    return [of for of in (getattr(part, "registry", None) for part in formats) if of is not None]
 
 
 def _subjects(of: Any) -> str:

@@ -19,9 +19,7 @@ ERASED = "erased"  # the reason of a record that was erased: its place is left, 
 COMMIT = "commit"  # the action of the control row that each commit holds
 DRAIN = "drain"  # the action of a control row that closes batches
 SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
-LIMITS_ELSEWHERE = (
-    "limits_elsewhere"  # of one that says: another log sets them, and this one ticks for them, too
-)
+LIMITS_ELSEWHERE = "limits_elsewhere"  # of one that says: another log sets them, this one ticks for them
 COMPLETE = "complete"  # of one that says: the log has read the topic to where it ended when the log began
 IDLE = "idle"  # of one that says: all partitions of the topic are read to their ends, and silent; a record ends that
 BUSY = "busy"  # of a node's log: more may come, although no record has come yet

@@ -28,9 +28,9 @@ def open_local(uri: str, footer: pq.FileMetaData | None = None) -> pq.ParquetFil
 def parquet_file(
     source: str | pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = False
 ) -> pq.ParquetFile:
-    """A file, whoever wrote it: its times are of microseconds, as the tables' are.
+    """Open a file that any client may have written. Times come in microseconds, as in the tables.
 
-    Spark by its own defaults writes them as INT96, which Arrow reads as nanoseconds: other numbers than the log's, and no
+    Spark by its own defaults writes times as INT96. Arrow reads these as nanoseconds: other numbers than the log's, and no
     dates after 2262.
     """
     return pq.ParquetFile(

@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     from headrace.writing.leases.lease import Lease
 
 GAPS_MAX = 10_000  # in one run
+NOT_PUT_BACK = (
+    "No commit was put back. Restore the table's files from a backup, or read the topic into a new lake."
+)
 Reached = Callable[[int, int | None], object]  # how many of how many
 
 
@@ -278,7 +281,7 @@ class Repair:
                 detail="; ".join(
                     ", ".join(gap.stretches) for gap, gone in zip(needed, lost, strict=True) if gone
                 ),
-                hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
+                hint=NOT_PUT_BACK,
             )
 
     def _require_known_guard(self) -> None:
@@ -286,7 +289,7 @@ class Repair:
         if self._topic.replay_guard is not None and self._topic.name in cut_topics(self._lake):
             raise TerminalError(
                 f"Topic '{self._topic.name}': its log was cut, so nobody knows which of the lost records are replays.",
-                hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
+                hint=NOT_PUT_BACK,
             )
 
     def _gaps(self) -> Sequence[Gap]:

@@ -220,7 +220,7 @@ class Rebuild:
         self._remove()
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
-        """Called behind the fence: whoever wrote the tables or a log before this moment has left a trace here."""
+        """Raise TransientError if the tables or a log were written since. Behind the fence nobody writes them afterwards."""
         require_leases(leases)
         self._require_same_pasts()
         if place(self._lake, self._node) != stood:
