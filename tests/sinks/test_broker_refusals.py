@@ -79,6 +79,7 @@ def test_records_that_the_broker_refuses_are_refused_rows_and_the_others_arrive_
     """Before, the client ended with the first refusal, and the delivery was tried again without end.
 
     The broker also took the batch after the refused one, so a reader with a guard never took the records of that.
+    And in one of three deliveries on a busy machine, the client kept a record without an answer for good.
     """
     set_topic(kafka, topic, {"max.message.bytes": "3000000"})
     now_ms = int(time.time() * 1000)
@@ -92,7 +93,7 @@ def test_records_that_the_broker_refuses_are_refused_rows_and_the_others_arrive_
         (1, b"f", b"5", now_ms),
         (1, b"further ahead", b"6", now_ms + 3 * HOUR_MS),
     ]
-    for _ in range(2):
+    for _ in range(4):
         outcomes = sent(kafka, topic, records)
         assert all(outcome["away"] is None for outcome in outcomes), outcomes
         reasons = {outcome["ordinal"]: outcome["reason"] for outcome in outcomes}

@@ -9,6 +9,8 @@ it, cannot set a record's timestamp either.)
 A broker refuses a whole batch because of one record, and a client without gaps ends then. The task sends again what it has
 sent since the broker had all of its records, at their positions: in stretches, and the records of a stretch in which one is
 refused one at a time. A record that the broker refuses alone is a refused row, and the others follow.
+A client that has ended is given nothing more, and what it had not sent is taken from it: librdkafka may keep a message
+whose answer, a refusal too, came just behind the fatal error.
 """
 
 from __future__ import annotations
@@ -207,7 +209,7 @@ class _Production:
         at_ms = NO_TIMESTAMP if timestamp_ms is None else timestamp_ms
         record: dict[str, Any] = {"key": key, "value": value, "partition": partition, "timestamp": at_ms}
         headers: list[tuple[str, str | bytes | None]] = [(self._to.header, chain)]
-        while True:
+        while not self._has_ended:
             try:
                 self._producer.produce(self._to.topic, headers=headers, **record)
                 return
@@ -220,6 +222,8 @@ class _Production:
     def _wait(self, until: int) -> None:
         left, deadline = len(self._producer), time.monotonic() + PATIENCE_S
         while len(self._producer) > until:
+            if self._has_ended:  # what waits in the client may wait for good; what is under way gets its answer
+                self._producer.purge(in_flight=False)
             self._poll(0.05)
             self._check()
             if len(self._producer) < left:
