@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.testing.findings import Rows
+    from tests.lives.decisions import LimitSet
     from tests.lives.live import LivesDriver
 
 
@@ -90,15 +91,23 @@ def overdue(life: LivesDriver) -> list[str]:
     found = []
     for name, topic in life._topics.items():
         waits = {(wait.ms, wait.advance_ms) for wait in wall_waits(topic, [*life._nodes.values()]) if wait.ms}
-        if name not in life._brokers or not waits:
+        if name not in life._brokers:
             continue
         end_ms, now_ms = frontier_ms(life.lake, topic), life._sequencers[name].now_ms()
         copies = [copy for _, copy in life.cut_logs.get(name, ())]
         commits_ms = {ms for uri in (life.lake.log(name), *copies) for ms in _commits_of_records(uri)}
         due_ms = {end for wait in waits for ms in commits_ms for end in _deadlines(ms, *wait)}
+        due_ms |= {end for limits in life.limits.values() for end in _set_deadlines(name, commits_ms, limits)}
         if late := [ms for ms in sorted(due_ms) if end_ms < ms <= now_ms]:
             found.append(f"log of {name}: it ends at {end_ms}, it is {now_ms}, and {late[:3]} were due")
     return found
+
+
+def _set_deadlines(topic: str, commits_ms: set[int], limits: list[LimitSet]) -> set[int]:
+    """The deadlines of commits under the limits that were in force at each."""
+    set_ms = {limit.at_ms: limit.ms for limit in limits if limit.topic == topic}
+    in_force = {ms: max((at_ms for at_ms in set_ms if at_ms <= ms), default=0) for ms in commits_ms}
+    return {ms + set_ms[at_ms] for ms, at_ms in in_force.items() if set_ms.get(at_ms)}
 
 
 def _commits_of_records(uri: str) -> set[int]:

@@ -140,11 +140,12 @@ def sent(number: int, center: int, draws: Draws) -> Sent:
 
 def cut(number: int, draws: Draws = Draws()) -> Step:
     """Mostly of all topics and nodes."""
-    topics, commits, settles, some = pick(
-        number, (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ()), draws.commits, (True, True, False), (0, 0, 1)
+    of_topics = (TOPICS, TOPICS, TOPICS, ("t",), ("u",), ())
+    topics, commits, settles, some, looks = pick(
+        number, of_topics, draws.commits, (True, True, False), (0, 0, 1), (True, True, False)
     )
     chosen = tuple(place for place in range(NODES_MAX) if number >> (12 + place) & 1) if some else None
-    return Cut(topics, commits, chosen, settles)
+    return Cut(topics, commits, chosen, settles, looks)
 
 
 def trouble(number: int, center: int, draws: Draws) -> Step:
@@ -166,12 +167,13 @@ def trouble(number: int, center: int, draws: Draws) -> Step:
 
 def decision(number: int, draws: Draws) -> Step:
     """A decision of a person."""
-    what, node, ms, records = pick(
+    what, node, ms, records, one = pick(
         number,
         draws.decisions,
         range(NODES_MAX),
-        (0, 2 * SECOND, 20 * SECOND),
+        (0, 2 * SECOND, 20 * SECOND, 5 * SECOND, 2 * SECOND),
         (None, None, 1, 3),
+        (False, True),
     )
     match what:
         case "grow":
@@ -188,7 +190,7 @@ def decision(number: int, draws: Draws) -> Step:
             return Lose(("t", "u")[node % 2], node % 3, records or 2)
         case "upkeep":
             return Upkeep()
-    return Limit(ms, records)
+    return Limit(ms, records, node if one else None)
 
 
 def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step:

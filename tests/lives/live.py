@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.description import is_of_kafka
-from headrace.description.suppression import UntilTimeLimit
-from headrace.errors import DescriptionError
 from headrace.lake import forget
 from headrace.lifecycle.maintenance import Maintenance
 from headrace.log.clock import ManualClock
@@ -20,6 +18,7 @@ from headrace.nodes.descriptions.topics import batched_topics, ordered_logs, top
 from headrace.testing import TestDriver, driver
 from headrace.testing.driver import UNFOLDED_MAX, SimulatedCrashError
 from tests.lives.broker import BrokerTopic
+from tests.lives.decisions import LimitSet, lose, set_limits
 from tests.lives.descriptions import BASE_MS, content, described
 from tests.lives.processes import AnotherProcess, Armed, Troubles, steady_clock, until_done
 from tests.lives.stores import SORTS, LivesStore
@@ -84,6 +83,7 @@ class LivesDriver(TestDriver):
         # The records of each topic that were cut off before a node began.
         self.unread: dict[str, dict[str, set[tuple[int, int]]]]
         self.sink_faults: list[str] = []
+        self.limits: dict[str, list[LimitSet]] = {}  # that people have set
         self.micro_batches = self.log_commits = 0
         self._reopened: set[str] = set()
         self._brokers: dict[str, BrokerTopic] = {}
@@ -121,7 +121,7 @@ class LivesDriver(TestDriver):
             case Send():
                 self.send(step.records)
             case Cut():
-                self.sequence(step.topics, step.commits, settles=step.settles)
+                self.sequence(step.topics, step.commits, settles=step.settles, looks=step.looks)
                 chosen = (
                     self._names
                     if step.nodes is None
@@ -147,7 +147,7 @@ class LivesDriver(TestDriver):
             case Grow():
                 self._become(min(len(self._names) + 1, len(self.whole)))
             case Limit():
-                self._limit(step)
+                set_limits(self, step)
             case Drain():
                 for name in sorted(batched_topics([*self._nodes.values()])):
                     self._by_sequencer(name, lambda sequencer: sequencer.drain())
@@ -155,7 +155,7 @@ class LivesDriver(TestDriver):
                 for name in self._names[step.node : step.node + 1]:
                     until_done(partial(self._maintain, name), partial(self._restart_node, name))
             case Lose():
-                self._lose(step)
+                lose(self, step)
             case Upkeep():
                 with self.undisturbed():
                     work = Maintenance(self._session, self._lake, [*self._nodes.values()], clock=self._clock)
@@ -164,16 +164,6 @@ class LivesDriver(TestDriver):
             case Restart():
                 forget()
                 self._become(len(self._names))
-
-    def _lose(self, step: Lose) -> None:
-        """Records that are lost before the log has them."""
-        broker = self._brokers.get(step.topic)
-        if broker is not None and step.partition in broker.next_offsets:
-            first = self._sequencers[step.topic].state.next_offsets.get(step.partition, 0)
-            end = broker.lose(step.partition, first, step.records)
-            if end > first:
-                lost = {step.partition: end}
-                self._by_sequencer(step.topic, lambda sequencer: sequencer.accept_gap(lost))
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -217,13 +207,14 @@ class LivesDriver(TestDriver):
 
     # Logs.
 
-    def sequence(self, topics: Collection[str], commits: int, *, settles: bool) -> None:
-        """Write the logs of some topics, with the ticks that are due."""
+    def sequence(self, topics: Collection[str], commits: int, *, settles: bool, looks: bool = True) -> None:
+        """Write the logs of some topics, with the ticks that are due. In: looks  at the clock; else no tick is written"""
         for name in self._topics:
             if name in topics:
                 for piece in range(commits):
                     self._by_sequencer(name, partial(self._append, name, commits - piece))
-                self._by_sequencer(name, partial(self._tick, name))
+                if looks:
+                    self._by_sequencer(name, partial(self._tick, name))
         if settles:
             through_ms = max(self._clock.now_ms(), *(s.settled_ms for s in self._sequencers.values()))
             for name in sorted(ordered_logs(self._nodes.values()) & self._topics.keys()):
@@ -257,15 +248,6 @@ class LivesDriver(TestDriver):
         sequencer._on_step = partial(self._on_step, topic.name)
         self._reopened.add(topic.name)
         return sequencer
-
-    def _limit(self, step: Limit) -> None:
-        for name, node in self._nodes.items():
-            if isinstance(node.suppressed_by, UntilTimeLimit):
-                try:
-                    with self.undisturbed():
-                        self.set_limits(name, time_limit=step.ms, max_records=step.records)
-                except DescriptionError:
-                    continue  # this node cannot have such limits
 
     # Nodes.
 

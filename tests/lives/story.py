@@ -61,12 +61,14 @@ class Cut(Step):
     commits  into so many log commits
     nodes    by their number, that run; None: all
     settles  the logs promise that nothing comes before this moment
+    looks    the logs look at the clock, and write what is due
     """
 
     topics: tuple[str, ...] = TOPICS
     commits: int = 1
     nodes: tuple[int, ...] | None = None
     settles: bool = True
+    looks: bool = True
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,11 @@ class Rest(Step):
 
 @dataclass(frozen=True)
 class Limit(Step):
-    """A person sets the limits of the nodes with a time limit."""
+    """A person sets the limits of the nodes with a time limit. In: node  the number of the one that is meant; None: all"""
 
     ms: int
     records: int | None = None
+    node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,11 +205,15 @@ class Rename(Step):
 
 @dataclass(frozen=True)
 class Change(Step):
-    """A node gets other choices, and `headrace apply` rebuilds it and its readers. In: node  its number; `dies` as `Rename`"""
+    """A node gets other choices, and `headrace apply` rebuilds it and its readers.
+
+    In: node  its number; `dies` as `Rename`; leaves: when it dies, the person goes back to the description from before
+    """
 
     node: int
     number: int
     dies: int | None = None
+    leaves: bool = False
 
 
 @dataclass(frozen=True)
@@ -241,12 +248,21 @@ class Mend(Step):
     """Another program overwrites a commit of a log, and a person has that repaired.
 
     In: back  how many commits before the last; unseen: nodes read on before anybody sees it; dies: as `Rename`
+        later  the repair comes behind other acts, as soon as something else is to happen
     """
 
     topic: str
     back: int = 1
     unseen: bool = False
     dies: int | None = None
+    later: bool = False
+
+
+@dataclass(frozen=True)
+class Pack(Step):
+    """Another program, a Spark without our settings, packs the files of a log."""
+
+    topic: str
 
 
 @dataclass(frozen=True)

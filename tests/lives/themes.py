@@ -86,7 +86,15 @@ PAUSED: dict[str, Any] = {
     "troubles": ("overtaken", "overtaken", "crash"),
     "sinks": SINKS[1:],
 }
-OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, BESIDE, PAUSED, {}, {}, {})
+# People set limits again and again, and the clock is not always looked at.
+LIMITS = CLOCKS | {
+    "kinds": ("time limit of the wall clock", "calm table", "time limit of the wall clock"),
+    "in_turn": False,
+    "follows": (False, True),
+    "steps": ("cut", "cut", "decision"),
+    "decisions": ("limit", "limit", "limit", "restart"),
+}
+OF_A_SWARM: Sequence[dict[str, Any]] = (TOUCHING, TOUCHING, CLOCKS, BESIDE, LIMITS, PAUSED, {}, {}, {})
 # For the second tier: what people do to logs meets the nodes to which it matters.
 CUT_TABLES: dict[str, Any] = {
     "kinds": ("totals", "join of tables", "grouped table", "table by another key", "refined table"),

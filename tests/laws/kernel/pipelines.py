@@ -86,6 +86,11 @@ def waits(choose: Choose, stream: Stream, other: Stream) -> Any:
     return totals.suppress(hr.until_time_limit(choose([0, 4 * SECOND])))
 
 
+def waits_by_wall_clock(choose: Choose, stream: Stream, other: Stream) -> Any:
+    totals = stream.group_by("key").aggregate(n=hr.count(), newest=hr.last("value"))
+    return totals.suppress(hr.until_time_limit(choose([3, 5, 1]) * SECOND, clock="wall"))
+
+
 def joined(choose: Choose, stream: Stream, other: Stream) -> Any:
     how = choose(["inner", "left", "outer"])
     second = other.select("key", "value AS other")
@@ -238,6 +243,7 @@ ON_A_LAKE: dict[str, tuple[Step, str]] = {  # beside those: what the kernel's la
     "named stream": (named_stream, "value"),
     "calendar windows": (calendar_windows, "n"),
     "windows of the wall clock": (wall_windows, "n"),
+    "time limit of the wall clock": (waits_by_wall_clock, "newest"),
     "changes": (changes, "value"),
     "changes of a table": (changes_of_table, "value"),
     "calm table": (calm_table, "value"),
