@@ -222,7 +222,7 @@ class _Production:
     def _wait(self, until: int) -> None:
         left, deadline = len(self._producer), time.monotonic() + PATIENCE_S
         while len(self._producer) > until:
-            if self._has_ended:  # what waits in the client may wait for good; what is under way gets its answer
+            if self._has_ended:  # what waits in the client may wait for good
                 self._producer.purge(in_flight=False)
             self._poll(0.05)
             self._check()
