@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -325,6 +326,28 @@ def test_a_table_that_is_deleted_under_its_writer_is_noticed(
             break
     left = [*(local_path(table.uri) / "_delta_log").glob("*.json")]
     assert len(left) <= STANDS_SECONDS / 1.6 + 1, f"after {now - 1_000:.0f} s it still commits to nothing"
+
+
+def test_a_table_that_is_deleted_and_made_anew_under_its_writer_is_written_again(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the process looked for the old table's version at each try, and never wrote the new one."""
+    now = 1_000.0
+    monkeypatch.setattr("headrace.lake.table.boot_seconds", lambda: now)
+    own = TableWriter(table, APPENDER)
+    for number in range(4):
+        now += STANDS_SECONDS + 1
+        own.append([written(table, [(number, None, "a")])], {"writer": "own"})
+    shutil.rmtree(local_path(table.uri))
+    for _ in range(2):  # the writer's end, and a try of the next one
+        now += STANDS_SECONDS + 1
+        with suppress(Exception):
+            own.append([], {"writer": "own"})
+        create(table.uri, SCHEMA)
+        own = TableWriter(table, APPENDER)
+    now += STANDS_SECONDS + 1
+    own.append([written(table, [(9, None, "z")])], {"writer": "own"})
+    assert table.snapshot() == fresh(table)
 
 
 def test_within_names_the_files_that_may_have_such_rows() -> None:

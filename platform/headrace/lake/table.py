@@ -291,6 +291,7 @@ class LakeTable:
         """Forget all that was read."""
         with self._lock:
             self._handle, self._metadata, self._checkpointed = None, None, -1
+            self._stood, self._stood_at = None, -math.inf
             self._snapshot = IncrementalSnapshot(self.uri, self._load)
 
     def schema_changed(self) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaSettings", "KafkaTopic"]
 TIMEOUT_SECONDS = 5
+TOPIC_SECONDS = 5  # for which a log waits for a topic that its broker does not know
 # Kinds of errors that say that nobody has answered.
 NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
@@ -255,6 +256,7 @@ def admin_client(settings: KafkaSettings, options: Mapping[str, str], messages: 
     Raises: TerminalError for settings with which no client can be made
     """
     own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: messages.add(error.str())}
+    own["allow.auto.create.topics"] = False  # or a broker makes a topic because somebody looks for it
     try:
         return AdminClient({**settings.client_options(), **options, **own})
     except KafkaException as error:

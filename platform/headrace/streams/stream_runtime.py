@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -222,13 +223,19 @@ class StreamRuntime:
         self._drained = True
 
     def _drain(self, deadline: float, close_batches: bool) -> None:
-        drain_together(self._logs, self._batched if close_batches else ())
-        for stream in self._streams:
-            if time.monotonic() < deadline:
-                stream.finish(deadline)
-            stream.drain()
-        self._upkeep.end()
-        self._mirroring.end()
+        with ExitStack() as then:  # the last one first, and each whatever the others raise
+            then.callback(self._mirroring.end)
+            then.callback(self._upkeep.end)
+            for stream in reversed(self._streams):
+                then.callback(stream.drain)
+                then.callback(self._finish, stream, deadline)
+            for log in self._logs:
+                then.callback(log.drain)
+            drain_together(self._logs, self._batched if close_batches else ())
+
+    def _finish(self, stream: NodeStream, deadline: float) -> None:
+        if time.monotonic() < deadline:
+            stream.finish(deadline)
 
     def _end_with_jvm(self) -> None:
         """Called by the thread that watches the JVM, as soon as it has ended; again where a failure came between."""

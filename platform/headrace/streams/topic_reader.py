@@ -20,7 +20,7 @@ from headrace.spark.brokers.kafka_client import (
 )
 from headrace.spark.brokers.kafka_ranges import KafkaRanges
 from headrace.spark.brokers.kafka_refusals import RecordsNotReadError, not_read
-from headrace.spark.kafka import lost_offsets, require_no_loss, require_same_topic
+from headrace.spark.kafka import TOPIC_SECONDS, lost_offsets, require_no_loss, require_same_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -241,7 +241,7 @@ class TopicReader:
             self._require_offsets()
             raise not_read(self._topic.name, str(error)) from error
         if batch is None and self._consumer.is_cut_off:
-            self._kafka.partitions()  # raises in our words, if it is so
+            self._kafka.partitions(patience_seconds=TOPIC_SECONDS)  # raises in our words, if it is so
             self._consumer.is_cut_off = False
         return batch
 

@@ -27,6 +27,7 @@ from headrace.engine.slices.log_slices import first_commit_ms
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.engine.steps.unusable import words_of
+from headrace.errors import TransientError
 from headrace.lake import TableWriter, kinds, small_files
 from headrace.log.decisions.promise import read_promise
 from headrace.nodes.bases import Bases
@@ -107,7 +108,7 @@ class NodeRunner:
         self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
         note_description(lake, node)
         note_columns(lake, node, self._of)
-        self._repeating = True
+        self._repeating = self._sound = True  # not sound: what stands is not known
         # Changes of current results are there for sinks alone, until these have them.
         self._outputs = lake.table(self.name) if self.node.has_days else lake.changes(self.name)
         if not self.node.has_days:
@@ -122,7 +123,18 @@ class NodeRunner:
         self._publish()
 
     def advance(self) -> bool:
-        """Fold what the logs hold beyond the progress, or a part of it; False when there is nothing new."""
+        """Fold what the logs hold beyond the progress, or a part of it; False when there is nothing new.
+
+        Raises: TransientError behind a micro-batch that was broken off, of which some may stand: open the node again
+        """
+        if not self._sound:
+            raise TransientError(f"Node '{self.name}' broke off a micro-batch.", hint="Open it again.")
+        self._sound = False
+        advanced = self._advance()
+        self._sound = True
+        return advanced
+
+    def _advance(self) -> bool:
         plan = self._plan()
         if plan is None:
             self._promise_readers()
@@ -208,6 +220,7 @@ class NodeRunner:
             self._discard(folded)
             self._forget(plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, plan["upto_ms"][self.node.topics[0].name]
+            self._sound = True  # nothing of it stands
             raise folded.refused
         self._on_step("before outputs")
         if not written:

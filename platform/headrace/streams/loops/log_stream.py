@@ -21,6 +21,7 @@ from headrace.log.site import Site
 from headrace.nodes.descriptions.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
+    TOPIC_SECONDS,
     KafkaTopic,
     lost_offsets,
     require_no_loss,
@@ -49,7 +50,6 @@ logger = structlog.get_logger(__name__)
 # node would be idle while the log reads, and the log while the node folds.
 RECORDS_PER_TRIGGER = 500_000
 MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
-TOPIC_SECONDS = 5  # for which a log waits for a topic that its broker does not know
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 
 
@@ -271,7 +271,7 @@ class LogStream(SharedLog):
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
-                    self.reader.see(self._kafka.partitions())
+                    self.reader.see(self._kafka.partitions(patience_seconds=TOPIC_SECONDS))
                     if sequencer.ticks_due():
                         self._record(partial(sequencer.tick, partial(self._caught_up, sequencer)), stop)
             except TerminalError as error:
@@ -300,7 +300,8 @@ class LogStream(SharedLog):
 
         Records of an open transaction count, although nobody may read them yet: Kafka has them, and they may come.
         """
-        position, partitions = sequencer.state.next_offsets, self._kafka.partitions()
+        position = sequencer.state.next_offsets
+        partitions = self._kafka.partitions(patience_seconds=TOPIC_SECONDS)
         ends = self._kafka.high_watermarks(partitions)
         unknown = [p for p in partitions if p not in position]
         first = self._kafka.earliest(unknown) if unknown else {}

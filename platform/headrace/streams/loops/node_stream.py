@@ -269,14 +269,27 @@ class NodeStream(SwappableLoop):
             self._lease = None
 
     def finish(self, deadline: float) -> None:
-        """Fold what the logs still hold, until a monotonic deadline; for a drain after the logs have stopped."""
-        if self.runner is not None and self.state == "running":
-            with self._busy:
-                while time.monotonic() < deadline and self.runner.advance():
-                    pass
-                self._upkeep.end()
-                if self.runner.unfolded and time.monotonic() < deadline:
-                    self._upkeep.settle(self.runner)
+        """Fold what the logs still hold, until a monotonic deadline; for a drain after the logs have stopped.
+
+        Raises: what ends the node; then its thread ends, too
+        """
+        if self.runner is None or self.state != "running":
+            return
+        with self._busy:
+            if self._ends:  # the micro-batch for which this has waited was broken off
+                return
+            try:
+                self._finish(self.runner, deadline)
+            except BaseException as error:
+                self._end_with(error)
+                raise
+
+    def _finish(self, runner: NodeRunner, deadline: float) -> None:
+        while time.monotonic() < deadline and runner.advance():
+            pass
+        self._upkeep.end()
+        if runner.unfolded and time.monotonic() < deadline:
+            self._upkeep.settle(runner)
 
     def lag_ms(self) -> int:
         """How far, in commit time, the node is behind the logs that it reads."""
