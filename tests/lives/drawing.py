@@ -29,6 +29,7 @@ from tests.lives.story import (
     Maintain,
     Mend,
     Overtaken,
+    Pack,
     Recompute,
     Redeliver,
     Redrive,
@@ -195,7 +196,7 @@ def decision(number: int, draws: Draws) -> Step:
 
 def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step:
     """The act that a number stands for. In: acts  from which it is chosen; nodes: so many may be meant"""
-    what, topic, node, key, dies, ms, value, unseen = pick(
+    what, topic, node, key, dies, ms, value, unseen, later = pick(
         number,
         acts,
         TOPICS,
@@ -205,6 +206,7 @@ def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step
         (0, 0, 6 * SECOND, 61 * SECOND),
         (None, 1, 2),
         (False, True),
+        (False, True, False),
     )
     match what:
         case "retain":
@@ -214,7 +216,7 @@ def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step
         case "rename":
             return Rename(node, dies)
         case "change":
-            return Change(node, number // 7, dies)
+            return Change(node, number // 7, dies, leaves=later)
         case "back":
             return GoBack()
         case "recompute":
@@ -223,7 +225,9 @@ def act(number: int, acts: Sequence[str] = ACTS, nodes: int = NODES_MAX) -> Step
             return Redeliver(node)
         case "redrive":
             return Redrive(topic, value)
-    return Mend(topic, 1 + node % 3, unseen=unseen, dies=dies)
+        case "pack":
+            return Pack(topic)
+    return Mend(topic, 1 + node % 3, unseen=unseen, dies=dies, later=later)
 
 
 def lives(seed: int, *, acts: bool = False, swarm: bool = False) -> Iterator[Life]:
@@ -271,7 +275,7 @@ def life(random: Random, *, acts: bool, swarm: bool) -> Life:
         if records[-1] % 3:
             steps.append(Cut(commits=draws.commits[records[0] // 3 % len(draws.commits)] if swarm else 1))
         if acts and len(steps) > ACTS_AFTER:
-            steps += people(numbers(random, 30, 1, 2))
+            steps += people(numbers(random, 30, 1, 3))
     if acts and swarm:  # somebody is the last one, while something waits
         if random.randrange(2):  # maybe behind a log commit without a record, which is not cut off
             steps += [Cut(), Send((Sent(draws.topics[0], 0, None, center, kind="rolled back"),)), Cut()]

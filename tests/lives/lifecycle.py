@@ -15,6 +15,7 @@ from headrace.errors import HeadraceError, TerminalError
 from headrace.lake import forget
 from headrace.lifecycle.backfill import Backfill
 from headrace.log.site import Site
+from headrace.testing.driver import SimulatedCrashError
 from headrace.writing.delivery.redeliver import can_be_put_right
 from tests.lives.broker import NOWHERE
 from tests.lives.descriptions import described, name_of
@@ -27,6 +28,7 @@ from tests.lives.story import (
     Grow,
     Life,
     Mend,
+    Pack,
     Recompute,
     Redeliver,
     Redrive,
@@ -36,6 +38,8 @@ from tests.lives.story import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
@@ -82,6 +86,8 @@ class LifecycleDriver(LogActs):
                 self._of_topic(step.topic, "redrive", partial(self._redrive, step))
             case Mend():
                 self._of_topic(step.topic, "mend", partial(self._mend, step))
+            case Pack():
+                self._of_topic(step.topic, "pack", partial(self._pack, step.topic))
             case Rename():
                 times = self.description.renamed
                 once_more = {**times, step.node: times.get(step.node, 0) + 1}
@@ -134,22 +140,42 @@ class LifecycleDriver(LogActs):
             nodes, site = self._with_sinks(number), Site(self.spark, self._lake, self._clock, dies)
             ApplyChanges(site, nodes, kafka=NOWHERE).run()
 
-        done = False
+        done = left = False
         with self.undisturbed(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(apply_changes, "CATCH_UP_SECONDS", 0)  # no log goes on meanwhile
             try:
-                self._insists(step.dies, work)
-                self._become(number)
-                self._put_right(rows)
-                done = True
+                left = isinstance(step, Change) and step.leaves and self._leaves(step, work, before, after)
+                if not left:
+                    self._insists(step.dies, work)
+                    self._become(number)
+                    self._put_right(rows)
+                    done = True
             except HeadraceError as error:
                 if not any(text in str(error) for text in REFUSALS):
                     raise
                 self._describe(before)
             forget()
             self._become(number)
-        self.acts.append(type(step).__name__ if done else f"({type(step).__name__})")
+        name = type(step).__name__
+        self.acts.append(name if done else f"left {name}" if left else f"({name})")
         return done
+
+    def _leaves(
+        self, step: Change, work: Callable[[Once], None], before: Description, after: Description
+    ) -> bool:
+        """A change is broken off, and described as before. Out: False if that is too late"""
+        try:
+            work(Once(step.dies))
+        except SimulatedCrashError:
+            forget()
+            self._describe(before)
+            try:
+                self._become(len(self._names))
+            except TerminalError:
+                self._describe(after)
+                return False
+            return True
+        return False
 
     def _describe(self, description: Description) -> None:
         """Describe the pipeline so. What belongs to a node goes along with it."""

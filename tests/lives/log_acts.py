@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headrace.errors import HeadraceError
 from headrace.lake import forget, open_table, small_files
 from headrace.lake.paths import Lake
+from headrace.lake.storage import local_path
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.log_repair.repair import Repair
@@ -30,7 +31,7 @@ from tests.lives.broker import CUT, NOWHERE, ToBroker, blanked, is_of_key
 from tests.lives.descriptions import content
 from tests.lives.live import LivesDriver
 from tests.lives.processes import Once
-from tests.lives.story import Erase, Life, Mend, Redrive, Retain, Sent
+from tests.lives.story import Erase, Life, Mend, Redrive, Retain, Sent, Step
 from tests.lives.themes import ERASABLE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tests.lives.stores import LivesStore
 
 T = TypeVar("T")
-CHANGES_NO_ROW = ("retain", "recompute", "redeliver", "redrive")
+CHANGES_NO_ROW = ("retain", "recompute", "redeliver", "redrive", "pack")
 REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
     "its log cannot be cut at",
     "its log was cut, and the opening balance",
@@ -63,7 +64,14 @@ class LogActs(LivesDriver):
     def __init__(self, life: Life, spark: SparkSession) -> None:
         """Begin as `LivesDriver` does."""
         self.acts: list[str] = []
+        self.lost: dict[str, tuple[Mend, dict[LivesStore, Counter[str]]]] = {}  # what is to be repaired yet
         super().__init__(life, spark)
+
+    def happens(self, step: Step) -> None:
+        """Let one step happen. A lost commit is repaired before it, unless people act on what is lost."""
+        if not isinstance(step, Retain | Erase):
+            self._repair_all()
+        super().happens(step)
 
     def _of_topic(self, name: str, what: str, work: Callable[[], None]) -> None:
         if name in self._brokers and name in self._topics:
@@ -81,7 +89,8 @@ class LogActs(LivesDriver):
                 work()
                 done = True
             except HeadraceError as error:
-                if not any(text in str(error) for text in REFUSALS):
+                allowed = (*REFUSALS, "its log has lost") if self.lost else REFUSALS
+                if not any(text in str(error) for text in allowed):
                     raise
                 done = False
             forget()
@@ -182,7 +191,7 @@ class LogActs(LivesDriver):
 
     def _mend(self, step: Mend) -> None:
         """Commits since the log was last rewritten: of these none is in a checkpoint's or a rewritten file."""
-        topic, log, before = self._topics[step.topic], self._lake.log(step.topic), self._in_sinks()
+        log, before = self._lake.log(step.topic), self._in_sinks()
         if step.unseen:  # by nodes, which have not read it yet
             self.sequence([step.topic], 1 + step.back, settles=True)
         commits = versions(log, f"log/{step.topic}")
@@ -194,10 +203,21 @@ class LogActs(LivesDriver):
         if step.unseen:
             self._become(len(self._names))
             self.fold(self._nodes)
-        self._insists(step.dies, partial(self._repair, topic))
-        if step.unseen:
-            self._become(len(self._names))
-            self._put_right(before)
+        self.lost[step.topic] = step, before
+        if not step.later:
+            self._repair_all()
+
+    def _repair_all(self) -> None:
+        """Repair the logs that have lost commits."""
+        for name, (step, before) in self.lost.items():
+            with self.undisturbed():
+                self._insists(step.dies, partial(self._repair, self._topics[name]))
+                if step.unseen or step.later:
+                    forget()
+                    self._become(len(self._names))
+                if step.unseen:
+                    self._put_right(before)
+        self.lost.clear()
 
     def _repair(self, topic: Topic, dies: Once) -> None:
         work = Repair(self.spark, self._lake, [*self._nodes.values()], topic, NOWHERE, clock=self._clock)
@@ -214,8 +234,15 @@ class LogActs(LivesDriver):
         if has_run:
             redeliver(self.spark, self._lake, node)
 
+    def _pack(self, topic: str) -> None:
+        """By a session of Spark as it is without settings: it writes times in another way."""
+        stranger = self.spark.newSession()
+        stranger.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+        stranger.sql(f"OPTIMIZE delta.`{local_path(self._lake.log(topic))}`")
+
     def rest(self) -> None:
         """Come to rest, and put right what could not be before."""
+        self._repair_all()
         super().rest()
         for name in [name for name, store in self.stores.items() if store.put_off and name in self._nodes]:
             self._redeliver(name)

@@ -46,12 +46,25 @@ GOES_ON = (*[9 * SECOND] * 6, 0, 0, 61 * SECOND, HOUR, 26 * HOUR, -30 * SECOND)
 OFTEN_CALLED, FAR_FOR_TIMERS = {"processor with timers", "processor of a table"}, 5 * 60 * SECOND
 TROUBLES = ("crash", "overtaken", "store", "sink", "crash")
 DECISIONS = ("grow", "rest", "maintain", "restart", "drain", "limit", "grow", "lose", "upkeep")
-ACTS = ("retain", "erase", "rename", "change", "change", "back", "recompute", "redeliver", "redrive", "mend")
+ACTS = (
+    "retain",
+    "erase",
+    "rename",
+    "change",
+    "change",
+    "back",
+    "recompute",
+    "redeliver",
+    "redrive",
+    "mend",
+    "pack",
+)
 ACT_THEMES: Sequence[Sequence[str]] = (  # acts that meet more often
     ACTS,
     ("retain", "retain", "rename", "recompute"),
     ("change", "back", "rename", "redeliver"),
     ("erase", "mend", "mend", "redrive", "rename"),
+    ("change", "erase", "mend", "back", "retain", "pack"),
 )
 # Many records at near-by times: what a group has open at a time lies side by side.
 TOUCHING: dict[str, Any] = {
@@ -114,6 +127,6 @@ CUT_CHAINS: dict[str, Any] = {
 LOST: dict[str, Any] = {
     "kinds": ("windows", "totals", "batches", "distinct"),
     "follows": (True,),
-    "acts": ("mend", "mend", "erase"),
+    "acts": ("mend", "mend", "erase", "retain"),
 }
 OF_ACTS: Sequence[dict[str, Any]] = (CUT_TABLES, CUT_WAITS, CUT_CHAINS, LOST)
