@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.description.suppression import WALL, UntilTimeLimit
+from headrace.description.clocks import WALL
+from headrace.description.suppression import UntilTimeLimit
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_topic
 
