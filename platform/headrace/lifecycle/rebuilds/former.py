@@ -23,6 +23,7 @@ from headrace.lifecycle.rebuilds.pasts import Pasts, logs_of_another_past, pasts
 from headrace.lifecycle.rebuilds.takeover import take_over, writers_of
 from headrace.log.history.writings import WRITINGS
 from headrace.nodes.balances.cuts import cut_through
+from headrace.nodes.descriptions.compare_rules import logs_of_steps
 from headrace.writing.leases.lease import LeaseTakenError
 
 if TYPE_CHECKING:
@@ -77,9 +78,11 @@ def former_rules(lake: Lake, name: str) -> Mapping[str, Any]:
 def logs_changed_since(lake: Lake, name: str) -> list[str]:
     """The logs that the tables which are kept of a node have read, and whose rows have changed, gone or come back since.
 
-    Not those that they have read through nodes: what these gave has a log, too.
+    Not those that they have read through named nodes: what these gave has a log, too. A step without a name comes back with
+    the node, and may have been of no description meanwhile: then it was neither rebuilt nor given a balance.
     """
-    former, read = former_of(lake, name), former_record(lake, name).get("progress", {}).get("upto_ms", {})
+    former, direct = former_of(lake, name), former_record(lake, name).get("progress", {}).get("upto_ms", {})
+    read = {*direct, *logs_of_steps(former_rules(lake, name))}
     noted = {} if former is None else former.pasts
     return logs_of_another_past(lake, {log: past for log, past in noted.items() if log in read})
 

@@ -122,6 +122,22 @@ def nodes_read(rules: Any) -> dict[str, str]:
     return found
 
 
+def logs_of_steps(rules: Any, *, is_step: bool = False) -> set[str]:
+    """The logs that steps without names read. In: rules  of a node that reads these steps, or of such a step."""
+    found = set[str]()
+    if isinstance(rules, Mapping):
+        topic = rules.get("topic")
+        if isinstance(topic, str):
+            found |= {topic} if is_step else set()
+            if "node" in rules or BY_NAME in rules:
+                unnamed = is_unnamed(topic.partition("@")[0])
+                return found | (logs_of_steps(rules.get("node"), is_step=True) if unnamed else set())
+        rules = [*rules.values()]
+    if isinstance(rules, list | tuple):
+        found |= {log for each in rules for log in logs_of_steps(each, is_step=is_step)}
+    return found
+
+
 def _own(rules: Any) -> Any:
     """The rules without those of named nodes that are read: these change by themselves."""
     if isinstance(rules, list):
