@@ -1,6 +1,7 @@
 """Merge the staging table into the target, in one transaction.
 
-Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A correction
+Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A row that
+has no position, because it was there before the table had these columns, is older than all others. A correction
 replaces whatever is not newer than the sequence up to which it is right. A row that the database refuses leaves no trace in
 the target and does not keep the rows of other identities from it. In a delivery only the newest row of each identity is
 tried: so which rows are refused, and what the target then holds of their identities, depends on how the log is cut.
@@ -41,8 +42,9 @@ _BACK = f"""
 DELETE FROM {{gone}} AS old USING {_NEWEST}
 WHERE NOT new.__deleted AND {{same}} AND {{yields_to_new}}"""
 # What is held yields to a row that is newer, or as old; to a correction, if it is not newer than what was corrected.
-_IS_OLDER = "(old.__sequence, old.__place) <= ({row}.__sequence, {row}.__place)"
-_IS_CORRECTED = "old.__sequence <= {through}"
+# Without a position it is older than all: a person has added the columns to a table with rows.
+_IS_OLDER = "((old.__sequence, old.__place) > ({row}.__sequence, {row}.__place)) IS NOT TRUE"
+_IS_CORRECTED = "(old.__sequence > {through}) IS NOT TRUE"
 _SUMMARY = "SELECT count(*), min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
 _HALF = """
 SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY __row), min(__sequence), min(__ordinal)
