@@ -9,7 +9,9 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headrace.errors import TerminalError
+import headrace as hr
+from headrace.errors import DescriptionError, TerminalError
+from headrace.operators.contract import OF_PLACE
 from tests.sinks.few_rows import Few
 
 pytestmark = [pytest.mark.postgres]
@@ -39,3 +41,45 @@ def test_rows_from_before_the_columns_of_positions_are_older_than_all_others(
     few.correct(few.made(("d",), sequence=4, deleted=True), 4)
     assert rows_of(database, "totals") == [("a", 1), ("b", 2), ("c", 3)]
     assert few.refused() == []
+
+
+def test_a_table_with_the_name_of_the_memory_of_deletions_is_not_touched(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, the node dropped it without a word, as if it were the memory of a former description."""
+    few = Few("orders", tmp_path, TYPES)
+    database.execute("CREATE TABLE orders__deleted (id text, why text)")
+    database.execute("INSERT INTO orders__deleted VALUES ('a', 'audit')")
+    with pytest.raises(TerminalError, match="not made by Headrace") as error:
+        few.put(("a", 1))
+    assert error.value.hint is not None
+    assert database.execute("SELECT * FROM orders__deleted").fetchall() == [("a", "audit")]
+    Few("orders", tmp_path, TYPES, OF_PLACE, "appended").put(("a", 1))  # nothing to remember
+    assert database.execute("SELECT * FROM orders__deleted").fetchall() == [("a", "audit")]
+    database.execute("ALTER TABLE orders__deleted RENAME TO orders_audit; DROP TABLE orders")
+    few.put(("a", 1))
+    few.delete(("a",), sequence=2)
+    few.put(("a", 1))
+    assert rows_of(database, "orders") == []
+
+
+def test_a_memory_of_deletions_that_lost_its_comment_is_used_again_after_the_hint(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """A database that is restored without its comments."""
+    few = Few("restored", tmp_path, TYPES)
+    few.put(("a", 1))
+    few.delete(("a",), sequence=2)
+    database.execute("COMMENT ON TABLE restored__deleted IS NULL")
+    with pytest.raises(TerminalError, match="not made by Headrace") as error:
+        few.put(("a", 1))
+    database.execute(str(error.value.hint).partition("run: ")[2])
+    few.put(("a", 1))
+    assert rows_of(database, "restored") == []
+
+
+@pytest.mark.parametrize("table", ["t__deleted", "shop.t__deleted"])
+def test_a_sink_is_refused_a_name_that_a_memory_of_deletions_has(table: str) -> None:
+    """Before, a node's table could be the memory of another one's, and was dropped by it."""
+    with pytest.raises(DescriptionError, match="remembers what it deleted"):
+        hr.PostgresSink(table)

@@ -11,6 +11,7 @@ import pytest
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.operators.contract import OF_PLACE
+from headrace.sinks.postgres_tables import MEMORY
 from tests.sinks.test_postgres_sink import delivery, made
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def test_a_correction_of_all_rows_replaces_a_key_that_headrace_made(
     sink.deliver(made(spark, SCHEMA, [("a", 1), ("b", 1), ("c", 1)]), totals)
     database.execute("UPDATE turning SET __place = ''")
     database.execute("CREATE TABLE turning__deleted (id text UNIQUE, __sequence bigint, __place bytea)")
+    database.execute(f"COMMENT ON TABLE turning__deleted IS '{MEMORY}'")
     rows = made(spark, SCHEMA, [("a", 1), ("a", 2)], sequence=2)
     for put in (sink.deliver, partial(sink.correct, through=2)):
         with pytest.raises(TerminalError, match="no unique key over the identity") as error:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
 CONNECTIONS_MAX = 4
 NAME_BYTES_MAX = 63
+MEMORY_ENDING = "__deleted"  # of the name of the table of deleted identities
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 # The companion tables' names are longer, and PostgreSQL has 63.
@@ -75,6 +76,12 @@ class PostgresSink:
                 f"PostgresSink: table {a_value(self.table)} is not a name in letters, digits and underscores, of at "
                 "most 48 characters, with a schema before it or without.",
                 hint="Write for example 'visit_batches' or 'shop.visit_batches'.",
+            )
+        if self.table.endswith(MEMORY_ENDING):
+            raise DescriptionError(
+                f"PostgresSink: a table '{self.table}' is where the sink of '{self.table.removesuffix(MEMORY_ENDING)}' "
+                "remembers what it deleted.",
+                hint=f"Give it a name that does not end with {MEMORY_ENDING}.",
             )
         object.__setattr__(self, "dsn", _variable(self.dsn))
         check_quota(self.quota, "PostgresSink")

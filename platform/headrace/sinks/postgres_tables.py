@@ -1,6 +1,7 @@
 """The tables of the PostgreSQL sink: the target, its staging table, and what was deleted.
 
-Law: identifiers are always quoted; the target's own types decide what it takes.
+Law: identifiers are always quoted; the target's own types decide what it takes. A table of deleted identities is used and
+dropped if Headrace has made it; a comment says so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from psycopg import sql
 from pyspark.sql import types as T
 
 from headrace.errors import TerminalError
+from headrace.sinks.postgres import MEMORY_ENDING
 from headrace.sinks.postgres_keys import Identity
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 SEQUENCE, PLACE = "__sequence", "__place"
 OWN = ((SEQUENCE, "bigint"), (PLACE, "bytea"))
+MEMORY = "Deleted identities; made and used by Headrace."
 STAGED = (("__deleted", "boolean"), ("__ordinal", "integer"))  # what the staging table has beside these
 _TYPES: dict[type[T.DataType], str] = {
     T.StringType: "text",
@@ -47,6 +50,7 @@ _SAME = "({0} = {1} OR ({0} IS NULL AND {1} IS NULL))"
 _COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+_COMMENT = "SELECT obj_description(to_regclass(%s), 'pg_class')"
 _INTEGERS = ("smallint", "integer", "bigint")
 _EXACT: dict[type[T.DataType], tuple[str, ...]] = {
     T.StringType: ("text", "character varying"),
@@ -110,7 +114,7 @@ class Target:
         return cls(
             sql.Identifier(*schemas, name),
             sql.Identifier(*schemas, f"__staging_{delivery.node[:40]}_{digest}"),
-            sql.Identifier(*schemas, f"{name}__deleted"),
+            sql.Identifier(*schemas, f"{name}{MEMORY_ENDING}"),
             table,
             delivery.node,
             delivery.identity,
@@ -144,7 +148,7 @@ class Target:
 
         Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
         Raises: TerminalError naming the columns that the target lacks, a column of the identity whose type changes values,
-                or its lack of a key.
+                its lack of a key, or a table in the place of that of deleted identities.
         """
         name = self.staging.as_string(None)
         # Until the session ends.
@@ -153,7 +157,7 @@ class Target:
             self._create(connection)
         found = columns_of(connection, self.table)
         self._check(connection, found)
-        self._forget_other_identities(connection)
+        self._prepare_memory(connection)
         wanted = {name: found[name] for name in self.names} | dict(STAGED) | {"__row": "bigint"}
         if columns_of(connection, self.staging) == wanted:
             connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
@@ -194,6 +198,7 @@ class Target:
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
             connection.execute(self.fill("ALTER TABLE {gone} ADD {key}", key=self.key.definition(connection)))
+            connection.execute(self._marked())
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
@@ -209,10 +214,25 @@ class Target:
         connection.execute(self.fill(made, **parts))
         self.key.mark(connection)
 
-    def _forget_other_identities(self, connection: psycopg.Connection) -> None:
+    def _prepare_memory(self, connection: psycopg.Connection) -> None:
         """Drop the table of deleted identities of a former description: no row has such an identity any more."""
-        if columns_of(connection, self.gone) and not Identity(self.gone, self.identity).is_key(connection):
+        if not columns_of(connection, self.gone):
+            return
+        row = connection.execute(_COMMENT, [self.gone.as_string(None)]).fetchone()
+        if row != (MEMORY,):
+            if not self.remembers:
+                return
+            raise TerminalError(
+                f"PostgreSQL's table '{self.shown}{MEMORY_ENDING}' is not made by Headrace.",
+                detail=f"The sink of '{self.shown}' remembers in a table of this name what it deleted.",
+                hint="Rename the table, or give the sink another one. If Headrace made it, and a restore has lost its "
+                f"comment, run: {self._marked().as_string(None)}",
+            )
+        if not Identity(self.gone, self.identity).is_key(connection):
             connection.execute(self.fill("DROP TABLE {gone}"))
+
+    def _marked(self) -> sql.Composed:
+        return self.fill("COMMENT ON TABLE {gone} IS {mark}", mark=sql.Literal(MEMORY))
 
     def _check(self, connection: psycopg.Connection, types: dict[str, str]) -> None:
         lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in types]
