@@ -55,7 +55,10 @@ def connect(dsn: str, *, writes: bool = True) -> psycopg.Connection:
     Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string;
             SharedSessionError
     """
-    connection = psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS, application_name="headrace")
+    # The database may keep texts in another encoding, and then refuses a letter that it lacks.
+    connection = psycopg.connect(
+        dsn, connect_timeout=CONNECT_SECONDS, application_name="headrace", client_encoding="UTF8"
+    )
     try:
         _set_up(connection, _SETTINGS | (_silence() if writes else {}))
     except BaseException:
@@ -69,7 +72,7 @@ class SharedSessionError(psycopg.NotSupportedError):
 
 
 def _set_up(connection: psycopg.Connection, settings: dict[str, str]) -> None:
-    """Make settings of the session; its server may lack some. Poolers refuse those that come with the connection itself."""
+    """Make settings of the session; its server may lack some. Poolers refuse most that come with the connection itself."""
     with connection.transaction():
         found = connection.execute("SELECT current_setting(%s, true)", [OWNER]).fetchone()
         is_owned = bool(found and found[0])
