@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 
 import headrace as hr
@@ -75,3 +76,8 @@ class Few:
             return []
         rows = sorted(file_rows(self.delivery.refused), key=lambda row: (row["sequence"], row["ordinal"]))
         return [(row["row"], row["reason"]) for row in rows]
+
+
+def rows_of(database: psycopg.Connection, table: str) -> list[Any]:
+    """The rows of a table with the columns `id` and `n`."""
+    return database.execute(f"SELECT id, n FROM {table} ORDER BY id, n").fetchall()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -12,15 +11,11 @@ import pytest
 import headrace as hr
 from headrace.errors import DescriptionError, TerminalError
 from headrace.operators.contract import OF_PLACE
-from tests.sinks.few_rows import Few
+from tests.sinks.few_rows import Few, rows_of
 
 pytestmark = [pytest.mark.postgres]
 
 TYPES = {"id": pa.string(), "n": pa.int32()}
-
-
-def rows_of(database: psycopg.Connection, table: str) -> list[Any]:
-    return database.execute(f"SELECT id, n FROM {table} ORDER BY id, n").fetchall()
 
 
 def test_rows_from_before_the_columns_of_positions_are_older_than_all_others(

@@ -175,7 +175,7 @@ def test_a_deferred_constraint_is_judged_row_by_row_too(
 def test_when_nearly_all_is_refused_the_table_is_wrong_and_nothing_is_committed(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("refusals", "postgres_merge"):
+    for module in ("refusals", "postgres_halving"):
         monkeypatch.setattr(f"headrace.sinks.{module}.REFUSED_MAX", 5)
     database.execute(
         "CREATE TABLE never (id text PRIMARY KEY CHECK (id = ''), __sequence bigint, __place bytea)"

@@ -14,22 +14,23 @@ import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.values.json_text import json_values, plain_texts
+from headrace.sinks.postgres_halving import Halving, Place
 from headrace.sinks.postgres_session import (
     ROWS_SECONDS_MAX,
     connect,
     explained,
     kept_open,
-    reason_of,
-    refuses,
 )
 from headrace.sinks.producing import Outcome, outcomes_batch, outcomes_of
-from headrace.sinks.refusals import OUTCOMES, REFUSED_MAX
+from headrace.sinks.refusals import OUTCOMES
 from headrace.spark.one_task import mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
+
+    from headrace.sinks.refusals import Refusal
 
 Line = tuple[str, int, int]  # the line, its sequence and its ordinal
 SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
@@ -83,19 +84,22 @@ class Copier:
 
     def _copied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
         connection: psycopg.Connection | None = None
-        refused: list[Outcome] = []
+        copy: _Copy | None = None
+        refused: list[Refusal] = []
         count, coming = 0, iter(batches)
         try:
             while (batch := _next(coming, connection)) is not None:
                 if not batch.num_rows:
                     continue
                 connection = connection or connect(self.dsn)
+                copy = copy or _Copy(connection, self.statement)
                 rows = pa.Table.from_batches([batch])
                 places = (rows[name].to_pylist() for name in ("__sequence", "__ordinal"))
                 lines = list(zip(lines_of(rows, self.columns).to_pylist(), *places, strict=True))
-                _copy_lines(connection, self.statement, lines, refused)
+                copy.put(lines)
                 count += len(lines)
-            if connection is not None:
+            if connection is not None and copy is not None:
+                refused = copy.refused()
                 connection.commit()
         except psycopg.Error as error:
             yield None, None, None, str(explained(error, self.store)), None
@@ -103,7 +107,8 @@ class Copier:
         finally:
             if connection is not None:
                 connection.close()
-        yield from refused
+        for refusal in refused:
+            yield *refusal, None, None
         yield None, None, None, None, count - len(refused)
 
 
@@ -115,19 +120,15 @@ def _next(batches: Iterator[pa.RecordBatch], connection: psycopg.Connection | No
         return next(batches, None)
 
 
-def _copy_lines(
-    connection: psycopg.Connection, statement: str, lines: list[Line], refused: list[Outcome]
-) -> None:
-    """Copy the lines under a savepoint; when the database refuses one, halve them until it stands alone."""
-    try:
-        with connection.transaction(), connection.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.write("\n".join(line for line, _, _ in lines) + "\n")
-    except psycopg.Error as error:
-        if not refuses(error) or connection.closed:
-            raise
-        if len(lines) == 1:
-            refused.append((*lines[0][1:], reason_of(error), None, None))
-        elif len(refused) <= REFUSED_MAX:
-            half = len(lines) // 2
-            _copy_lines(connection, statement, lines[:half], refused)
-            _copy_lines(connection, statement, lines[half:], refused)
+class _Copy(Halving[list[Line]]):
+    def __init__(self, connection: psycopg.Connection, statement: str) -> None:
+        super().__init__(connection)
+        self._statement = statement
+
+    def write(self, rows: list[Line]) -> None:
+        with self._connection.cursor() as cursor, cursor.copy(self._statement) as copy:
+            copy.write("\n".join(line for line, _, _ in rows) + "\n")
+
+    def parts(self, rows: list[Line]) -> Place | tuple[list[Line], list[Line]]:
+        half = len(rows) // 2
+        return (rows[:half], rows[half:]) if half else Place(*rows[0][1:])

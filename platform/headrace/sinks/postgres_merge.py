@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import sql
 
-from headrace.sinks.postgres_session import reason_of, refuses
-from headrace.sinks.refusals import REFUSED_MAX, Refusal, SinkAwayError
+from headrace.sinks.postgres_halving import Halving, Place
+from headrace.sinks.refusals import SinkAwayError
 
 if TYPE_CHECKING:
+    import psycopg
+
     from headrace.sinks.postgres_tables import Target
+    from headrace.sinks.refusals import Refusal
+
+Stretch = tuple[int, int]  # of staged rows, by the first and the last __row
 
 # A task that was run twice has staged its rows twice; the newest of an identity counts.
 _NEWEST = """(
@@ -59,7 +63,7 @@ def merge(
     In:     staged   how many rows the tasks have copied; an unlogged table is empty after a crash of the server
             through  the rows are a correction of what is held up to this sequence; None: they are new
     Out:    the rows that the database refused
-    Raises: SinkAwayError when fewer rows are there
+    Raises: SinkAwayError when fewer rows are there; psycopg.Error
     """
     refused: list[Refusal] = []
     with connection.transaction():
@@ -80,23 +84,25 @@ def merge(
             gone = target.remembers and (deletes or target.remembers_deleted(connection))
             if deletes and gone:
                 target.remember_deleted(connection)
-            _Merge(connection, target, refused, through, deletes=deletes, gone=gone).rows(first, last)
+            merging = _Merge(connection, target, through, deletes=deletes, gone=gone)
+            merging.put((first, last))
+            refused = merging.refused()
         connection.execute(target.fill("TRUNCATE {staging}"))
     return refused
 
 
-class _Merge:
+class _Merge(Halving[Stretch]):
     def __init__(
         self,
         connection: psycopg.Connection,
         target: Target,
-        refused: list[Refusal],
         through: int | None,
         *,
         deletes: bool,
         gone: bool,
     ) -> None:
-        self._connection, self._target, self._refused = connection, target, refused
+        super().__init__(connection)
+        self._target = target
         same = target.same("old", "new")
         yields = {row: _yields(row, through) for row in ("new", "excluded")}
         others = [name for name in target.names if name not in target.identity]
@@ -118,24 +124,21 @@ class _Merge:
             *([_BACK] if gone else []),
         ]
 
-    def rows(self, first: int, last: int) -> None:
-        """Merge the staged rows of this stretch; when one is refused, halve the stretch until it stands alone."""
-        bounds = {"first": sql.Literal(first), "last": sql.Literal(last)}
-        try:
-            with self._connection.transaction():
-                for statement in self._statements:
-                    self._connection.execute(self._target.fill(statement, **self._parts, **bounds))
-        except psycopg.Error as error:
-            if not refuses(error) or self._connection.closed:
-                raise
-            found = self._connection.execute(self._target.fill(_HALF, **bounds)).fetchone()
-            assert found is not None
-            count, half, sequence, ordinal = found
-            if count == 1:
-                self._refused.append((sequence, ordinal, reason_of(error)))
-            elif len(self._refused) <= REFUSED_MAX:
-                self.rows(first, half)
-                self.rows(half + 1, last)
+    def write(self, rows: Stretch) -> None:
+        for statement in self._statements:
+            self._connection.execute(self._fill(statement, rows))
+
+    def parts(self, rows: Stretch) -> Place | tuple[Stretch, Stretch]:
+        found = self._connection.execute(self._fill(_HALF, rows)).fetchone()
+        assert found is not None
+        count, half, sequence, ordinal = found
+        if count == 1:
+            return Place(sequence, ordinal)
+        return (rows[0], half), (half + 1, rows[1])
+
+    def _fill(self, statement: str, rows: Stretch) -> sql.Composed:
+        first, last = map(sql.Literal, rows)
+        return self._target.fill(statement, **self._parts, first=first, last=last)
 
 
 def _yields(row: str, through: int | None) -> sql.Composable:

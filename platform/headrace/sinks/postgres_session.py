@@ -32,13 +32,34 @@ SPEAKS_EVERY_SECONDS = 4.0
 ROWS_SECONDS_MAX = (
     120.0  # for an executor's next rows: longer ones are taken for those of a JVM that is stopped
 )
-# By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
-REFUSING = ("22", "23", "P0", "44", "54")
 OWNER = (
     "headrace.session"  # the setting by which a session of the server is known to belong to one connection
 )
 # Connection, transaction, resources, locks, shutdown, disk.
 PASSING = ("08", "25", "40", "53", "55", "57", "58")
+# Those, and statements, rights, roles, missing tables, foreign servers, the server's own errors. What is left is about a
+# row: data exceptions, violated constraints, too large for an index, and the codes that people give to triggers' errors.
+OF_NO_ROW = (
+    *PASSING,
+    "0",
+    "24",
+    "26",
+    "28",
+    "2B",
+    "2D",
+    "34",
+    "39",
+    "3B",
+    "3D",
+    "3F",
+    "42",
+    "72",
+    "F0",
+    "HV",
+    "XX",
+)
+# Functions of the server's source that judge a row, by any code: a table's policies and a view's check, RAISE in PL/pgSQL.
+JUDGES = ("ExecWithCheckOptions", "exec_stmt_raise")
 
 
 @retry(
@@ -154,9 +175,18 @@ def kept_open(connection: psycopg.Connection, seconds: float | None = None) -> I
         speaker.join()
 
 
-def refuses(error: psycopg.Error) -> bool:
+def is_passing(error: psycopg.Error) -> bool:
+    """Whether a later attempt may not meet the error."""
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(PASSING)
+
+
+def is_of_a_row(error: psycopg.Error) -> bool:
     """Whether the database refuses a row, whatever else is well."""
-    return (error.sqlstate or "").startswith(REFUSING)
+    if error.diag.source_function in JUDGES:
+        return True
+    return error.sqlstate is not None and not error.sqlstate.startswith(OF_NO_ROW)
 
 
 def reason_of(error: psycopg.Error) -> str:
@@ -178,7 +208,7 @@ def explained(error: psycopg.Error, store: str) -> SinkAwayError | TerminalError
             f"{store}: the connection string cannot be read.",
             hint="Write postgresql://user:password@host:5432/database.",
         )
-    if isinstance(error, psycopg.OperationalError) or (error.sqlstate or "").startswith(PASSING):
+    if is_passing(error):
         return SinkAwayError(
             f"{store}: the database does not answer.",
             detail=reason_of(error),
