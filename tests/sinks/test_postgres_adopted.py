@@ -78,3 +78,17 @@ def test_a_sink_is_refused_a_name_that_a_memory_of_deletions_has(table: str) -> 
     """Before, a node's table could be the memory of another one's, and was dropped by it."""
     with pytest.raises(DescriptionError, match="remembers what it deleted"):
         hr.PostgresSink(table)
+
+
+def test_a_key_that_is_judged_late_is_not_taken_for_the_identity(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, ON CONFLICT failed with it, and the node waited for ever for a database that does not answer."""
+    few = Few("late", tmp_path, TYPES)
+    columns = "id text NOT NULL, n int, __sequence bigint, __place bytea"
+    database.execute(f"CREATE TABLE late ({columns}, UNIQUE (id) DEFERRABLE)")
+    with pytest.raises(TerminalError, match="no unique key over the identity") as error:
+        few.put(("a", 1))
+    database.execute(str(error.value.hint))
+    few.put(("a", 1), ("b", 2))
+    assert rows_of(database, "late") == [("a", 1), ("b", 2)]

@@ -57,7 +57,7 @@ def judged(database: psycopg.Connection, table: str, body: str) -> None:
     )
 
 
-@pytest.mark.parametrize("code", ["UE001", "90001", "42501"])
+@pytest.mark.parametrize("code", ["UE001", "90001", "42501", "55000"])
 def test_a_trigger_may_refuse_a_row_with_any_code(
     database: psycopg.Connection, tmp_path: Path, code: str
 ) -> None:
@@ -117,3 +117,29 @@ def test_a_policy_of_the_table_refuses_rows_and_a_missing_right_stops_the_node(
     few.put(("a", 2), ("b", 31), ("c", 3), sequence=2)
     assert [row for row, _ in few.refused()] == ['{"id":"b","n":30}', '{"id":"b","n":31}']
     assert rows_of(database, "app.guarded") == [("a", 2), ("c", 3)]
+
+
+def test_a_limit_of_the_database_for_statements_does_not_hold_for_deliveries(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, each delivery that took longer was cancelled, and the node waited for ever."""
+    few = Few("slow", tmp_path, TYPES)
+    judged(database, "slow", "PERFORM pg_sleep(0.5)")
+    database.execute("ALTER DATABASE postgres SET statement_timeout = '200ms'")
+    try:
+        few.put(("a", 1))
+    finally:
+        database.execute("ALTER DATABASE postgres RESET statement_timeout")
+    assert rows_of(database, "slow") == [("a", 1)]
+
+
+def test_a_statement_for_which_something_is_not_set_up_is_not_waited_for(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, the node waited for ever for a database that does not answer."""
+    few = Few("unready", tmp_path, TYPES)
+    judged(database, "unready", "PERFORM currval('unready_numbers')")
+    database.execute("CREATE SEQUENCE unready_numbers")
+    with pytest.raises(TerminalError, match="cannot do what is asked") as error:
+        few.put(("a", 1))
+    assert "not yet defined in this session" in str(error.value.detail)

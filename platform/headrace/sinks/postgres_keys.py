@@ -19,7 +19,7 @@ NULLS_NOT_DISTINCT_SINCE = 15_00_00
 MARK = "The identity of the rows; made and replaced by Headrace."
 _NEVER_NULL = {"__sequence", "__place"}
 _KEYS = """
-SELECT array_agg(attname::text ORDER BY attnum), conname, indexrelid::regclass::text, indisprimary,
+SELECT array_agg(attname::text ORDER BY attnum), conname, indexrelid::regclass::text, indisprimary, indimmediate,
        coalesce(obj_description(pg_constraint.oid, 'pg_constraint') = %s, false),
        coalesce(array_agg(attname::text) FILTER (
            WHERE NOT attnotnull AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' IS DISTINCT FROM 'true'), '{}')
@@ -27,7 +27,7 @@ FROM pg_index
 JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
 LEFT JOIN pg_constraint ON conindid = indexrelid AND conrelid = indrelid
 WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
-GROUP BY indexrelid, pg_constraint.oid, conname, indisprimary ORDER BY indexrelid"""
+GROUP BY indexrelid, pg_constraint.oid, conname, indisprimary, indimmediate ORDER BY indexrelid"""
 _AGES = """
 SELECT ctid, row_number() OVER (
     PARTITION BY {identity} ORDER BY __sequence DESC NULLS LAST, __place DESC NULLS LAST, ctid) AS age
@@ -43,6 +43,7 @@ class Key:
     constraint  its name; None: a unique index alone
     index       its name, quoted
     made        Headrace made it
+    immediate   a row is judged by it at once, and not at the end of a statement or of a transaction
     nulls       its columns in which nulls are distinct, so that several rows may have the same values and a null there
     """
 
@@ -50,6 +51,7 @@ class Key:
     constraint: str | None
     index: str
     primary: bool
+    immediate: bool
     made: bool
     nulls: frozenset[str]
 
@@ -62,10 +64,8 @@ class Identity:
     columns: tuple[str, ...]
 
     def is_key(self, connection: psycopg.Connection) -> bool:
-        """Whether the table has a unique key over the identity, in which null is a value like others."""
-        return any(
-            key.columns == set(self.columns) and not key.nulls - _NEVER_NULL for key in self._keys(connection)
-        )
+        """Whether the table has a unique key over the identity, in which null is a value like others, for ON CONFLICT."""
+        return any(map(self._is_that_of, self._keys(connection)))
 
     def is_replaceable(self, connection: psycopg.Connection) -> bool:
         """Whether the table has a key that Headrace made."""
@@ -74,7 +74,7 @@ class Identity:
     def mark(self, connection: psycopg.Connection) -> None:
         """Note of the key that Headrace has made it."""
         for key in self._keys(connection):
-            if key.columns == set(self.columns) and key.constraint is not None:
+            if self._is_that_of(key) and key.constraint is not None:
                 comment = sql.SQL("COMMENT ON CONSTRAINT {} ON {} IS {}")
                 connection.execute(
                     comment.format(sql.Identifier(key.constraint), self.table, sql.Literal(MARK))
@@ -111,12 +111,12 @@ class Identity:
         kind = "UNIQUE NULLS NOT DISTINCT" if has_null_keys else "PRIMARY KEY"
         return self._fill(f"{kind} ({{identity}})")
 
+    def _is_that_of(self, key: Key) -> bool:
+        return key.immediate and key.columns == set(self.columns) and not key.nulls - _NEVER_NULL
+
     def _keys(self, connection: psycopg.Connection) -> list[Key]:
         rows = connection.execute(_KEYS, [MARK, self.table.as_string(None)]).fetchall()
-        return [
-            Key(frozenset(columns), constraint, index, primary, made, frozenset(nulls))
-            for columns, constraint, index, primary, made, nulls in rows
-        ]
+        return [Key(frozenset(columns), *more, frozenset(nulls)) for columns, *more, nulls in rows]
 
     def _altered(self, old: Sequence[Key], connection: psycopg.Connection) -> sql.Composed:
         """The statement that replaces keys by that over the identity. A primary key has made its columns NOT NULL."""

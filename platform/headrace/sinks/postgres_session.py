@@ -37,6 +37,7 @@ OWNER = (
 )
 # Connection, transaction, resources, locks, shutdown, disk.
 PASSING = ("08", "25", "40", "53", "55", "57", "58")
+NOT_SET_UP = "55000"  # what a statement needs; it stays so
 # Those, and statements, rights, roles, missing tables, foreign servers, the server's own errors. What is left is about a
 # row: data exceptions, violated constraints, too large for an index, and the codes that people give to triggers' errors.
 OF_NO_ROW = (
@@ -109,7 +110,13 @@ def _set_up(connection: psycopg.Connection, settings: dict[str, str]) -> None:
         raise SharedSessionError(f"the session has the setting {OWNER} of another connection")
 
 
-_SETTINGS = {"TimeZone": "UTC", "lock_timeout": LOCK_WAIT}
+# A limit that a database or a role has for its statements would end each try of a large delivery.
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "lock_timeout": LOCK_WAIT,
+    "statement_timeout": "0",
+    "transaction_timeout": "0",
+}
 
 
 def _silence() -> dict[str, str]:
@@ -179,7 +186,7 @@ def is_passing(error: psycopg.Error) -> bool:
     """Whether a later attempt may not meet the error."""
     if error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate.startswith(PASSING)
+    return error.sqlstate.startswith(PASSING) and error.sqlstate != NOT_SET_UP
 
 
 def is_of_a_row(error: psycopg.Error) -> bool:
