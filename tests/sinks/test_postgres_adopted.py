@@ -92,3 +92,21 @@ def test_a_key_that_is_judged_late_is_not_taken_for_the_identity(
     database.execute(str(error.value.hint))
     few.put(("a", 1), ("b", 2))
     assert rows_of(database, "late") == [("a", 1), ("b", 2)]
+
+
+def test_the_memory_of_deletions_takes_the_identities_of_a_wider_type(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, it kept the former type: a deletion of a larger number was refused, and the row stayed for good."""
+    few = Few("widened", tmp_path, TYPES | {"id": pa.int32()})
+    few.put((1, 1), (2, 1))
+    few.delete((2,), sequence=2)
+    wide = Few("widened", tmp_path, TYPES | {"id": pa.int64()})
+    with pytest.raises(TerminalError, match="does not hold each BIGINT") as error:
+        wide.put((2**40, 1), sequence=3)
+    database.execute(str(error.value.hint).partition("; then ")[0])
+    wide.put((2, 1), (2**40, 1), sequence=1)  # the first is older than its deletion
+    wide.delete((2**40,), sequence=4)
+    assert rows_of(database, "widened") == [(1, 1)]
+    assert database.execute("SELECT id FROM widened__deleted ORDER BY id").fetchall() == [(2,), (2**40,)]
+    assert wide.refused() == []

@@ -139,6 +139,10 @@ class Target:
         return not set(self.identity) <= {SEQUENCE, PLACE}
 
     @property
+    def _identity_types(self) -> dict[str, T.DataType]:
+        return dict(zip(self.identity, self.types, strict=True))
+
+    @property
     def key(self) -> Identity:
         """The unique key of the target."""
         return Identity(self.table, self.identity)
@@ -157,7 +161,7 @@ class Target:
             self._create(connection)
         found = columns_of(connection, self.table)
         self._check(connection, found)
-        self._prepare_memory(connection)
+        self._prepare_memory(connection, found)
         wanted = {name: found[name] for name in self.names} | dict(STAGED) | {"__row": "bigint"}
         if columns_of(connection, self.staging) == wanted:
             connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
@@ -214,9 +218,13 @@ class Target:
         connection.execute(self.fill(made, **parts))
         self.key.mark(connection)
 
-    def _prepare_memory(self, connection: psycopg.Connection) -> None:
-        """Drop the table of deleted identities of a former description: no row has such an identity any more."""
-        if not columns_of(connection, self.gone):
+    def _prepare_memory(self, connection: psycopg.Connection, types: dict[str, str]) -> None:
+        """Give the table of deleted identities, if there is one, types that hold those of the rows, as the target has.
+
+        That of a former description is dropped: no row has such an identity any more.
+        """
+        remembered = columns_of(connection, self.gone)
+        if not remembered:
             return
         row = connection.execute(_COMMENT, [self.gone.as_string(None)]).fetchone()
         if row != (MEMORY,):
@@ -230,6 +238,11 @@ class Target:
             )
         if not Identity(self.gone, self.identity).is_key(connection):
             connection.execute(self.fill("DROP TABLE {gone}"))
+            return
+        for name in inexact_columns(connection, self.gone, self._identity_types, remembered):
+            parts = {"column": sql.Identifier(name), "type": sql.SQL(types[name])}
+            altered = "ALTER TABLE {gone} ALTER COLUMN {column} TYPE {type} USING {column}::{type}"
+            connection.execute(self.fill(altered, **parts))
 
     def _marked(self) -> sql.Composed:
         return self.fill("COMMENT ON TABLE {gone} IS {mark}", mark=sql.Literal(MEMORY))
@@ -258,7 +271,7 @@ class Target:
             )
 
     def _require_exact_identity(self, connection: psycopg.Connection, stored: dict[str, str]) -> None:
-        types = dict(zip(self.identity, self.types, strict=True))
+        types = self._identity_types
         for name, theirs in inexact_columns(connection, self.table, types, stored).items():
             of, made = types[name].simpleString().upper(), column_type(types[name])
             plain = ' COLLATE "default"' if "COLLATE" in theirs else ""
