@@ -143,3 +143,14 @@ def test_a_statement_for_which_something_is_not_set_up_is_not_waited_for(
     with pytest.raises(TerminalError, match="cannot do what is asked") as error:
         few.put(("a", 1))
     assert "not yet defined in this session" in str(error.value.detail)
+
+
+def test_only_the_newest_row_of_an_identity_is_tried(database: psycopg.Connection, tmp_path: Path) -> None:
+    """Before, halving tried older rows: they got into the table, or were refused though a newer one passed."""
+    few = Few("newest", tmp_path, TYPES)
+    columns = "id text PRIMARY KEY, n int CHECK (n < 10), __sequence bigint, __place bytea"
+    database.execute(f"CREATE TABLE newest ({columns})")
+    few.put(("a", 1))
+    few.put(("a", 2), ("b", 50), ("b", 5), ("z", 77), ("a", 99), sequence=2)
+    assert rows_of(database, "newest") == [("a", 1), ("b", 5)]
+    assert [row for row, _ in few.refused()] == ['{"id":"z","n":77}', '{"id":"a","n":99}']

@@ -88,9 +88,13 @@ class Identity:
         if self.is_key(connection):
             return
         made = [key for key in self._keys(connection) if key.made]
-        connection.execute(self._fill(_LEAVE_NEWEST))
+        self.leave_newest(connection)
         connection.execute(self._altered(made, connection))
         self.mark(connection)
+
+    def leave_newest(self, connection: psycopg.Connection) -> None:
+        """Delete all rows but the newest of each identity."""
+        connection.execute(self._fill(_LEAVE_NEWEST))
 
     def statements(self, connection: psycopg.Connection, names: Sequence[str]) -> str:
         """The statements that give the table the key in place of others over columns of its rows.

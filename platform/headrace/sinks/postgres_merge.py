@@ -1,10 +1,10 @@
 """Merge the staging table into the target, in one transaction.
 
 Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A row that
-has no position, because it was there before the table had these columns, is older than all others. A correction
-replaces whatever is not newer than the sequence up to which it is right. A row that the database refuses leaves no trace in
-the target and does not keep the rows of other identities from it. In a delivery only the newest row of each identity is
-tried: so which rows are refused, and what the target then holds of their identities, depends on how the log is cut.
+has no position, because it was there before the table had these columns, is older than all others. A correction replaces
+whatever is not newer than the sequence up to which it is right. A row that the database refuses leaves no trace in the
+target and does not keep the rows of other identities from it. Only the newest of the staged rows of each identity is tried:
+so which rows are refused, and what the target then holds of their identities, depends on how the log is cut.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from headrace.sinks.postgres_halving import Halving, Place
+from headrace.sinks.postgres_keys import Identity
 from headrace.sinks.refusals import SinkAwayError
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class _Merge(Halving[Stretch]):
     ) -> None:
         super().__init__(connection)
         self._target = target
+        self._are_newest = False  # the staged rows, each of its identity
         same = target.same("old", "new")
         yields = {row: _yields(row, through) for row in ("new", "excluded")}
         others = [name for name in target.names if name not in target.identity]
@@ -129,6 +131,9 @@ class _Merge(Halving[Stretch]):
             self._connection.execute(self._fill(statement, rows))
 
     def parts(self, rows: Stretch) -> Place | tuple[Stretch, Stretch]:
+        if not self._are_newest:
+            Identity(self._target.staging, self._target.identity).leave_newest(self._connection)
+            self._are_newest = True
         found = self._connection.execute(self._fill(_HALF, rows)).fetchone()
         assert found is not None
         count, half, sequence, ordinal = found
