@@ -110,3 +110,20 @@ def test_the_memory_of_deletions_takes_the_identities_of_a_wider_type(
     assert rows_of(database, "widened") == [(1, 1)]
     assert database.execute("SELECT id FROM widened__deleted ORDER BY id").fetchall() == [(2,), (2**40,)]
     assert wide.refused() == []
+
+
+def test_columns_that_an_index_only_includes_are_not_of_its_key(
+    database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Before, an index over (id) that includes n was taken for a key over both, and none over id alone."""
+    few = Few("including", tmp_path, TYPES)
+    both = Few("including", tmp_path, TYPES, ("id", "n"))
+    database.execute(
+        "CREATE TABLE including (id text NOT NULL, n int NOT NULL, __sequence bigint, __place bytea)"
+    )
+    database.execute("CREATE UNIQUE INDEX ON including (id) INCLUDE (n)")
+    few.put(("a", 1), ("b", 2))
+    few.put(("a", 3), sequence=2)
+    assert rows_of(database, "including") == [("a", 3), ("b", 2)]
+    with pytest.raises(TerminalError, match="no unique key over the identity"):
+        both.put(("a", 1))

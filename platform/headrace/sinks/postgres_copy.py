@@ -5,6 +5,7 @@ Law: the lines of COPY's text format follow from the rows, whoever makes them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Line = tuple[str, int, int]  # the line, its sequence and its ordinal
 SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+_YEAR = re.compile("^([-+]?[0-9]+)(-.*)")
 
 
 def lines_of(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
@@ -47,14 +49,29 @@ def _escaped(values: pa.Array) -> pa.Array:
     if pa.types.is_binary(of):
         texts = [None if value is None else rf"\\x{value.hex().upper()}" for value in values.to_pylist()]
         return pa.array(texts, pa.string())
-    if pa.types.is_timestamp(of) and of.tz:
-        return pc.binary_join_element_wise(plain_texts(values), "+00", "")
+    if pa.types.is_temporal(of):
+        texts = plain_texts(values)
+        return _dated(
+            pc.binary_join_element_wise(texts, "+00", "") if pa.types.is_timestamp(of) and of.tz else texts
+        )
     if not (pa.types.is_nested(of) or pa.types.is_string(of)):
         return plain_texts(values)
     texts = json_values(values, exact=True) if pa.types.is_nested(of) else values
     for special, written in SPECIAL.items():
         texts = pc.replace_substring(texts, special, written)
     return texts
+
+
+def _dated(texts: pa.Array) -> pa.Array:
+    """Dates and times with the year as PostgreSQL writes it: without a sign, and before the year 1 with BC."""
+    if not pc.any(pc.match_substring_regex(texts, "^([-+]|0000-)"), min_count=0).as_py():
+        return texts
+    return pa.array([text and _YEAR.sub(_with_year, text) for text in texts.to_pylist()], pa.string())
+
+
+def _with_year(text: re.Match[str]) -> str:
+    year, rest = int(text[1]), text[2]
+    return f"{year:04}{rest}" if year > 0 else f"{1 - year:04}{rest} BC"
 
 
 @dataclass(frozen=True)

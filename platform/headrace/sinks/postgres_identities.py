@@ -40,6 +40,11 @@ _TYPES = {
     "timestamp without time zone": "TIMESTAMP_NTZ",
     "bytea": "BINARY",
 }
+# Times as numbers: Python has none before the year 1 or after 9999.
+_MICROS = (
+    "extract(epoch FROM date_trunc('minute', {0}))::bigint * 1000000 + extract(microseconds FROM {0})::bigint"
+)
+_AS_NUMBERS = {"DATE": "{0} - DATE '1970-01-01'", "TIMESTAMP": _MICROS, "TIMESTAMP_NTZ": _MICROS}
 
 
 def identities_in_table(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> DataFrame:
@@ -70,6 +75,8 @@ def identities_in_table(spark: SparkSession, dsn: str, table: str, delivery: Del
 def query_of(name: sql.Composable, types: Mapping[str, str | None]) -> str:
     """The query that reads columns; those of types that Spark lacks, such as `uuid` and `jsonb`, as PostgreSQL writes them.
 
+    Times are whole numbers, as Arrow has them.
+
     In: types  by column, as PostgreSQL names them; None: the table lacks the column, so it is null
     """
     columns = sql.SQL(", ").join(_selected(column, of) for column, of in types.items())
@@ -89,7 +96,9 @@ def _selected(column: str, postgres: str | None) -> sql.Composable:
     name = sql.Identifier(column)
     if postgres is None:
         return sql.SQL("NULL::text AS {}").format(name)
-    return name if _known(postgres) else sql.SQL("{name}::text AS {name}").format(name=name)
+    of = _known(postgres)
+    written = "{0}::text" if of is None else _AS_NUMBERS.get(of, "{0}")
+    return sql.SQL(f"{written} AS {{0}}").format(name)
 
 
 def _reader(

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 NULLS_NOT_DISTINCT_SINCE = 15_00_00
 MARK = "The identity of the rows; made and replaced by Headrace."
 _NEVER_NULL = {"__sequence", "__place"}
+# After its key an index may include other columns, since PostgreSQL 11.
 _KEYS = """
 SELECT array_agg(attname::text ORDER BY attnum), conname, indexrelid::regclass::text, indisprimary, indimmediate,
        coalesce(obj_description(pg_constraint.oid, 'pg_constraint') = %s, false),
        coalesce(array_agg(attname::text) FILTER (
            WHERE NOT attnotnull AND to_jsonb(pg_index) ->> 'indnullsnotdistinct' IS DISTINCT FROM 'true'), '{}')
 FROM pg_index
-JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
+JOIN pg_attribute ON attrelid = indrelid
+    AND attnum = ANY ((indkey::int2[])[0:coalesce((to_jsonb(pg_index) ->> 'indnkeyatts')::int, indnatts) - 1])
 LEFT JOIN pg_constraint ON conindid = indexrelid AND conrelid = indrelid
 WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
 GROUP BY indexrelid, pg_constraint.oid, conname, indisprimary, indimmediate ORDER BY indexrelid"""
