@@ -122,7 +122,10 @@ class Identity:
 
     def _keys(self, connection: psycopg.Connection) -> list[Key]:
         rows = connection.execute(_KEYS, [MARK, self.table.as_string(None)]).fetchall()
-        return [Key(frozenset(columns), *more, frozenset(nulls)) for columns, *more, nulls in rows]
+        return [
+            Key(frozenset(columns), constraint, index, primary, immediate, made, frozenset(nulls))
+            for columns, constraint, index, primary, immediate, made, nulls in rows
+        ]
 
     def _altered(self, old: Sequence[Key], connection: psycopg.Connection) -> sql.Composed:
         """The statement that replaces keys by that over the identity. A primary key has made its columns NOT NULL."""
