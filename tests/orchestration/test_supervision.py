@@ -221,6 +221,21 @@ def test_each_start_has_a_run_key_of_its_own(past: Past) -> None:
     assert len(keys) == 3
 
 
+def test_a_run_whose_end_was_noted_after_that_of_its_successor_keeps_no_stream_from_starting(
+    past: Past,
+) -> None:
+    """Before, the key named the run that ended last: Dagster had launched it, and skipped it with each look."""
+    first = past.run(START, FAILURE)  # declared silent, but it lives
+    before = past.look(after=HOUR)
+    past.run(START, FAILURE)
+    past.report(first, FAILURE)  # it says so itself, or by a clock that is ahead
+    looks = [past.look(after=HOUR) for _ in range(2)]
+    assert isinstance(before, RunRequest)
+    first_key, *later = [before.run_key, *(each.run_key for each in looks if isinstance(each, RunRequest))]
+    assert later == [later[0]] * 2  # two looks start one run
+    assert later[0] != first_key
+
+
 def test_the_sensor_asks_dagster_for_a_run_of_the_job(past: Past) -> None:
     sensor = defs.get_repository_def().get_sensor_def("keep_streams_running")
     with sensor_context(past.instance, repository_def=defs.get_repository_def()) as context:

@@ -94,8 +94,8 @@ def supervise(
         what = "declared failed, it was silent" if silent else newest.status.value.lower()
         return SkipReason(f"Run {newest.run_id[:8]} is {what}.")
     # A second start may end first.
-    records = sorted(records, key=lambda record: record.end_time or now, reverse=True)
-    reason = _reason_to_wait(records, switched_on_at or 0.0, now)
+    ended = sorted(records, key=lambda record: record.end_time or now, reverse=True)
+    reason = _reason_to_wait(ended, switched_on_at or 0.0, now)
     return SkipReason(reason) if reason else _start(pipeline, run, records, switched_on_at)
 
 
@@ -153,9 +153,11 @@ def _is_silent(instance: DagsterInstance, record: RunRecord, now: float) -> bool
 def _start(
     pipeline: Pipeline, run: str, records: Sequence[RunRecord], switched_on_at: float | None
 ) -> RunRequest:
-    last = records[0].dagster_run.run_id if records else "none"
+    # Dagster starts one run for each key. The key names the run that was created last, so each start gives the next another
+    # one. Which run ended last would not do: that may be noted late, or by a clock that is wrong.
+    created_last = records[0].dagster_run.run_id if records else "none"
     return RunRequest(
-        run_key=f"{run}:{last}:{switched_on_at or 0:.3f}",
+        run_key=f"{run}:{created_last}:{switched_on_at or 0:.3f}",
         tags={STREAM_TAG: run},
         asset_selection=pipeline.streaming_keys,
         asset_check_keys=[],  # else they are planned, and show "in progress" while the stream runs
