@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qs
 
 import dagster as dg
@@ -20,6 +20,7 @@ from assets.readings import reading_counts
 from headrace.errors import DescriptionError, TransientError
 from headrace.local.servers.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
+from headrace.orchestration.alerting import alerts, no_results
 from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
 from jobs.definitions import defs
@@ -37,6 +38,7 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.away = False
+        self.no_result_for: str | None = None
 
     def send(self, subject: str, lines: Sequence[str]) -> None:
         if self.away:
@@ -68,6 +70,10 @@ def look(instance: dg.DagsterInstance, channel: Any, cursor: str | None, *others
     context = dg.build_sensor_context(instance, cursor=cursor)
     sensor(context)
     return context.cursor
+
+
+def is_away(*_: object) -> NoReturn:
+    raise TransientError("It is away.")
 
 
 def test_each_failure_is_told_once_and_its_end_too(instance: dg.DagsterInstance) -> None:
@@ -114,6 +120,41 @@ def test_a_channel_that_is_away_makes_the_others_repeat_nothing(instance: dg.Dag
     for _ in range(2):
         cursor = look(instance, first, cursor, second)
     second.away = False
+    look(instance, first, cursor, second)
+    assert first.lines == second.lines == ["log/readings: dead_letters_below fails."]
+
+
+def test_a_lake_that_is_away_keeps_no_failure_from_any_channel_and_repeats_none(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a channel that is told of silent tables ended the look: the ones before it were told again, the others never."""
+
+    first, second, third = Told(), Told(), Told()
+    second.no_result_for = "15 minutes"
+    results = partial(monkeypatch.setattr, no_results, "_results")
+    results(lambda *_: 7)
+    cursor = look(instance, first, None, second, third)
+    known = cursors_of(cursor, 3)[1].results
+    judged(instance, "dead_letters_below", passed=False)
+    results(is_away)
+    for _ in range(3):
+        cursor = look(instance, first, cursor, second, third)
+    assert first.lines == second.lines == third.lines == ["log/readings: dead_letters_below fails."]
+    assert known
+    assert cursors_of(cursor, 3)[1].results == known  # the time without results goes on
+
+
+def test_a_channel_whose_news_cannot_be_read_is_told_with_the_next_look(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, that ended the look, and channels before it were told again."""
+    first, second = Told(), Told()
+    cursor = look(instance, first, None, second)
+    judged(instance, "dead_letters_below", passed=False)
+    looks = iter([news, is_away])
+    with monkeypatch.context() as patch:
+        patch.setattr(alerts, "news", lambda *given: next(looks)(*given))
+        cursor = look(instance, first, cursor, second)
     look(instance, first, cursor, second)
     assert first.lines == second.lines == ["log/readings: dead_letters_below fails."]
 

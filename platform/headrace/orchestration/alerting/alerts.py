@@ -60,10 +60,14 @@ def cursors_of(text: str | None, channels: int) -> list[Cursor]:
 
 @dataclass(frozen=True)
 class News:
-    """Holds the news to tell, and the cursor after it."""
+    """Holds the news to tell, and the cursor after it.
+
+    unread  why tables were not looked at; their cursor stays. None: they were, if that was asked for
+    """
 
     lines: Sequence[str]
     cursor: Cursor
+    unread: Exception | None = None
 
 
 def alert_sensor(
@@ -84,19 +88,20 @@ def alert_sensor(
     )
     def alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         cursors = cursors_of(context.cursor, len(channels))
-        refused, sent = list[Exception](), 0
+        refused, unread, sent = list[Exception](), list[Exception](), 0
         for number, channel in enumerate(channels):
-            found = news(context.instance, pipeline, jobs, cursors[number], no_result_ms(channel))
             try:
+                found = news(context.instance, pipeline, jobs, cursors[number], no_result_ms(channel))
                 _send(channel, pipeline.name, found.lines)
             except Exception as error:
                 refused.append(error)
             else:
                 cursors[number], sent = found.cursor, sent + len(found.lines)
+                unread += [found.unread] if found.unread else []
         if len(refused) == len(channels):
             raise refused[0]
         context.update_cursor(json.dumps({"channels": [cursor.to_json() for cursor in cursors]}))
-        return dg.SkipReason(_in_words(sent, refused))
+        return dg.SkipReason(_in_words(sent, refused, unread))
 
     return alert
 
@@ -110,9 +115,12 @@ def _send(channel: AlertChannel, name: str, lines: Sequence[str]) -> None:
         channel.send(f"Headrace: {len(lines)} message{'s' * (len(lines) > 1)} about {name}", shown)
 
 
-def _in_words(sent: int, refused: Sequence[Exception]) -> str:
+def _in_words(sent: int, refused: Sequence[Exception], unread: Sequence[Exception]) -> str:
     said = [f"{sent} messages were sent."] if sent else []
     said += [f"A channel gets its message again with the next look: {error}" for error in refused]
+    said += [
+        f"Whether tables have results is looked up again with the next look: {error}" for error in unread[:1]
+    ]
     return " ".join(said) or "Nothing new failed."
 
 
@@ -130,7 +138,10 @@ def news(
     lake = None if limit_ms is None else lake_of(pipeline)
     if lake is None or limit_ms is None:
         return News([*runs, *checks], Cursor(told, failing))
-    silent, results = silent_tables(lake, pipeline.nodes, limit_ms, cursor.results)
+    try:
+        silent, results = silent_tables(lake, pipeline.nodes, limit_ms, cursor.results)
+    except Exception as error:  # the lake is away: the failures, which Dagster keeps, are told without it
+        return News([*runs, *checks], Cursor(told, failing, cursor.results), error)
     return News([*runs, *checks, *silent], Cursor(told, failing, results))
 
 
