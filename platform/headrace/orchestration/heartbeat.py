@@ -1,10 +1,14 @@
 """A sign of life of each stream run, by which the sensor finds runs whose machine is gone.
 
+One old sign of life does not tell: after Dagster's database was away, or the machine slept, a look may come before the
+run's next one. So a run is gone when looks have found the same sign for longer than a run needs for the next.
+
 The run looks at its own record too: one that was declared dead but lives (a laptop slept) stops itself.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import TYPE_CHECKING, Self
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 EVERY_SECONDS = 10.0
 SILENCE_SECONDS_MAX = 60.0
+SURE_SECONDS = 1.5 * EVERY_SECONDS  # a run that lives gives its next sign before
 
 
 class Heartbeat:
@@ -59,6 +64,26 @@ class Heartbeat:
             self._on_beat()
         except Exception as error:
             logger.warning("heartbeat failed, will be tried again", error=str(error))
+
+
+class Silences:
+    """Follows runs without a sign of life over the looks of a sensor, whose cursor keeps them."""
+
+    def __init__(self, text: str | None) -> None:
+        """In: text  what `to_text` gave with the look before; None: there was none."""
+        self._before: dict[str, tuple[float, float]] = json.loads(text) if text else {}
+        self._found: dict[str, tuple[float, float]] = {}
+
+    def is_sure(self, run_id: str, since: float, now: float) -> bool:
+        """Whether the same silence was found `SURE_SECONDS` ago. In: since  the last sign of life, or when the run began."""
+        before_since, first = self._before.get(run_id, (None, now))
+        first = min(first, now) if since == before_since else now
+        self._found[run_id] = (since, first)
+        return now - first >= SURE_SECONDS
+
+    def to_text(self) -> str:
+        """Keep what this look has found."""
+        return json.dumps(self._found)
 
 
 def write_heartbeat(instance: DagsterInstance, run_id: str, at: float) -> None:

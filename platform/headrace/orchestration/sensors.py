@@ -4,7 +4,7 @@
 | --- | --- |
 | none, or SUCCESS (a rotation) | start |
 | queued, starting, running, being canceled | leave it |
-| running, but silent for a minute | declare it failed |
+| running, but silent for a minute, as several looks have found | declare it failed |
 | CANCELED since the sensor was switched on | leave it: a person stopped it |
 | CANCELED because Dagster goes down (tag `headrace/stopped_by`) | start, but not while it goes down |
 | FAILURE | start, after 5 s, 10 s, 20 s … at most 10 minutes |
@@ -29,7 +29,7 @@ from dagster import (
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.orchestration.heartbeat import SILENCE_SECONDS_MAX, read_heartbeat
+from headrace.orchestration.heartbeat import SILENCE_SECONDS_MAX, Silences, read_heartbeat
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline
 
@@ -66,7 +66,10 @@ def keep_running_sensor(
     )
     def keep_running(context: SensorEvaluationContext) -> RunRequest | SkipReason:
         switched_on_at = context.last_sensor_start_time
-        return supervise(context.instance, pipeline, switched_on_at, time.time(), job.name)
+        silences = Silences(context.cursor)
+        decision = supervise(context.instance, pipeline, switched_on_at, time.time(), job.name, silences)
+        context.update_cursor(silences.to_text())
+        return decision
 
     return keep_running
 
@@ -77,13 +80,18 @@ def supervise(
     switched_on_at: float | None,
     now: float,
     run: str | None = None,
+    silences: Silences | None = None,
 ) -> RunRequest | SkipReason:
-    """Decide what the sensor does; times in seconds since 1970. In: run  one of the pipeline's; None: the first."""
-    run = run or pipeline.name
+    """Decide what the sensor does; times in seconds since 1970.
+
+    In: run       one of the pipeline's; None: the first
+        silences  those of the look before; those of this one are added. None: this is the first look
+    """
+    run, silences = run or pipeline.name, silences or Silences(None)
     filters = RunsFilter(tags={STREAM_TAG: run})
     records = instance.get_run_records(filters, limit=RUNS_SEEN)
     active = [record for record in records if record.dagster_run.status in ACTIVE]
-    silent = [record for record in active if _is_silent(instance, record, now)]
+    silent = [record for record in active if _is_silent(instance, record, now, silences)]
     for record in silent:
         instance.report_run_failed(
             record.dagster_run,
@@ -141,13 +149,15 @@ def _failures_in_a_row(records: Sequence[RunRecord], switched_on_at: float) -> i
     return failures
 
 
-def _is_silent(instance: DagsterInstance, record: RunRecord, now: float) -> bool:
+def _is_silent(instance: DagsterInstance, record: RunRecord, now: float, silences: Silences) -> bool:
     if record.dagster_run.status is not DagsterRunStatus.STARTED:
         return False
-    beat = read_heartbeat(instance, record.dagster_run.run_id)
-    if beat is None:
-        return now - (record.start_time or now) > STARTUP_SECONDS_MAX
-    return now - beat > SILENCE_SECONDS_MAX
+    run_id = record.dagster_run.run_id
+    beat = read_heartbeat(instance, run_id)
+    since, patience = (
+        (record.start_time or now, STARTUP_SECONDS_MAX) if beat is None else (beat, SILENCE_SECONDS_MAX)
+    )
+    return now - since > patience and silences.is_sure(run_id, since, now)
 
 
 def _start(
