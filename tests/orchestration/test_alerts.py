@@ -5,7 +5,7 @@ from __future__ import annotations
 import email
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ from headrace.errors import DescriptionError, TransientError
 from headrace.local.servers.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
 from headrace.orchestration.alerting import alerts, no_results
-from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
+from headrace.orchestration.alerting.alerts import LINES_MAX, OF_ASSETS, News, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
 from jobs.definitions import defs
 from tests.waiting import PATIENCE_S
@@ -151,7 +151,7 @@ def test_a_channel_whose_news_cannot_be_read_is_told_with_the_next_look(
     first, second = Told(), Told()
     cursor = look(instance, first, None, second)
     judged(instance, "dead_letters_below", passed=False)
-    looks = iter([news, is_away])
+    looks: Iterator[Callable[..., News]] = iter([news, is_away])
     with monkeypatch.context() as patch:
         patch.setattr(alerts, "news", lambda *given: next(looks)(*given))
         cursor = look(instance, first, cursor, second)
