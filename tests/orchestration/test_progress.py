@@ -8,16 +8,18 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
-from dagster import DagsterInstance, MetadataValue
+from dagster import AssetObservation, DagsterInstance, MetadataValue
 
 import headrace as hr
 from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.nodes.days import last_complete_day
-from headrace.orchestration.events.progress import Cadence, Throttle, figures
+from headrace.orchestration.events.completed import Tries
+from headrace.orchestration.events.progress import Cadence, ProgressReporter, Throttle, figures
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.jobs.backfills import as_table, in_words
@@ -40,14 +42,21 @@ WAITING, STOPPED = replace(RUNNING, state="waiting"), replace(RUNNING, state="st
 EQUAL = DayVerdict(DAY, True, 720, 720, 0, (), False)
 
 
+def told(throttle: Throttle, asset: str, state: str, now: float) -> bool:
+    """Tell, if it is due."""
+    if due := throttle.due(asset, state, now):
+        throttle.told(asset, state, now)
+    return due
+
+
 def test_an_asset_speaks_once_an_interval_however_often_it_is_asked() -> None:
     throttle = Throttle(STEADY)
-    assert [now for now in range(100) if throttle.due("a", "running", now)] == [0, 20, 40, 60, 80]
+    assert [now for now in range(100) if told(throttle, "a", "running", now)] == [0, 20, 40, 60, 80]
 
 
 def test_a_run_that_has_settled_speaks_less() -> None:
     throttle = Throttle(Cadence(20, 120, settles_after=60))
-    assert [now for now in range(500) if throttle.due("a", "running", now)] == [0, 20, 40, 160, 280, 400]
+    assert [now for now in range(500) if told(throttle, "a", "running", now)] == [0, 20, 40, 160, 280, 400]
 
 
 def test_a_day_of_two_assets_adds_few_hundred_events_to_dagsters_database() -> None:
@@ -56,22 +65,22 @@ def test_a_day_of_two_assets_adds_few_hundred_events_to_dagsters_database() -> N
     observe = Cadence(config.observe_every_seconds, config.observe_settled_every_seconds, settles_after)
     run_seconds = round(config.rotate_after_hours * 3600)
     throttle = Throttle(observe)
-    events = sum(throttle.due("a", "running", now) for now in range(run_seconds))
+    events = sum(told(throttle, "a", "running", now) for now in range(run_seconds))
     runs_a_day = 24 / config.rotate_after_hours
     assert events * runs_a_day * 2 < 500  # of 8.5 kB each, see benchmarks/RESULTS.md
 
 
 def test_each_asset_has_an_interval_of_its_own() -> None:
     throttle = Throttle(STEADY)
-    assert throttle.due("a", "running", 0)
-    assert throttle.due("b", "running", 1)
-    assert not throttle.due("b", "running", 20)
+    assert told(throttle, "a", "running", 0)
+    assert told(throttle, "b", "running", 1)
+    assert not told(throttle, "b", "running", 20)
 
 
 def test_a_change_of_state_is_told_sooner_but_flapping_does_not_flood() -> None:
     throttle = Throttle(STEADY)
     states = ("running", "restarting")
-    assert [now for now in range(40) if throttle.due("a", states[now % 2], now)] == [
+    assert [now for now in range(40) if told(throttle, "a", states[now % 2], now)] == [
         0,
         5,
         10,
@@ -81,6 +90,46 @@ def test_a_change_of_state_is_told_sooner_but_flapping_does_not_flood() -> None:
         30,
         35,
     ]
+
+
+class Log:
+    """Takes the events of a run, unless Dagster's database is away."""
+
+    def __init__(self) -> None:
+        self.log, self.events, self.away = self, list[AssetObservation](), set[str]()
+        self.warnings = list[str]()
+
+    def log_event(self, event: AssetObservation) -> None:
+        if event.asset_key.to_user_string() in self.away:
+            raise ConnectionError("The server closed the connection.")
+        self.events.append(event)
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+    info = error = warning
+
+
+def test_a_database_that_is_away_ends_no_stream_and_loses_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the run failed; and an event counted as reported before Dagster had it."""
+    now, log = 100.0, Log()
+    monkeypatch.setattr(f"{Tries.__module__}.time.monotonic", lambda: now)
+    paused = [replace(RUNNING, name=name, state="paused") for name in ("a", "b")]
+    reporter = ProgressReporter(cast("Any", log), {}, {}, observe=STEADY, materialize=STEADY)
+    log.away = {"stream/a_stream"}
+    for at in (0.0, 1.0):
+        now = 100.0 + at
+        reporter.report(paused, now=at, wall=0)
+    assert [event.asset_key.path[-1] for event in log.events] == ["b_stream"]
+    assert [text for text in log.warnings if "not reported" in text] == [
+        "stream/a_stream: its figures not reported yet: The server closed the connection."
+    ]
+    log.away, now = set(), 161.0
+    reporter.report(paused[:1], now=1.5, wall=0)  # sooner than another event would be due
+    assert [event.asset_key.path[-1] for event in log.events] == ["b_stream", "a_stream"]
+    log.away = {"stream/a_stream"}
+    reporter.farewell(paused, wall=0)
+    assert [event.asset_key.path[-1] for event in log.events] == ["b_stream", "a_stream", "b_stream"]
 
 
 def test_an_observation_shows_rates_lag_stream_time_and_fates() -> None:

@@ -11,6 +11,7 @@ watch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetMaterialization, AssetObservation, MetadataValue
@@ -20,6 +21,7 @@ from headrace.nodes.descriptions.asset_names import LOG
 from headrace.nodes.standing.emptiness import command_for
 from headrace.observe.figures import FATES, numbers
 from headrace.orchestration.events.carry import materialize
+from headrace.orchestration.events.completed import Tries
 from headrace.orchestration.keys import DATA_VERSION_TAG, key_of
 from headrace.settings import Settings
 
@@ -46,20 +48,26 @@ class Cadence:
 
 @dataclass
 class Throttle:
-    """Decides when the next event of each asset is due; `now` is in seconds since the run began."""
+    """Decides when the next event of each asset is due; `now` is in seconds since the run began.
+
+    Law: only what Dagster has taken counts as told.
+    """
 
     cadence: Cadence
     _last: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def due(self, asset: str, state: str, now: float) -> bool:
-        """True if an event is due now; the caller then reports it."""
+        """True if an event is due now."""
         spoken_at, spoken_state = self._last.get(asset, (None, None))
         if spoken_at is not None:
             interval = self.cadence.interval(now)
             if now - spoken_at < (interval if state == spoken_state else interval / 4):
                 return False
-        self._last[asset] = (now, state)
         return True
+
+    def told(self, asset: str, state: str, now: float) -> None:
+        """Note that an event was reported."""
+        self._last[asset] = (now, state)
 
 
 class ProgressReporter:
@@ -82,32 +90,49 @@ class ProgressReporter:
         self._context, self._versions, self._checks = context, versions, checks
         self._observe, self._materialize = Throttle(observe), Throttle(materialize)
         self._settles_after = observe.settles_after
+        self._tries: dict[str, Tries] = {}
         self._states: dict[str, tuple[str, int, tuple[str, ...]]] = {}
         self._price_per_hour = Settings().price_per_hour
 
     def report(self, statuses: Sequence[StreamStatus], *, now: float, wall: float) -> None:
-        """Report the events that are due.
+        """Report the events that are due. Never raises.
 
         In: now   seconds since the run began
             wall  seconds since 1970
         """
         for status in statuses:
             self._log_change(status)
-            is_due = self._observe.due(status.asset, status.state, now)
-            runs, settled = status.state == "running" and status.batches > 0, now >= self._settles_after
-            grows = runs and (self._materialize.due(status.asset, "running", now) or (is_due and settled))
-            if is_due or grows:
-                self._observe_now(status, wall)
-            if grows:
-                self._materialize_now(status, wall)
+            tries = self._tries.setdefault(status.asset, self._new_tries(status))
+            tries.report(partial(self._report_due, status, now, wall))
 
     def farewell(self, statuses: Sequence[StreamStatus], *, wall: float) -> None:
-        """Report the last state of each asset, so that its page does not show a stopped stream as running."""
+        """Report the last state of each asset, so that its page does not show a stopped stream as running. Never raises."""
         for status in statuses:
             self._log_change(status)
+            self._new_tries(status).report(partial(self._report_last, status, wall))
+
+    def _new_tries(self, status: StreamStatus) -> Tries:
+        return Tries(self._context, f"{status.asset}: its figures")
+
+    def _report_due(self, status: StreamStatus, now: float, wall: float) -> None:
+        asset = status.asset
+        is_due = self._observe.due(asset, status.state, now)
+        runs, settled = status.state == "running" and status.batches > 0, now >= self._settles_after
+        has_grown = runs and self._materialize.due(asset, "running", now)
+        grows = has_grown or (runs and is_due and settled)
+        if is_due or grows:
             self._observe_now(status, wall)
-            if status.state == "stopped" and status.batches:
-                self._materialize_now(status, wall)
+        if is_due:
+            self._observe.told(asset, status.state, now)
+        if grows:
+            self._materialize_now(status, wall)
+        if has_grown:
+            self._materialize.told(asset, "running", now)
+
+    def _report_last(self, status: StreamStatus, wall: float) -> None:
+        self._observe_now(status, wall)
+        if status.state == "stopped" and status.batches:
+            self._materialize_now(status, wall)
 
     def _observe_now(self, status: StreamStatus, wall: float) -> None:
         key = key_of(status.asset)
