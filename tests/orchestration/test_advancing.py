@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
@@ -26,6 +27,10 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
     monkeypatch.setenv("HEADRACE_LAKE", "/nowhere")
     with DagsterInstance.ephemeral() as instance:
         yield instance
+
+
+def is_away(*_: object) -> NoReturn:
+    raise ConnectionError("The server closed the connection.")
 
 
 def execute(instance: DagsterInstance) -> ExecuteInProcessResult:
@@ -63,6 +68,24 @@ def test_the_run_reports_a_verdict_when_it_changes_and_the_check_by_itself_repea
     result = execute(instance)
     (evaluation,) = result.get_asset_check_evaluations()
     assert (evaluation.passed, evaluation.description) == (False, verdicts[1].description)
+
+
+def test_a_verdict_that_dagster_did_not_take_is_told_with_the_next_beat(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, it counted as told, and the check went on passing while the stream stood still."""
+    job = defs.resolve_job_def("streams")
+    run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags={STREAM_TAG: "streams"})
+    reporter = AdvanceReporter(instance, run.run_id, StallWatch())
+    reporter.see([FAILED])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(instance), "report_runless_asset_event", is_away)
+        reporter.report()
+        reporter.report()
+    assert history(instance) == []
+    reporter.report()
+    reporter.report()
+    assert [verdict.passed for verdict in history(instance)] == [False]
 
 
 def test_nothing_stands_still_where_nothing_runs(instance: DagsterInstance) -> None:

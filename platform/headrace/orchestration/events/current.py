@@ -15,6 +15,7 @@ from dagster import AssetMaterialization
 from headrace import lake as lakes
 from headrace.nodes.node_tables import base_of
 from headrace.orchestration.events.carry import materialize
+from headrace.orchestration.events.completed import Tries
 from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
 
 if TYPE_CHECKING:
@@ -48,27 +49,31 @@ class CurrentTable:
         self._every_seconds = every_seconds
         self._due_at = 0.0
         self._reported = (0, 0)  # batch, and rows
+        self._tries = self._new_tries()
 
     def report(self, *, last: bool = False) -> None:
         """Report what was folded since the last call, when it is time or the stream ends. Never raises."""
-        if not last and time.monotonic() < self._due_at:
-            return
-        self._due_at = time.monotonic() + (self._every_seconds if any(self._reported) else FIRST_LOOK_SECONDS)
-        try:
-            if lakes.exists(self._lake.table(self._node.required_name)):
-                self._report()
-        except Exception as error:
-            self._context.log.warning(f"{self._key.to_user_string()}: not reported yet: {error}")
+        if last:
+            self._new_tries().report(self._report)
+        elif time.monotonic() >= self._due_at:
+            self._tries.report(self._report)
+
+    def _new_tries(self) -> Tries:
+        return Tries(self._context, f"{self._key.to_user_string()}: its rows")
 
     def _report(self) -> None:
+        now = time.monotonic()
+        if lakes.exists(self._lake.table(self._node.required_name)):
+            self._report_new()
+        self._due_at = now + (self._every_seconds if any(self._reported) else FIRST_LOOK_SECONDS)
+
+    def _report_new(self) -> None:
         uri = self._lake.table(self._node.required_name)
         revised = self._node.day_column is None
         batch = base_of(self._lake, self._node).batch if revised else 0
         rows = lakes.open_table(uri).snapshot().rows
         if (batch, rows) == self._reported:
             return
-        self._due_at = time.monotonic() + self._every_seconds
-        self._reported = (batch, rows)
         folded = AssetMaterialization(
             self._key,
             description="The changes were folded into the table."
@@ -78,3 +83,4 @@ class CurrentTable:
             tags={DATA_VERSION_TAG: self._version},
         )
         materialize(self._context, folded, self._checks)
+        self._reported = (batch, rows)

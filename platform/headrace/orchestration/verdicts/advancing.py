@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
+import structlog
 
 from headrace.observe.stall import StallWatch
 from headrace.orchestration.events.carry import evaluation_of_newest
@@ -17,6 +18,7 @@ from headrace.orchestration.keys import ADVANCING, STREAM_TAG, key_of, op_name, 
 from headrace.orchestration.pipeline import Pipeline
 from headrace.streams.status.stream_status import StreamStatus
 
+logger = structlog.get_logger(__name__)
 CLAIM = "Whenever there is something to read, the query commits within a minute."
 ADVANCES = "It advances, or has nothing to do."
 ACTIVE = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
@@ -36,17 +38,22 @@ class AdvanceReporter:
         self._watch.see(statuses, time.monotonic())
 
     def report(self) -> None:
-        """Judge now; the heartbeat calls this."""
+        """Judge now; the heartbeat calls this. Never raises: what Dagster did not take is told with the next call."""
         for asset, wrong in self._watch.verdicts(time.monotonic()).items():
             known = self._reported.get(asset, "")
             if wrong is not None and known:
                 continue  # it was told; its seconds alone have changed
-            if wrong != known:
-                self._reported[asset] = wrong
+            if wrong == known:
+                continue
+            try:
                 _note(self._instance, self._run_id, asset, wrong)
                 self._instance.report_runless_asset_event(
                     evaluation_of_newest(self._instance, _result(asset, wrong))
                 )
+            except Exception as error:
+                logger.warning("verdict not reported, will be tried again", asset=asset, error=str(error))
+            else:
+                self._reported[asset] = wrong
 
 
 def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
