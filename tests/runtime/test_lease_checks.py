@@ -52,6 +52,33 @@ def test_a_holder_asks_for_one_name_and_lists_the_folder_as_it_renews(
     assert listed == [lease.folder]
 
 
+class SetClock:
+    """A clock that people set while time passes."""
+
+    def __init__(self) -> None:
+        self.steady, self.ahead = 0, 0
+
+    def now_ms(self) -> int:
+        return NOW_MS + self.steady + self.ahead
+
+    def steady_ms(self) -> int:
+        return self.steady
+
+
+@pytest.mark.parametrize("ahead_ms", [3_600_000, -3_600_000])
+def test_a_renewal_by_a_wrong_clock_is_written_anew_when_the_clock_is_right(
+    lease: Lease, ahead_ms: int
+) -> None:
+    """Before, one from the future stood for an hour: if the holder died, nobody could take the lease for so long."""
+    lease.clock = clock = SetClock()
+    for clock.ahead in (ahead_ms, 0):
+        for _ in range(3):
+            clock.steady += RENEWED_EVERY_MS
+            lease.check()
+    renewal = small_files.read_json(f"{lease.folder}/1.renewed.json")
+    assert renewal == {"renewed_ms": clock.now_ms()}
+
+
 @pytest.mark.parametrize("later", [2, 4])
 def test_a_holder_that_slept_finds_out_however_many_have_come_since(lease: Lease, later: int) -> None:
     taken_through(lease, later)

@@ -97,9 +97,13 @@ class Lease:
     clock: Clock
     renewed_ms: int
     renewed_every_ms: int = RENEWED_EVERY_MS
+    _renewed_at: int = field(init=False)  # by the clock that nobody sets
     _asked_at: float = -math.inf
     _released: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._renewed_at = self.clock.steady_ms()
 
     def check_now_and_then(self) -> None:
         """The same for commits, by a look that may be a fifth of the time between renewals old: a lease lives much longer.
@@ -117,8 +121,10 @@ class Lease:
         with self._writing:
             # Most checks ask for one file, the claim of the next epoch. Two epochs later that file is deleted again, so each
             # renewal lists the folder. The time is read first: a process that is paused after that lists the folder again.
-            asked_at, now_ms = boot_seconds(), self.clock.now_ms()
-            is_due = now_ms - self.renewed_ms >= self.renewed_every_ms
+            asked_at, now_ms, steady_ms = boot_seconds(), self.clock.now_ms(), self.clock.steady_ms()
+            # By the wall clock alone a renewal from the future would stand until then, after that clock was set right.
+            passed_ms = max(now_ms - self.renewed_ms, steady_ms - self._renewed_at)
+            is_due = passed_ms >= self.renewed_every_ms
             newest = _newest_epoch(self.folder) if is_due else self._next_epoch()
             if newest != self.epoch or self._released.is_set():
                 lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
@@ -128,7 +134,7 @@ class Lease:
                 )
             if is_due:
                 small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
-                self.renewed_ms = now_ms
+                self.renewed_ms, self._renewed_at = now_ms, steady_ms
             self._asked_at = asked_at
 
     def _next_epoch(self) -> int:
