@@ -277,6 +277,19 @@ def test_the_last_error_stays_until_the_node_commits_again_whoever_runs_it(tmp_p
     assert last_error(lake, "stream/counts_stream", 4) is None
 
 
+def test_a_node_that_was_rebuilt_and_commits_again_has_no_error(tmp_path: Path) -> None:
+    """Before, its commits were counted from 1 again, and the old error was shown until they were more than before."""
+    lake = Lake(f"file:{tmp_path}")
+    LastErrors(lake, ManualClock(NOON)).follow([status("failed", "another description", 10_000)])
+    run = LastErrors(lake, ManualClock(NOON))
+    (opening,) = run.follow([status("running", None, 0)])  # also of a run that has not read its progress yet
+    assert opening.last_error == "another description"
+    assert last_error(lake, "stream/counts_stream", 0) is not None
+    assert last_error(lake, "stream/counts_stream", 1) is None
+    assert run.follow([status("running", None, 1)])[0].last_error is None
+    assert last_error(lake, "stream/counts_stream", 10_000) is None
+
+
 def test_the_counts_on_an_assets_page_have_the_commands_that_show_the_records() -> None:
     fates = {"late": 2, "dead_letter": 1, "filtered": 0}
     shown = figures(replace(status("running", None, 4), fates=fates), 0.0)[

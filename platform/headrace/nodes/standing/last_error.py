@@ -23,6 +23,10 @@ class LastError:
     at_ms: int
     batches: int
 
+    def is_over(self, batches: int) -> bool:
+        """Whether the query has committed since. In: batches  its commits by now; a rebuilt one counts from 1 again."""
+        return batches not in (0, self.batches)
+
 
 def last_error(lake: Lake, asset: str, batches: int) -> LastError | None:
     """The last error of `log/<topic>` or `stream/<node>_stream`; None: it has committed since, or never failed.
@@ -32,4 +36,4 @@ def last_error(lake: Lake, asset: str, batches: int) -> LastError | None:
     """
     content = small_files.read_json(lake.last_error(asset))
     error = None if content is None else LastError(**content)
-    return None if error is None or batches > error.batches else error
+    return None if error is None or error.is_over(batches) else error

@@ -52,7 +52,7 @@ class LastErrors:
         if asset not in self._known:
             self._known[asset] = last_error(self._lake, asset, batches=0)  # also one that a commit ended
         known = self._known[asset]
-        if known is not None and status.batches > known.batches:
+        if known is not None and known.is_over(status.batches):
             small_files.delete(self._lake.last_error(asset))
             known = None
         if status.error and status.state in FAILING and (known is None or known.error != status.error):
