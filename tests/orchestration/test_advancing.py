@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
@@ -86,6 +86,32 @@ def test_a_verdict_that_dagster_did_not_take_is_told_with_the_next_beat(
     reporter.report()
     reporter.report()
     assert [verdict.passed for verdict in history(instance)] == [False]
+
+
+def test_verdicts_of_many_runs_take_one_row_of_dagsters_database_each_asset(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, each run left one for each of its assets there for ever."""
+    storage, keys = type(instance.daemon_cursor_storage), set[str]()
+    write = storage.set_cursor_values
+
+    def noted(self: Any, pairs: Mapping[str, str]) -> None:
+        keys.update(pairs)
+        write(self, pairs)
+
+    monkeypatch.setattr(storage, "set_cursor_values", noted)
+    job = defs.resolve_job_def("streams")
+    for status in (FAILED, NODE, FAILED):
+        run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags={STREAM_TAG: "streams"})
+        reporter = AdvanceReporter(instance, run.run_id, StallWatch())
+        reporter.see([status])
+        reporter.report()
+        (evaluation,) = execute(instance).get_asset_check_evaluations()
+        assert evaluation.passed is (status is NODE)
+        instance.report_run_canceled(run)
+        (evaluation,) = execute(instance).get_asset_check_evaluations()
+        assert evaluation.passed  # what a run has said that is gone does not count
+    assert len(keys) == 1
 
 
 def test_nothing_stands_still_where_nothing_runs(instance: DagsterInstance) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from dagster import AssetObservation, DagsterInstance, MetadataValue
+from dagster._core.utils import make_new_run_id
 
 import headrace as hr
 from assets.readings import reading_counts, readings
@@ -20,7 +21,7 @@ from headrace.lifecycle.backfills.backfill_plan import DayVerdict
 from headrace.nodes.days import last_complete_day
 from headrace.orchestration.events.completed import Tries
 from headrace.orchestration.events.progress import Cadence, ProgressReporter, Throttle, figures
-from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
+from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat, write_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.jobs.backfills import as_table, in_words
 from headrace.orchestration.resources import LakeResource
@@ -226,6 +227,24 @@ def test_a_run_whose_record_was_closed_elsewhere_is_told_so() -> None:
         assert time.time() - beat < 60
         assert told == ["the run's record was closed by someone else"]
         assert read_heartbeat(instance, "another") is None
+
+
+def test_signs_of_life_of_many_runs_take_few_rows_of_dagsters_database() -> None:
+    """Before, each run left one there for ever."""
+    with DagsterInstance.ephemeral() as instance:
+        kept, storage = dict[str, str](), instance.daemon_cursor_storage
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(storage, "set_cursor_values", kept.update)
+            patch.setattr(storage, "get_cursor_values", lambda keys: {k: kept[k] for k in keys if k in kept})
+            runs = [make_new_run_id() for _ in range(3_000)]
+            for hour, run in enumerate(runs):
+                write_heartbeat(instance, run, 3_600.0 * hour)
+            assert len(kept) <= 256
+            assert len("".join(kept.values())) < 256 * 200
+            beats = [read_heartbeat(instance, run) for run in runs[-24:]]
+            assert beats == [
+                3_600.0 * hour for hour in range(2_976, 3_000)
+            ]  # those that may live are told apart
 
 
 def test_a_page_is_a_link_when_its_folder_is_served_and_a_path_when_not() -> None:

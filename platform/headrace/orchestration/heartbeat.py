@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 EVERY_SECONDS = 10.0
 SILENCE_SECONDS_MAX = 60.0
+KEPT_SECONDS = 86_400.0  # a run that was silent for so long is gone
 SURE_SECONDS = 1.5 * EVERY_SECONDS  # a run that lives gives its next sign before
 
 
@@ -88,14 +89,23 @@ class Silences:
 
 def write_heartbeat(instance: DagsterInstance, run_id: str, at: float) -> None:
     """Note that a run lives at `at`, in seconds since 1970."""
-    instance.daemon_cursor_storage.set_cursor_values({_key(run_id): str(at)})
+    beats = _beats(instance, run_id)
+    lately = {run: beat for run, beat in beats.items() if at - beat < KEPT_SECONDS}
+    instance.daemon_cursor_storage.set_cursor_values({_key(run_id): json.dumps({**lately, run_id: at})})
 
 
 def read_heartbeat(instance: DagsterInstance, run_id: str) -> float | None:
     """When a run last gave a sign of life, in seconds since 1970; None: never."""
-    value = instance.daemon_cursor_storage.get_cursor_values({_key(run_id)}).get(_key(run_id))
-    return None if value is None else float(value)
+    return _beats(instance, run_id).get(run_id)
+
+
+def _beats(instance: DagsterInstance, run_id: str) -> dict[str, float]:
+    """The signs of life that are kept with those of a run. Two runs that write at the same moment may lose one."""
+    key = _key(run_id)
+    text = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
+    return json.loads(text) if text else {}
 
 
 def _key(run_id: str) -> str:
-    return f"headrace/heartbeat/{run_id}"
+    """One of 256: Dagster has no way to delete a key, so there is none for each run."""
+    return f"headrace/heartbeats/{run_id[:2]}"

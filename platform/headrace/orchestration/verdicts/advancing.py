@@ -7,7 +7,7 @@ check can be executed by itself at any time, without Spark.
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import dagster as dg
 import structlog
@@ -68,14 +68,13 @@ def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     )
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         filters = dg.RunsFilter(tags={STREAM_TAG: list(pipeline.runs)}, statuses=ACTIVE)
-        running = context.instance.get_runs(filters, limit=len(pipeline.runs))
+        running = {run.run_id for run in context.instance.get_runs(filters, limit=len(pipeline.runs))}
         for key in sorted(wanted.asset_key for wanted in context.selected_asset_check_keys):
             asset = query_of(key)
             if not running:
                 yield _result(asset, None, "It does not run: nothing can stand still.")
             else:
-                noted = (_noted(context.instance, run.run_id, asset) for run in running)
-                yield _result(asset, next(filter(None, noted), None))
+                yield _result(asset, _noted(context.instance, running, asset))
 
     return check
 
@@ -91,15 +90,19 @@ def _result(asset: str, wrong: str | None, fine: str = ADVANCES) -> dg.AssetChec
 
 
 def _note(instance: dg.DagsterInstance, run_id: str, asset: str, wrong: str | None) -> None:
-    instance.daemon_cursor_storage.set_cursor_values({_key(run_id, asset): json.dumps(wrong)})
+    """Note the newest verdict; Dagster has no way to delete a key, so there is none for each run."""
+    instance.daemon_cursor_storage.set_cursor_values(
+        {_key(asset): json.dumps({"run": run_id, "wrong": wrong})}
+    )
 
 
-def _noted(instance: dg.DagsterInstance, run_id: str, asset: str) -> str | None:
-    key = _key(run_id, asset)
-    text = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
-    wrong: str | None = json.loads(text) if text else None
+def _noted(instance: dg.DagsterInstance, running: Collection[str], asset: str) -> str | None:
+    """What is wrong, as one of these runs has noted."""
+    text = instance.daemon_cursor_storage.get_cursor_values({_key(asset)}).get(_key(asset))
+    noted = json.loads(text) if text else {}
+    wrong: str | None = noted.get("wrong") if noted.get("run") in running else None
     return wrong
 
 
-def _key(run_id: str, asset: str) -> str:
-    return f"headrace/advancing/{run_id}/{asset}"
+def _key(asset: str) -> str:
+    return f"headrace/advancing/{asset}"
