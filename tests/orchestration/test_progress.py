@@ -46,7 +46,7 @@ EQUAL = DayVerdict(DAY, True, 720, 720, 0, (), False)
 def told(throttle: Throttle, asset: str, state: str, now: float) -> bool:
     """Tell, if it is due."""
     if due := throttle.due(asset, state, now):
-        throttle.told(asset, state, now)
+        throttle.note(asset, state, now)
     return due
 
 

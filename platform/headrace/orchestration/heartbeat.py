@@ -73,18 +73,18 @@ class Silences:
     def __init__(self, text: str | None) -> None:
         """In: text  what `to_text` gave with the look before; None: there was none."""
         self._before: dict[str, tuple[float, float]] = json.loads(text) if text else {}
-        self._found: dict[str, tuple[float, float]] = {}
+        self._silent: dict[str, tuple[float, float]] = {}
 
     def is_sure(self, run_id: str, since: float, now: float) -> bool:
         """Whether the same silence was found `SURE_SECONDS` ago. In: since  the last sign of life, or when the run began."""
         before_since, first = self._before.get(run_id, (None, now))
         first = min(first, now) if since == before_since else now
-        self._found[run_id] = (since, first)
+        self._silent[run_id] = (since, first)
         return now - first >= SURE_SECONDS
 
     def to_text(self) -> str:
         """Keep what this look has found."""
-        return json.dumps(self._found)
+        return json.dumps(self._silent)
 
 
 def write_heartbeat(instance: DagsterInstance, run_id: str, at: float) -> None:

@@ -50,7 +50,7 @@ class Cadence:
 class Throttle:
     """Decides when the next event of each asset is due; `now` is in seconds since the run began.
 
-    Law: only what Dagster has taken counts as told.
+    Law: only what Dagster has taken counts as reported.
     """
 
     cadence: Cadence
@@ -65,7 +65,7 @@ class Throttle:
                 return False
         return True
 
-    def told(self, asset: str, state: str, now: float) -> None:
+    def note(self, asset: str, state: str, now: float) -> None:
         """Note that an event was reported."""
         self._last[asset] = (now, state)
 
@@ -123,11 +123,11 @@ class ProgressReporter:
         if is_due or grows:
             self._observe_now(status, wall)
         if is_due:
-            self._observe.told(asset, status.state, now)
+            self._observe.note(asset, status.state, now)
         if grows:
             self._materialize_now(status, wall)
         if has_grown:
-            self._materialize.told(asset, "running", now)
+            self._materialize.note(asset, "running", now)
 
     def _report_last(self, status: StreamStatus, wall: float) -> None:
         self._observe_now(status, wall)

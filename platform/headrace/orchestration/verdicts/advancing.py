@@ -97,7 +97,7 @@ def _note(instance: dg.DagsterInstance, run_id: str, asset: str, wrong: str | No
 
 
 def _noted(instance: dg.DagsterInstance, running: Collection[str], asset: str) -> str | None:
-    """What is wrong, as one of these runs has noted."""
+    """The fault that one of these runs has noted; None: there is none."""
     text = instance.daemon_cursor_storage.get_cursor_values({_key(asset)}).get(_key(asset))
     noted = json.loads(text) if text else {}
     wrong: str | None = noted.get("wrong") if noted.get("run") in running else None
