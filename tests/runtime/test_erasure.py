@@ -55,14 +55,13 @@ class Refusing:
 READINGS = hr.Topic(
     "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
 )
-COUNTS = (
+COUNTED = (
     READINGS.group_by("sensor_id")
     .window(hr.tumbling("2 minutes"), grace="0 seconds")
     .aggregate(n=hr.count())
     .suppress(hr.until_window_closes())
-    .to(Refusing())
-    .named("counts")
 )
+COUNTS = COUNTED.to(Refusing()).named("counts")
 BY_VALUE = (
     READINGS.group_by("value")
     .window(hr.tumbling("2 minutes"), grace="0 seconds")
@@ -133,6 +132,14 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     assert rows == {("s2", 0): 1, ("s2", 2): 1, ("s2", 4): 1}, "the stream goes on from there"
     done = {each.what: each.rows for each in Erasure(spark, lake, [COUNTS], READINGS, "nobody").run()}
     assert (done["log"], done["results"]) == (0, 0)
+
+
+def test_refused_rows_go_too_of_a_sink_that_the_node_has_no_more(spark: SparkSession, line: Line) -> None:
+    """Before, a sink that was taken away or renamed kept the key in what it had refused."""
+    done = [str(each) for each in Erasure(spark, line.lake, [COUNTED.named("counts")], READINGS, "s1").run()]
+    assert "counts, refused by refusing: 1 rows." in done
+    (left,) = read(spark, line.lake.refused("counts", "refusing")).collect()
+    assert "s2" in left["row"]
 
 
 def test_one_that_was_broken_off_is_pending_and_refused_rows_of_results_that_change_go_all_the_same(

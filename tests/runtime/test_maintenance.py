@@ -299,7 +299,9 @@ class Refusing:
         record_refusals(rows, delivery, refused, "the store")
 
 
-def test_what_a_sink_refused_is_packed_too(spark: SparkSession, kept: Kept) -> None:
+@pytest.mark.parametrize("has_sink", [True, False])
+def test_what_a_sink_refused_is_packed_too(spark: SparkSession, kept: Kept, has_sink: bool) -> None:
+    """Before, no maintenance touched what a sink had refused that the node has no more."""
     lake = kept.line.lake
     node = COUNTS.to(Refusing())
     for number in range(2):
@@ -311,7 +313,7 @@ def test_what_a_sink_refused_is_packed_too(spark: SparkSession, kept: Kept) -> N
         )
     refused = read(spark, lake.refused("counts", "refusing"))
     before = sorted(map(tuple, refused.collect()))
-    done = kept.maintain(node, vacuum=False)["counts refused by refusing"]
+    done = kept.maintain(node if has_sink else COUNTS, vacuum=False)["counts refused by refusing"]
     assert (done.before.files, done.after.files, done.skipped) == (2, 1, None)
     refused = read(spark, lake.refused("counts", "refusing"))
     assert sorted(map(tuple, refused.collect())) == before

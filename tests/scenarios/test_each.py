@@ -96,6 +96,15 @@ def test_a_row_that_fails_is_tried_again_and_then_parked(drive: Drive) -> None:
 
 
 @pytest.mark.fast
+def test_the_rows_that_a_sink_named_like_a_file_refuses_are_shown(drive: Drive) -> None:
+    """Before, they were taken for the notes of what was sent."""
+    mails = Mails(refuses=2)
+    driver = drive(VISITS.where("n > 0").named("rows").to(hr.each(mails.send, name="a.json", attempts=1)))
+    pipe(driver, 1, 2, 3)
+    assert [(each.sink, each.rows) for each in refused_rows(driver.lake, "rows", 2)] == [("a.json", 1)]
+
+
+@pytest.mark.fast
 def test_deletes_are_told_apart_and_final_windows_with_too_few_are_sent(drive: Drive) -> None:
     changes, few = Mails(), Mails()
     table = VISITS.table().named("current").to(hr.each(changes.send))

@@ -33,7 +33,7 @@ from headrace.lake.commits.features import is_plain
 from headrace.lake.commits.fence import MENDS
 from headrace.lake.commits.opening import opened, replayed
 from headrace.lake.commits.snapshot import OWN_SECONDS, Bound, DataFile, IncrementalSnapshot, Snapshot, listed
-from headrace.lake.storage import delta_uri, is_local, storage_options
+from headrace.lake.storage import delta_uri, is_local, local_path, storage_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -77,9 +77,11 @@ class LakeTable:
         from deltalake import DeltaTable
 
         # No lock: a merge holds it for as long as it takes.
-        return self.known_version >= 0 or DeltaTable.is_deltatable(
-            delta_uri(self.uri), storage_options(self.uri)
-        )
+        if self.known_version >= 0:
+            return True
+        if is_local(self.uri) and not local_path(self.uri).is_dir():
+            return False  # of a file delta-rs does not tell
+        return DeltaTable.is_deltatable(delta_uri(self.uri), storage_options(self.uri))
 
     def snapshot(self) -> Snapshot:
         """The newest version and its files."""

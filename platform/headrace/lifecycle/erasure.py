@@ -54,6 +54,7 @@ from headrace.nodes.balances.opening import read_opening
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import names_of, nodes_below
 from headrace.nodes.node_tables import undescribed
+from headrace.nodes.refused_tables import refused_tables
 from headrace.nodes.rows.sink_rows import with_place
 from headrace.nodes.standing.state_commits import records_folded
 from headrace.operators.registry import operator_for
@@ -313,14 +314,11 @@ class Erasure:
             )
 
     def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
-        """Refused rows of the key, and those of results that were removed or have changed."""
+        """Refused rows of the key, and those of results that were removed or have changed; of each sink that ever was."""
         spark, values = self._spark, key_values(self._topic, self._raw)
         identity = operator_for(node).identity
         identities = with_place(node, gone).select(as_json(identity).alias("identity")).distinct()
-        for sink in node.sinks:
-            path = self._lake.refused(node.required_name, sink.name)
-            if not lakes.exists(path):
-                continue
+        for sink, path in refused_tables(self._lake, node.required_name).items():
             before = read_table(spark, path).count()
             concerned = F.col("identity").isin([row["identity"] for row in identities.collect()])
             if values.keys() <= set(node.columns):
@@ -330,4 +328,4 @@ class Erasure:
             maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER)
             rewrite(spark, maintainer, concerned, {"writer": f"erasure/{node.required_name}"})
             after = read_table(spark, path).count()
-            yield Erased(node.required_name, f"refused by {sink.name}", before - after)
+            yield Erased(node.required_name, f"refused by {sink}", before - after)

@@ -38,6 +38,7 @@ from headrace.nodes.descriptions.evolution import OtherDescriptionError
 from headrace.nodes.descriptions.references import resolve_all_references
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.nodes.node_tables import read_progress, results_writer
+from headrace.nodes.refused_tables import refused_tables
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.on_demand import on_demand
 from headrace.spark.session import pipeline_session
@@ -175,15 +176,14 @@ class Maintenance:
             "state": [f"node/{name}"],
             "log": [f"log/{output}"],
         }
-        refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
+        refused = {f"refused by {sink}": path for sink, path in refused_tables(lake, name).items()}
         tables = {
             "results": lake.table(name),
             "state": lake.state(name),
             "unusable": unusable_uri(lake, node),
             "log": lake.log(output),
         }
-        paths = {**tables, **refused}
-        present = {what: path for what, path in paths.items() if lakes.exists(path)}
+        present = {what: path for what, path in tables.items() if lakes.exists(path)} | refused
         try:
             with self._alone(name):
                 drop_scratch(lake, name)  # what a backfill that died has left

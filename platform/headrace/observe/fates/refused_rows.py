@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace import lake as lakes
-from headrace.lake import small_files
 from headrace.lake.files.sorted_rows import all_rows
+from headrace.nodes.refused_tables import refused_tables
 from headrace.observe.fates.dead_letters import NUMBER
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ class RefusedRows:
 def refused_rows(lake: Lake, node: str, examples: int) -> list[RefusedRows]:
     """The refused rows of a node, also of sinks that it had; the reason with most rows comes first. Spark is not needed."""
     groups = [
-        each
-        for sink in small_files.names(lake.refused(node, "").rstrip("/"))
-        if not sink.endswith(".json") and lakes.exists(lake.refused(node, sink))  # else what `hr.each` sent
-        for each in _of_sink(lake.refused(node, sink), sink, examples)
+        each for sink, path in refused_tables(lake, node).items() for each in _of_sink(path, sink, examples)
     ]
     return sorted(groups, key=lambda each: (-each.rows, each.sink, each.reason))
 
