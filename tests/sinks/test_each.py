@@ -106,6 +106,35 @@ def test_what_was_sent_before_a_crash_is_not_sent_again(world: World, error: Bas
     assert not world.parked
 
 
+def test_rows_called_for_together_with_one_that_waits_are_not_sent_again(world: World) -> None:
+    """Before, each retry sent those behind it once more; and one of them that failed was tried again with each."""
+    world.options = {"calls_at_a_time": 3}
+    world.fails = {
+        2: [hr.TransientError("away") for _ in range(4)],
+        4: [ValueError(str(n)) for n in range(3)],
+    }
+    for _ in range(4):
+        with pytest.raises(hr.TransientError):
+            world.send(rows_of(1, 2, 3, 4, 5, 6))
+    assert {n: world.calls.count(n) for n in world.calls} == {1: 1, 2: 4, 3: 1, 4: 3}, (
+        "none goes further ahead"
+    )
+    world.send(rows_of(1, 2, 3, 4, 5, 6, 7))
+    assert sorted(world.calls[-4:]) == [2, 5, 6, 7]
+    assert world.parked == [(102, 0, "ValueError: 2")]
+
+
+def test_a_row_that_python_does_not_have_is_parked(world: World) -> None:
+    """Before, one time in the year 10000 stopped the node for good."""
+    rows, at = rows_of(1, 2, 3), pa.array([0, 253_402_300_800_000_000, None], pa.int64())
+    rows = rows.set_column(1, "n", at.cast(pa.timestamp("us", "UTC")))
+    world.send(rows)
+    assert world.calls == [1, 3]
+    ((*place, reason),) = world.parked
+    assert place == [101, 0]
+    assert reason.startswith("Python does not have such a value: ")
+
+
 def test_other_rows_are_another_delivery(world: World) -> None:
     world.fails = {3: [hr.TransientError("away")]}
     with pytest.raises(hr.TransientError):

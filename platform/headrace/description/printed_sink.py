@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.ddl import quote
+from headrace.description.python_rows import python_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,14 +44,16 @@ class PrintedSink:
         self._print(first, rows.num_rows, delivery)
 
     def _print(self, first: pa.Table, count: int, delivery: Delivery) -> None:
-        lines = [f"{self.name} <- {delivery.node}: {_json(row)}" for row in first.to_pylist()]
+        lines = [f"{self.name} <- {delivery.node}: {_json(row)}" for row in python_rows(first)]
         if count > ROWS_MAX:
             lines.append(f"{self.name} <- {delivery.node}: and {count - ROWS_MAX:,} rows more")
         with Path(self.file).open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
 
 
-def _json(row: Mapping[str, Any]) -> str:
+def _json(row: Mapping[str, Any] | Exception) -> str:
+    if isinstance(row, Exception):
+        return f"a row with a value that Python does not have: {row}"
     there = {name: value for name, value in row.items() if value is not None}
     return json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
 

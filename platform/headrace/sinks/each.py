@@ -1,8 +1,9 @@
 """A function as a sink: it is called for each row that a node emits, in the order of the node's table.
 
 Law: at least once. A row's id follows from the node, the log commit that caused the row and its place there: it is the same
-after a crash, in other cuts and in a backfill. How many rows of a delivery were sent is recorded; a repeated delivery goes
-on after them. A row that was sent less than a second before a crash may be sent again.
+after a crash, in other cuts and in a backfill. Which rows of a delivery were sent is recorded; a repeated delivery goes
+on with the others. A row that was sent less than a second before a crash may be sent again.
+A row that Python does not have, as one with a time in the year 10000, is parked: the function is not called for it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
+from headrace.description.python_rows import python_rows
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError, TransientError
 from headrace.lake import small_files
@@ -67,6 +69,16 @@ class DeliveredRow(Mapping[str, Any]):
 
 
 @dataclass(frozen=True)
+class _Due:
+    """A row to be sent. In: row  the error with which Python says that it has no such row."""
+
+    id: str
+    sequence: int
+    ordinal: int
+    row: DeliveredRow | Exception
+
+
+@dataclass(frozen=True)
 class EachSink:
     """See `each`."""
 
@@ -93,25 +105,27 @@ class EachSink:
 
                 record_refusals(rows, delivery, refusals, f"Function '{self.name}'")
 
-        self._send([_row_of(row, delivery) for row in rows.to_pylist()], delivery, park)
+        self._send(_due(rows, delivery), delivery, park)
 
-    def _send(
-        self, rows: Sequence[DeliveredRow], delivery: Delivery, park: Callable[[list[Refusal]], None]
-    ) -> None:
+    def _send(self, rows: Sequence[_Due], delivery: Delivery, park: Callable[[list[Refusal]], None]) -> None:
         """Call the function. In: park  takes the rows that fail: of each its sequence, its ordinal and the reason."""
         noted = None if delivery.again else f"{delivery.refused}.sent.json"
         sent = _Sent.of(noted, [row.id for row in rows])
         failed: list[Refusal] = []
         calls, recorded = _Calls(self), time.monotonic()
         try:
-            for begin in range(sent.rows, len(rows), self.calls_at_a_time):
-                for row, error in calls.of(rows[begin : begin + self.calls_at_a_time]):
+            while sent.rows < len(rows):
+                stretch = rows[sent.rows : sent.rows + self.calls_at_a_time]
+                away = None
+                for row, error in calls.of([row for row in stretch if row.id not in sent.beyond]):
                     if isinstance(error, TransientError):
-                        raise error
+                        away = away or error
+                        continue
                     if error is not None:
-                        reason = f"{type(error).__name__}: {error}"[:REASON_MAX]
-                        failed.append((row.sequence, row.ordinal, reason))
+                        failed.append((row.sequence, row.ordinal, _reason(row, error)))
                     sent.add(row.id)
+                if away is not None:
+                    raise away
                 if time.monotonic() - recorded >= RECORD_SECONDS:
                     park(failed)
                     sent.write()
@@ -162,30 +176,42 @@ def each(
 
 
 class _Sent:
-    """How many rows of a delivery were sent, and a digest of their ids in order. Without a URI nothing is recorded."""
+    """Which rows of a delivery were sent. Without a URI nothing is recorded.
 
-    def __init__(self, uri: str | None, rows: int, digest: str) -> None:
-        self._uri, self.rows, self._digest = uri, rows, digest
+    rows    how many of the first ones; a digest of their ids in order tells the delivery from others
+    beyond  the ids of rows behind these: they were called for together with one that has to wait
+    """
+
+    def __init__(self, uri: str | None, ids: Sequence[str]) -> None:
+        self._uri, self._ids = uri, ids
+        self.rows, self._digest, self.beyond = 0, "", set[str]()
 
     @classmethod
     def of(cls, uri: str | None, ids: Sequence[str]) -> _Sent:
         """The record of a delivery of these rows; none of them was sent if the record is of another delivery."""
         known = (uri and small_files.read_json(uri)) or {"rows": 0, "digest": ""}
-        begun = cls(uri, 0, "")
+        begun = cls(uri, ids)
         for each_id in ids[: known["rows"]]:
             begun.add(each_id)
-        same = (begun.rows, begun._digest) == (known["rows"], known["digest"])
-        return begun if same else cls(uri, 0, "")
+        if (begun.rows, begun._digest) != (known["rows"], known["digest"]):
+            return cls(uri, ids)
+        for each_id in {*known.get("beyond", ())} & {*ids}:
+            begun.add(each_id)
+        return begun
 
     def add(self, row_id: str) -> None:
-        """Note that the next row was sent."""
-        self.rows += 1
-        self._digest = blake2b(f"{self._digest}{row_id}".encode(), digest_size=16).hexdigest()
+        """Note that a row was sent."""
+        self.beyond.add(row_id)
+        while self.rows < len(self._ids) and (first := self._ids[self.rows]) in self.beyond:
+            self.beyond.remove(first)
+            self.rows += 1
+            self._digest = blake2b(f"{self._digest}{first}".encode(), digest_size=16).hexdigest()
 
     def write(self) -> None:
         """Record it."""
         if self._uri is not None:
-            small_files.write_json(self._uri, {"rows": self.rows, "digest": self._digest})
+            content = {"rows": self.rows, "digest": self._digest, "beyond": sorted(self.beyond)}
+            small_files.write_json(self._uri, content)
 
 
 class _Calls:
@@ -195,7 +221,7 @@ class _Calls:
         self._sink, self._next = sink, time.monotonic()
         self._threads = ThreadPoolExecutor(sink.calls_at_a_time) if sink.calls_at_a_time > 1 else None
 
-    def of(self, rows: Sequence[DeliveredRow]) -> list[tuple[DeliveredRow, Exception | None]]:
+    def of(self, rows: Sequence[_Due]) -> list[tuple[_Due, Exception | None]]:
         """Each row with the error of its last attempt; None: it was sent."""
         if self._threads is None:
             return [(row, self._attempts(self._in_time(row))) for row in rows]
@@ -207,20 +233,22 @@ class _Calls:
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _in_time(self, row: DeliveredRow) -> DeliveredRow:
+    def _in_time(self, row: _Due) -> _Due:
         """Wait until the next row may be sent."""
         if self._sink.rows_per_second is not None:
             time.sleep(max(0.0, self._next - time.monotonic()))
             self._next = max(self._next, time.monotonic()) + 1 / self._sink.rows_per_second
         return row
 
-    def _attempts(self, row: DeliveredRow) -> Exception | None:
+    def _attempts(self, due: _Due) -> Exception | None:
+        if isinstance(due.row, Exception):
+            return due.row
         outcome: Exception | None = None
         for number in range(self._sink.attempts):
             if number:
                 time.sleep(self._sink.wait_ms / 1000 * 2 ** (number - 1))
             try:
-                self._sink.function(row)
+                self._sink.function(due.row)
             except TransientError as away:
                 return away
             except Exception as error:  # of the user's code
@@ -230,16 +258,31 @@ class _Calls:
         return outcome
 
 
-def _row_of(row: Mapping[str, Any], delivery: Delivery) -> DeliveredRow:
+def _due(rows: pa.Table, delivery: Delivery) -> list[_Due]:
+    places = zip(*(rows[name].to_pylist() for name in (SEQUENCE, PLACE, ORDINAL)), strict=True)
+    found = []
+    for row, (sequence, place, ordinal) in zip(python_rows(rows), places, strict=True):
+        row_id = _id_of(delivery.node, sequence, place)
+        content = row if isinstance(row, Exception) else _row_of(row, row_id, delivery)
+        found.append(_Due(row_id, sequence, ordinal, content))
+    return found
+
+
+def _row_of(row: Mapping[str, Any], row_id: str, delivery: Delivery) -> DeliveredRow:
     return DeliveredRow(
         {name: row[name] for name in delivery.columns},
-        _id_of(delivery.node, row[SEQUENCE], row[PLACE]),
+        row_id,
         delivery.node,
         row[DELETED],
         row[TIMESTAMP],
         row[SEQUENCE],
         row[ORDINAL],
     )
+
+
+def _reason(row: _Due, error: Exception) -> str:
+    lacks = "Python does not have such a value: " if error is row.row else ""
+    return f"{lacks}{type(error).__name__}: {error}"[:REASON_MAX]
 
 
 def _id_of(node: str, sequence: int, place: bytes) -> str:

@@ -14,6 +14,7 @@ from headrace.description.arrow_types import arrow_type
 from headrace.description.formats import Avro, Format, JsonSchema, PlainValue, Protobuf
 from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.registry import address_of
+from headrace.description.python_rows import python_rows
 from headrace.description.schema import parse_type
 from headrace.errors import TerminalError
 from headrace.sequence.encodings import JsonBytes
@@ -138,18 +139,8 @@ def plain_values(structs: pa.StructArray, read: pa.Schema | None = None) -> Iter
     In: read  the types as which the columns are read: numbers that are read as decimals get the scale of those
     """
     change = _change(structs.type, None if read is None else pa.struct(list(read)))
-    for value in _python_values(structs):
+    for value in python_rows(structs):
         yield change(value) if change is not None and isinstance(value, dict) else value
-
-
-def _python_values(structs: pa.StructArray) -> list[Any]:
-    try:
-        found: list[Any] = structs.to_pylist()
-        return found
-    except (ValueError, OverflowError) as error:
-        if len(structs) == 1:
-            return [error]
-    return [value for at in range(len(structs)) for value in _python_values(structs.slice(at, 1))]
 
 
 def _change(of: pa.DataType, read: pa.DataType | None) -> Change | None:
