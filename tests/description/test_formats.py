@@ -34,6 +34,26 @@ def test_a_schema_is_a_text_or_what_it_stands_for_or_a_file(tmp_path: Path) -> N
     assert one != hr.Topic("t", value="id STRING, total DOUBLE")
 
 
+def test_a_json_schema_may_give_its_null_a_title() -> None:
+    """Confluent's serializers do; before, the columns were silently STRING."""
+
+    def null_or(other: dict[str, object], null: object = "null") -> dict[str, object]:
+        return {"oneOf": [{"type": null, "title": "Not included"}, other]}
+
+    schema = {
+        "properties": {
+            "n": null_or({"type": "integer"}),
+            "at": null_or({"type": "string", "format": "date-time"}, ["null"]),
+            "who": null_or({"$ref": "#/definitions/Who"}),
+            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        },
+        "definitions": {"Who": {"type": "object", "properties": {"name": null_or({"type": "string"})}}},
+    }
+    columns = hr.Topic("t", format=hr.JsonSchema(schema=schema)).value_columns
+    types = {column.name: column.type for column in columns}
+    assert types == {"n": "BIGINT", "at": "TIMESTAMP", "who": "STRUCT<name: STRING>", "either": "STRING"}
+
+
 def test_the_registrys_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGISTRY_URL", "http://registry:8081")
     named = hr.Avro(schema=SCHEMA, registry=EnvVar("REGISTRY_URL"))

@@ -134,9 +134,7 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(schema, Mapping):
             return {}
         reference = schema.get("$ref")
-        choice = [
-            each for each in schema.get("oneOf") or schema.get("anyOf") or () if each != {"type": "null"}
-        ]
+        choice = [each for each in schema.get("oneOf") or schema.get("anyOf") or () if not _is_null(each)]
         if isinstance(reference, str):
             schema = _referred(reference, root)
         elif len(choice) == 1:
@@ -144,6 +142,11 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
         else:
             return schema
     raise SchemaError("its references lead round in a circle")
+
+
+def _is_null(schema: Any) -> bool:
+    """True if it takes null alone, whatever it is called: Confluent's serializers give it a title."""
+    return isinstance(schema, Mapping) and schema.get("type") in ("null", ["null"])
 
 
 def _referred(reference: str, root: Mapping[str, Any]) -> Any:
