@@ -72,7 +72,7 @@ def whole_quotient(left: Term, right: Term) -> Term | None:
         return Term(BIGINT)
     if not all(is_integral(term.type) for term in (left, right)):
         return None
-    return on_arrays(BIGINT, _whole_quotient, _cast(left, BIGINT), _cast(right, BIGINT))
+    return on_arrays(BIGINT, whole_quotients, _cast(left, BIGINT), _cast(right, BIGINT))
 
 
 def negative(term: Term) -> Term | None:
@@ -129,7 +129,8 @@ def _no_result(left: pa.Array, right: pa.Array, zero: pa.Array) -> np.ndarray:
     return np.asarray(gone)
 
 
-def _whole_quotient(left: pa.Array, right: pa.Array) -> pa.Array:
+def whole_quotients(left: pa.Array, right: pa.Array) -> pa.Array:
+    """BIGINTs, rounded towards zero; null for a division by zero. The least one divided by -1 is itself."""
     zero, minus = pc.equal(right, 0), pc.equal(right, -1)
     divisor = pc.if_else(pc.or_(zero, minus), pa.scalar(1, BIGINT), right)
     values = pc.if_else(minus, pc.negate(left), pc.divide(left, divisor))

@@ -22,6 +22,7 @@ from headrace.description.event_time import (
     Header,
     Number,
 )
+from headrace.expressions.arithmetic import whole_quotients
 from headrace.fold.values.columns import MOMENT
 from headrace.sequence.parse.scalars import micros_of
 from headrace.sequence.parse.text_columns import from_texts
@@ -62,16 +63,11 @@ def _evaluated(of: EventTime, values: pa.StructArray, headers: pa.Array | None) 
     return _scaled(found, UNITS[of.function])
 
 
-def _divided(left: pa.Array, right: pa.Array) -> pa.Array:
-    """Rounded towards zero; null for a division by zero."""
-    return pc.divide(left, pc.if_else(pc.equal(right, 0), None, right))
-
-
 _BETWEEN: Mapping[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
     "+": pc.add,
     "-": pc.subtract,
     "*": pc.multiply,
-    "DIV": _divided,
+    "DIV": whole_quotients,
 }
 
 

@@ -76,6 +76,8 @@ def test_arithmetic_of_whole_numbers_is_that_of_bigint() -> None:
     assert decided("n * 1000", {"n": 7}, {}, None) == [7_000, "timestamp: n * 1000 is null", None]
     assert decided("n DIV 1000 + 1", {"n": 7_999}) == [8]
     assert decided("n DIV 1000", {"n": -1_999}, {"n": 1_999}) == ["timestamp: before 1970", 1]
+    before = "timestamp: before 1970"  # the quotient wraps; before, it was 0, which is a moment
+    assert decided("n DIV -1", {"n": -(2**63)}, {"n": -7}, {"n": 7}) == [before, 7, before]
     assert decided("timestamp_seconds(n - 946684800)", {"n": 946_684_807}) == [7_000]
     assert decided("5000 - n", {"n": 1}) == [4_999]
     assert decided("n DIV meta.ms", {"n": 6, "meta": {"ms": 0}}, {"n": 6, "meta": {"ms": 2}}) == [
