@@ -52,7 +52,7 @@ REFUSALS = (  # of acts that a document says cannot be; nothing is changed then
     "it is the key of the sinks' rows",
     "its rows have another identity now",
     "have read less than the old tables",
-    "they cannot be delivered again by day",
+    "they cannot be delivered again",
 )
 
 

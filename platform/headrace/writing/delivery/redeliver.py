@@ -78,12 +78,15 @@ def redeliver(
             only_missing  leave out what a sink says that it holds
             sinks         only those with these names; None: all of the node
     Out:    one entry for each sink, in the node's order
-    Raises: TerminalError when the node has no such sink, no days, or has not run, or a sink cannot say what it holds.
+    Raises: TerminalError, before any sink gets a row, when the node has no such sink, no days, or has not run, or a sink
+            cannot say what it holds, or takes no revised rows again.
     """
     node = resolve_references(lake, node)
     chosen = _sinks(node, sinks)
     if only_missing:
         _require_readable(node, chosen)
+    if node.day_column is None:
+        _require_correctable(node, chosen, days, only_missing=only_missing)
     session, whole = pinned(session_of(spark)), days is None and not only_missing
     found = {
         sink.name: put_right(session, lake, node, sink) for sink in chosen if whole and can_be_put_right(sink)
@@ -168,11 +171,6 @@ def _as_in_rows(name: str, of: T.DataType, stored: T.DataType) -> Column:
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
     """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
     name = node.required_name
-    if node.day_column is None:
-        raise TerminalError(
-            f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
-            hint="Deliver all of them, to a sink that has both `correct` and `identities`; others get rows as they change.",
-        )
     _require_run(lake, node)
     table = read_table(spark, lake.table(name))
     if days is None:
@@ -201,6 +199,27 @@ def _sinks(node: Node, names: Collection[str] | None) -> list[Sink]:
         hint = f"Its sinks are {', '.join(known)}." if known else "Give it one with .to(…)."
         raise TerminalError(f"Node '{node.required_name}' {found}.", hint=hint)
     return [sink for sink in node.sinks if names is None or sink.name in names]
+
+
+def _require_correctable(
+    node: Node, sinks: Sequence[Sink], days: Sequence[dt.date] | None, *, only_missing: bool
+) -> None:
+    """Of a node with revised rows all are delivered again, and a sink that is only given rows gets them as they change."""
+    others = [sink.name for sink in sinks if not can_be_put_right(sink)]
+    if days is not None:
+        why = " by day: they belong to none"
+    elif only_missing:
+        why = " in part: no sink says how new the rows are that it holds"
+    elif others:
+        why = f" to '{others[0]}', which lacks `correct` or `identities`"
+    else:
+        return
+    right = [sink.name for sink in sinks if can_be_put_right(sink)]
+    hint = f"Deliver all of them to {', '.join(right)} alone. " if right else ""
+    raise TerminalError(
+        f"Node '{node.required_name}' has revised rows, and they cannot be delivered again{why}.",
+        hint=f"{hint}A sink that has not both `correct` and `identities` gets rows as they change.",
+    )
 
 
 def _require_readable(node: Node, sinks: Sequence[Sink]) -> None:
