@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import headrace as hr
+from headrace.errors import TransientError
 from headrace.lifecycle import redrive
 from headrace.lifecycle.corrections import Correction
 from headrace.lifecycle.redrive import Letter, Redrive, reasons_of, unsendable
@@ -73,7 +75,7 @@ def test_a_letter_whose_chain_was_ambiguous_is_sent_with_another_chain_alone(
     letter = work._letter(cast("Any", row | {"reason": AMBIGUOUS_REASON}))
     if corrected is not None:
         letter = work._corrected(letter, Correction({"value": corrected}))
-    assert (unsendable(letter, TopicLimits(1_000)) is not None) == stays
+    assert (unsendable(letter, TopicLimits(1_000), {0}) is not None) == stays
 
 
 def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compression(
@@ -109,6 +111,8 @@ def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compress
         (Letter((0, 4), None, b"v" * 490, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), b"k" * 90, b"v" * 400, [], 5), "takes 1,000 bytes"),
         (Letter((0, 4), None, None, [("h", b"v" * 490)], 5), "takes 1,000 bytes"),
+        # Before, such a letter stopped each redrive: the client knows no such partition.
+        (Letter((3, 4), b"k", b"v", [], 1), "the topic has no partition 3 any more"),
         (
             Letter((0, 4), b"k", b"v", [], 1, ambiguous=True),
             "its source chain is as ambiguous when it is sent again",
@@ -116,9 +120,52 @@ def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compress
     ],
 )
 def test_a_letter_that_kafka_would_not_take_as_it_is_stays(letter: Letter, why: str | None) -> None:
-    found = unsendable(letter, TopicLimits(1_000))
+    found = unsendable(letter, TopicLimits(1_000), {0})
     assert (found is None) == (why is None)
     assert (why or "") in (found or "")
+
+
+class FullOfTwo:
+    """A producer of Kafka with room for two records; a poll makes room for one."""
+
+    def __init__(self) -> None:
+        self.waiting, self.taken = list[Any](), list[int]()
+
+    def produce(self, topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
+        if value == b"odd":
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        if len(self.waiting) == 2:
+            raise BufferError("Local: Queue full")
+        self.waiting.append((len(value), on_delivery))
+
+    def poll(self, _: float) -> None:
+        size, report = self.waiting.pop(0)
+        self.taken.append(size)
+        report(None, None)
+
+    def flush(self, seconds: float) -> int:
+        while self.waiting:
+            self.poll(seconds)
+        return 0
+
+
+def test_letters_wait_while_kafkas_client_is_full_and_few_are_held_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, large letters ended the redrive with a BufferError, and a thousand of them were held in memory."""
+    work, producer = Redrive.__new__(Redrive), FullOfTwo()
+    work._topic, work._path = hr.Topic("t", value="a STRING"), f"file:{tmp_path}"
+    work.__dict__["_producer"] = producer
+    letters = [Letter((0, at), None, b"v" * size, [], 5) for at, size in enumerate((5, 6, 7, 20, 1, 1))]
+    work._send(letters)
+    assert producer.taken == [5, 6, 7, 20, 1, 1]
+    with pytest.raises(TransientError, match="did not take 1 of 2 records"):
+        work._send([letters[0], replace(letters[1], value=b"odd")])
+    monkeypatch.setattr(redrive, "BYTES_MAX", 12)
+    monkeypatch.setattr(redrive, "ROWS_MAX", 2)
+    assert [[len(each.value or b"") for each in some] for some in redrive.in_batches(letters)] == [
+        *([5, 6], [7], [20], [1, 1])
+    ]
 
 
 def test_a_letter_that_becomes_a_tombstone_takes_its_time_from_the_log_and_not_from_the_redrive() -> None:

@@ -8,9 +8,10 @@ guard may refuse it.
 Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. Headrace notes below
 the log which letters it has sent, so a second run does not send them again; a run that was broken off may send some twice.
 
-Three kinds of letters stay although they can be read: one that is longer than the topic takes; one whose event time is
-Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present; and one that a replay guard
-refused as ambiguous, because its chain would be as ambiguous again. A correction of a value that holds the chain is sent.
+Four kinds of letters stay although they can be read: one that is longer than the topic takes; one whose event time is
+Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present; one of a partition that the
+topic has no more; and one that a replay guard refused as ambiguous, because its chain would be as ambiguous again. A
+correction of a value that holds the chain is sent.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 FOLDER = "_redriven"  # below the log's table; Delta leaves alone what begins with an underscore
 RECORD_OVERHEAD_BYTES = 512  # of a record and its batch beside key, value and headers; `HEADER` included
-ROWS_MAX = 1_000  # that are decoded and sent at once
+ROWS_MAX, BYTES_MAX = 1_000, 32 << 20  # that are decoded and sent at once; one letter may be longer
 PATIENCE_SECONDS = 60.0
 Place = tuple[int, int]  # partition and offset
 
@@ -118,14 +118,13 @@ class Redrive:
         """
         done, found, left = self._sent_before(), set[Place](), dict[str, int]()
         sent = before = looked_at = 0
-        letters = self._letters(reason, corrections)
-        while some := list(islice(letters, ROWS_MAX)):
+        for some in in_batches(self._letters(reason, corrections)):
             found |= {letter.place for letter in some}
             fresh = [letter for letter in some if letter.place not in done]
             before += len(some) - len(fresh)
             readable = []
             for letter, why in zip(fresh, reasons_of(self._topic, self._store, fresh), strict=True):
-                why = why or unsendable(letter, self._limits)
+                why = why or unsendable(letter, self._limits, self._partitions)
                 if why is None:
                     readable.append(letter)
                 else:
@@ -179,8 +178,7 @@ class Redrive:
                 *(pair for pair in letter.headers if pair[0] != HEADER),
                 (HEADER, named),
             ]
-            self._producer.produce(
-                self._topic.name,
+            self._produce(
                 key=letter.key,
                 value=letter.value,
                 partition=letter.place[0],
@@ -198,6 +196,22 @@ class Redrive:
         note = [[*letter.place] for letter in letters]
         small_files.write_json(f"{self._path}/{FOLDER}/{uuid.uuid4().hex}.json", note)
 
+    def _produce(self, **record: Any) -> None:
+        """Give a record to Kafka's client. While the client is full, wait for Kafka."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                self._producer.produce(self._topic.name, **record)
+                return
+            except BufferError:
+                if time.monotonic() > deadline:
+                    record["on_delivery"](f"It did not answer within {PATIENCE_SECONDS:g} s.", None)
+                    return
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                record["on_delivery"](error.args[0], None)
+                return
+
     @cached_property
     def _producer(self) -> Producer:
         longest = {"message.max.bytes": max(1_000, self._limits.record_bytes_max)}
@@ -207,6 +221,11 @@ class Redrive:
     def _limits(self) -> TopicLimits:
         """Which records the topic takes."""
         return KafkaTopic(self._topic.name, self._kafka).limits()
+
+    @cached_property
+    def _partitions(self) -> frozenset[int]:
+        """The partitions that the topic has now: one that was created again may have fewer than its log."""
+        return frozenset(KafkaTopic(self._topic.name, self._kafka).partitions())
 
     def _sent_before(self) -> set[Place]:
         """The letters that stand in the log again, and those that were sent and may not have come there yet."""
@@ -218,8 +237,24 @@ class Redrive:
         }
 
 
-def unsendable(letter: Letter, limits: TopicLimits) -> str | None:
-    """Why a letter that can be read is not sent; None: it is. In: limits  of the topic."""
+def in_batches(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """Letters that are held in memory together, in their order."""
+    batch, size = list[Letter](), 0
+    for letter in letters:
+        longer = len(letter.key or b"") + len(letter.value or b"")
+        if batch and (len(batch) == ROWS_MAX or size + longer > BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(letter)
+        size += longer
+    if batch:
+        yield batch
+
+
+def unsendable(letter: Letter, limits: TopicLimits, partitions: Collection[int]) -> str | None:
+    """Why a letter that can be read is not sent; None: it is. In: limits, partitions  of the topic."""
+    if letter.place[0] not in partitions:
+        return f"the topic has no partition {letter.place[0]} any more"
     if letter.ambiguous:
         return f"{AMBIGUOUS}: its source chain is as ambiguous when it is sent again; let its service number the outputs"
     headers = sum(len(name) + len(content or b"") for name, content in letter.headers)
