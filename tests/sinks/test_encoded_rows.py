@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ from headrace.errors import TerminalError
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sinks.encoding import encoder_of
-from headrace.sinks.encoding.avro_rows import avro_schema
+from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema
 from tests.laws.kernel.protobuf_values import Field, compiled, field, message, some_message
 
 pytestmark = pytest.mark.fast
@@ -253,3 +254,18 @@ def test_a_sink_takes_formats_for_writing_alone() -> None:
         json.loads(avro_schema(DERIVED, "a-topic", "key", pa.schema([("id", pa.string())]), "w"))["name"]
         == "a_topic_key"
     )
+
+
+def test_records_within_rows_have_names_of_their_own() -> None:
+    """Before, the second of two such columns was refused by the writer: `w_a_b` was a name twice."""
+    x = pa.struct([("x", pa.int32())])
+    columns = pa.schema([("a", pa.struct([("b", x)])), ("a_b", pa.struct([("b", x)])), ("a_b_2", x)])
+    text = avro_schema(DERIVED, "t", "value", columns, "w")
+    assert re.findall(r'"name": "(t_value\w*)"', text) == [
+        "t_value",
+        *("t_value_a", "t_value_a_b"),
+        *("t_value_a_b_2", "t_value_a_b_2_b"),
+        "t_value_a_b_2_2",
+    ]
+    row = {"a": {"b": {"x": 1}}, "a_b": {"b": {"x": 2}}, "a_b_2": {"x": 3}}
+    assert AvroRows(text).function()(row) == b"\x02\x02\x02\x02\x02\x02\x02\x04\x02\x02\x06"

@@ -62,9 +62,8 @@ def avro_schema(of: Avro, topic: str, part: str, columns: pa.Schema, what: str) 
     """
     if of.schema is None and of.version is None:
         name = re.sub(r"[^A-Za-z0-9_]", "_", f"{topic}_{part}")
-        return json.dumps(
-            _record(pa.struct(list(columns)), name if _NAME.fullmatch(name) else f"_{name}", what)
-        )
+        name = name if _NAME.fullmatch(name) else f"_{name}"
+        return json.dumps(_record(pa.struct(list(columns)), name, what, set()))
     reader = of.reader(topic, part, None)
     assert reader is not None
     _require_columns(reader, columns, what)
@@ -127,7 +126,11 @@ def avro_trip(schema: str, columns: pa.Schema, what: str) -> RoundTrip:
     return RoundTrip(AvroBytes(reader, None, KnownSchemas()), require_fit(columns, read, "Avro schema", what))
 
 
-def _record(of: pa.StructType, name: str, what: str) -> dict[str, Any]:
+def _record(of: pa.StructType, name: str, what: str, taken: set[str]) -> dict[str, Any]:
+    """In: taken  the names of other records, one after the other; one that is among them gets a number."""
+    names = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
+    name = next(each for each in names if each not in taken)
+    taken.add(name)
     for field in of:
         if not _NAME.fullmatch(field.name):
             raise TerminalError(
@@ -137,7 +140,7 @@ def _record(of: pa.StructType, name: str, what: str) -> dict[str, Any]:
     fields = [
         {
             "name": field.name,
-            "type": ["null", _type(field.type, f"{name}_{field.name}", what)],
+            "type": ["null", _type(field.type, f"{name}_{field.name}", what, taken)],
             "default": None,
         }
         for field in of
@@ -145,8 +148,8 @@ def _record(of: pa.StructType, name: str, what: str) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _type(of: pa.DataType, name: str, what: str) -> Any:
-    """The Avro type of a column. In: name  for a record that it needs."""
+def _type(of: pa.DataType, name: str, what: str, taken: set[str]) -> Any:
+    """The Avro type of a column. In: name  for a record that it needs; taken: those of other records."""
     for test, found in _PRIMITIVES:
         if test(of):
             return found
@@ -155,9 +158,9 @@ def _type(of: pa.DataType, name: str, what: str) -> Any:
     if pa.types.is_decimal(of):
         return {"type": "bytes", "logicalType": "decimal", "precision": of.precision, "scale": of.scale}
     if pa.types.is_struct(of):
-        return _record(of, name, what)
+        return _record(of, name, what, taken)
     if pa.types.is_list(of):
-        return {"type": "array", "items": ["null", _type(of.value_type, name, what)]}
+        return {"type": "array", "items": ["null", _type(of.value_type, name, what, taken)]}
     if pa.types.is_map(of) and pa.types.is_string(of.key_type):
-        return {"type": "map", "values": ["null", _type(of.item_type, name, what)]}
+        return {"type": "map", "values": ["null", _type(of.item_type, name, what, taken)]}
     raise TerminalError(f"{what}: a column of type {of} cannot be Avro.")
