@@ -74,6 +74,9 @@ def test_a_connection_string_itself_is_refused_and_not_repeated(dsn: Any) -> Non
         (lambda: hr.KafkaSink("t", header=""), "header '' is not the name"),
         (lambda: hr.KafkaSink("t", key="customer_id"), "key 'customer_id' is not a list"),
         (lambda: hr.KafkaSink("t", options={"acks": "1"}), "'acks' is set by Headrace"),
+        # Before, Kafka's client refused these two when the first rows came, with an error of its own.
+        (lambda: hr.KafkaSink("t", options={"retries": "0"}), "'retries' is set by Headrace"),
+        (lambda: hr.KafkaSink("t", options={"queuing.strategy": "lifo"}), "'queuing.strategy' is set by"),
         (
             lambda: hr.KafkaSink("t", options={"transactional.id": "x"}),
             "'transactional.id' is set by Headrace",

@@ -41,8 +41,11 @@ _OWNED = {
     "max.in.flight": _NOT_LOST,
     "max.in.flight.requests.per.connection": _NOT_LOST,
     "message.max.bytes": "It is what the topic takes.",
+    "message.send.max.retries": _NOT_LOST,
     "message.timeout.ms": _NOT_LOST,
     "partitioner": "It is Kafka's default one, murmur2 of the key.",
+    "queuing.strategy": _NOT_LOST,
+    "retries": _NOT_LOST,
     "transactional.id": "Readers with a replay guard need no transactions.",
 }
 
