@@ -274,6 +274,9 @@ class TestDriver(Findings):
                 runner.maintain()
         except SimulatedCrashError:
             return False
+        except Exception:
+            self._runners[name] = self._open_runner(self._nodes[name])  # as a stream that begins again does
+            raise
         return True
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
