@@ -204,7 +204,7 @@ def _sinks(node: Node, names: Collection[str] | None) -> list[Sink]:
 def _require_correctable(
     node: Node, sinks: Sequence[Sink], days: Sequence[dt.date] | None, *, only_missing: bool
 ) -> None:
-    """Of a node with revised rows all are delivered again, and a sink that is only given rows gets them as they change."""
+    """Revised rows are delivered again all together, and a sink that is only given rows gets them as they change."""
     others = [sink.name for sink in sinks if not can_be_put_right(sink)]
     if days is not None:
         why = " by day: they belong to none"
