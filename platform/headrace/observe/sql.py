@@ -13,6 +13,7 @@ alone knows (open windows, current rows that are not in the table yet) is comput
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -93,6 +94,7 @@ class LakeSql:
     def query(self, text: str) -> pa.Table:
         """Answer a query as of now.
 
+        Out:    each column by a name of its own: a second `n` is `n_1`, as in a table that DuckDB makes of the query
         Raises: TerminalError when DuckDB refuses the query; the errors of the tables that it names
         """
         if SHOW_TABLES.fullmatch(text.strip()):
@@ -104,7 +106,8 @@ class LakeSql:
         try:
             for schema, table in sorted(named):
                 self._show(schema, table)
-            return self._duckdb.execute(text).to_arrow_table()
+            found = self._duckdb.execute(text).to_arrow_table()
+            return found.rename_columns(_told_apart(found.column_names))
         except self._errors as error:
             raise self._refused(text, error) from None
         finally:
@@ -233,6 +236,16 @@ def _require(table: LakeTable, name: str) -> None:
             f"'{name}' has no table at {table.uri}.",
             hint="Start its stream, or correct the lake's root (HEADRACE_LAKE).",
         )
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names by which each column is another one: rows by name would lose values otherwise."""
+    found = list[str]()
+    for name in names:
+        others = (f"{name}_{number}" for number in count(1))
+        free = (each for each in others if each not in names and each not in found)
+        found.append(next(free) if name in found else name)
+    return found
 
 
 def _users(rows: pa.Table) -> pa.Table:
