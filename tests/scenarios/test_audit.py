@@ -15,6 +15,7 @@ from deltalake import write_deltalake
 
 import headrace as hr
 from headrace.errors import DescriptionError, TerminalError
+from headrace.explain.tables import foreign_table
 from headrace.explain.tables.audit_in_words import lines_of
 from headrace.testing import TestDriver
 from tests.runtime.odd_headers import cluster
@@ -182,6 +183,46 @@ def test_a_topic_is_read_to_its_end(driver: TestDriver, monkeypatch: pytest.Monk
         assert verdict.rows == 3
         with pytest.raises(TerminalError, match="There is no topic 'nothing' at"):
             driver.audit("windows", "kafka:nothing")
+
+
+@pytest.mark.fast
+def test_each_column_of_a_topic_is_compared(driver: TestDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, columns that the first record has not were not compared, so a wrong topic passed."""
+    right, *wrong = kafka_streams(RECORDS, restart_before=-1)
+    kept = [
+        {name: right[name] for name in ("sensor", "window_start", "n")},
+        *({**row, "total": 0} for row in wrong),
+    ]
+    sent = [(json.dumps([row["window_start"]]).encode(), json.dumps(row).encode()) for row in kept]
+    monkeypatch.setattr(foreign_table, "_records", lambda *_: sent)
+    verdict = driver.audit("windows", "kafka:counts")
+    assert verdict.wrong == 3
+    assert list(verdict.columns) == ["sensor", "window_start", "n", "total"]
+    monkeypatch.setattr(foreign_table, "_records", lambda *_: [])
+    assert driver.audit("windows", "kafka:counts").missing == 3
+
+
+@pytest.mark.fast
+def test_what_is_no_such_table_is_refused_in_our_words(driver: TestDriver, tmp_path: Path) -> None:
+    """Before, these were errors of Arrow, which the command line took for a defect of its own."""
+    lists = write(tmp_path / "lists", [{"sensor": "a", "window_start": at_ms(0), "n": [1]}])
+    with pytest.raises(TerminalError, match="Column 'n' of the table does not fit node 'windows'"):
+        driver.audit("windows", lists)
+    (tmp_path / "others").mkdir()
+    assert driver.audit("windows", f"file:{tmp_path}/others").missing == 3
+    (tmp_path / "others" / "notes.txt").write_text("no Parquet")
+    with pytest.raises(TerminalError, match=r"The table file:.*/others cannot be read"):
+        driver.audit("windows", f"file:{tmp_path}/others")
+
+
+@pytest.mark.fast
+def test_values_of_a_topic_that_are_of_no_one_type_are_refused_in_our_words(
+    driver: TestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, this was an error of Arrow."""
+    monkeypatch.setattr(foreign_table, "_records", lambda *_: [(b"1", b'{"n": 1}'), (b"2", b'{"n": "one"}')])
+    with pytest.raises(TerminalError, match="The table kafka:counts cannot be read"):
+        driver.audit("windows", "kafka:counts")
 
 
 @pytest.mark.fast

@@ -140,7 +140,7 @@ def _as_ours(node: Node, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         wanted = schema.field(name).type
         try:
             columns[name] = _cast(rows[name], wanted)
-        except pa.ArrowInvalid as error:
+        except pa.ArrowException as error:
             raise TerminalError(
                 f"Column '{name}' of the table does not fit node '{node.required_name}'.",
                 detail=str(error),

@@ -28,9 +28,19 @@ def read_foreign(uri: str, columns: Mapping[str, str], node: Node) -> pa.Table:
     """The rows of a table, in the columns of a node that it has.
 
     In:     columns  for a column of the node the name that the table has for it, with dots into structs
-    Raises: TerminalError when there is no such table; DescriptionError when it lacks a column that was named
+    Out:    of an empty topic or folder, which names no columns, all columns of the node
+    Raises: TerminalError when there is no such table, or it cannot be read; DescriptionError when it lacks a column that
+            was named
     """
-    rows = _of_kafka(uri.removeprefix(KAFKA)) if uri.startswith(KAFKA) else _of_files(uri)
+    from deltalake.exceptions import DeltaError
+
+    try:
+        rows = _of_kafka(uri.removeprefix(KAFKA)) if uri.startswith(KAFKA) else _of_files(uri)
+    except (pa.ArrowException, DeltaError, OSError) as error:
+        said = str(error).partition("\n")[0]
+        raise TerminalError(f"The table {uri} cannot be read.", detail=said, hint=NAME_A_TABLE) from error
+    if rows is None:
+        return pa.table({name: pa.nulls(0) for name in node.columns})
     named = {name: columns.get(name, name) for name in node.columns}
     there = {name: column for name, path in named.items() if (column := _column(rows, path)) is not None}
     if unknown := [name for name in columns if name not in there]:
@@ -41,7 +51,7 @@ def read_foreign(uri: str, columns: Mapping[str, str], node: Node) -> pa.Table:
     return pa.table(there) if there else rows.select([])
 
 
-def _of_files(uri: str) -> pa.Table:
+def _of_files(uri: str) -> pa.Table | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -53,11 +63,12 @@ def _of_files(uri: str) -> pa.Table:
     if not is_local(where) or not local_path(where).exists():
         raise TerminalError(f"There is no table at {uri}.", hint=NAME_A_TABLE)
     files = ds.ParquetFileFormat(coerce_int96_timestamp_unit=INT96_UNIT)
-    return ds.dataset(local_path(where), format=files, partitioning="hive").to_table()
+    found = ds.dataset(local_path(where), format=files, partitioning="hive")
+    return found.to_table() if found.files else None
 
 
-def _of_kafka(topic: str) -> pa.Table:
-    """The newest row of each key; a record without a value deletes its key."""
+def _of_kafka(topic: str) -> pa.Table | None:
+    """The newest row of each key, with the fields that any of them has; a record without a value deletes its key."""
     from headrace.settings.kafka import KafkaSettings
 
     newest: dict[bytes | None, dict[str, Any]] = {}
@@ -66,7 +77,8 @@ def _of_kafka(topic: str) -> pa.Table:
             newest.pop(key, None)
         else:
             newest[key] = {**_fields(key), **_fields(value)}
-    return pa.Table.from_pylist([*newest.values()])
+    names = dict.fromkeys(name for row in newest.values() for name in row)
+    return pa.table({name: [row.get(name) for row in newest.values()] for name in names}) if newest else None
 
 
 def _records(topic: str, settings: KafkaSettings) -> Iterator[tuple[bytes | None, bytes | None]]:
