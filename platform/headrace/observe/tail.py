@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.description import Node
+    from headrace.lake.commits.commit_file import CommitFile
     from headrace.lake.paths import Lake
 
 
@@ -53,12 +54,11 @@ class Tail:
         self._version = table.version
 
     def newest(self, rows: int) -> list[TailRow]:
-        """Read some rows of the files that the last commits added, the newest last."""
+        """Read the rows that the last commits have made, changed or removed, the newest last."""
         found: list[TailRow] = []
         version = self._version
         while len(found) < rows and (commit := read_commit(self._uri, version)) is not None:
-            if commit.changes_data and not commit.removed:
-                found = [*self._rows(action["path"] for action in commit.added), *found]
+            found = [*self._told(commit), *found]
             version -= 1
         return found[-rows:] if rows else []
 
@@ -66,8 +66,10 @@ class Tail:
         """Read the rows of the commits since the last call: first those that are gone, then those that came."""
         while (commit := read_commit(self._uri, self._version + 1)) is not None:
             self._version += 1
-            if not commit.changes_data:
-                continue
+            yield from self._told(commit)
+
+    def _told(self, commit: CommitFile) -> Iterator[TailRow]:
+        if commit.changes_data:
             before = [*self._rows(action["path"] for action in commit.removed)]
             after = [*self._rows(action["path"] for action in commit.added)]
             yield from (TailRow(True, each.row) for each in _without(before, after))
