@@ -101,7 +101,7 @@ def audit_table(
     node = resolve_references(lake, node)
     require_small(lake, node, large=large, hint="the tables are read all the same.")
     stored = stored_rows(lake, node, bound(spark, node))
-    own = stored.results if node.has_days else stored.table
+    own = stored.judged
     theirs = _as_ours(node, read_foreign(against, columns or {}, node), own.schema)
     shared = [name for name in node.columns if name in theirs.column_names]
     if lacking := [name for name in node.key if name not in shared]:

@@ -210,7 +210,7 @@ def _folded(spark: SparkSession, aside: Lake, node: Node) -> DescribedRows:
     alone = replace(node, sinks=())
     stored = stored_rows(aside, alone, bound(spark, alone))
     through_ms = stored.progress.frontier_ms(node)
-    return DescribedRows(stored.results if node.has_days else stored.table, through_ms)
+    return DescribedRows(stored.judged, through_ms)
 
 
 def _compared(

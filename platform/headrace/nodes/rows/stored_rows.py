@@ -63,6 +63,11 @@ class StoredRows:
         windows = state_views.open_windows(self.of, StateTables(self.state), self.progress.clock)
         return pa.concat_tables([self.results, windows], promote_options="default")
 
+    @property
+    def judged(self) -> pa.Table:
+        """The rows that count before others: appended ones, which are final, and current ones; no open windows."""
+        return self.results if self.of.operator.node.has_days else self.table
+
 
 def stored_rows(lake: Lake, node: Node, of: BoundOperator) -> StoredRows:
     """The content of a node's tables as of its last micro-batch.

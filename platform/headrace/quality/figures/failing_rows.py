@@ -18,10 +18,11 @@ from headrace.description.expression_types import term_over
 from headrace.expressions import Rows, SparkNeededError
 from headrace.fold.aggregates.kind import whole
 from headrace.lake import open_table
+from headrace.nodes.bound_operator import bound
 from headrace.nodes.descriptions.references import resolve_references
-from headrace.nodes.descriptions.topics import topics_below, with_nodes_read
+from headrace.nodes.descriptions.topics import topics_below
+from headrace.nodes.rows.stored_rows import stored_rows
 from headrace.observe.fates.fated_records import HERE_BYTES
-from headrace.observe.sql import LakeSql, quoted_name
 from headrace.observe.views import without_internal
 from headrace.quality.books import open_books
 from headrace.quality.words import counted, quoted
@@ -69,12 +70,12 @@ def can_be_erased(node: Node) -> bool:
 def failing_rows(spark: SparkSession, lake: Lake, node: Node, rows_max: int = SHOWN) -> list[FailingRows]:
     """The rows that fail each expectation of a node now; nothing is stored.
 
-    In:     spark  may start on demand: it starts if the table is large, or only Spark computes a condition
+    In:     spark  may start on demand: it starts if the table is large, or only Spark computes a condition or a step
     Raises: TerminalError when the node's state was written by another description of it
     """
     node = resolve_references(lake, node)
     rules = {each.name: each.condition for each in node.expectations if each.condition is not None}
-    found = _failing_here(lake, node, rules, rows_max) or _failing(spark, lake, node, rules, rows_max)
+    found = _failing_here(spark, lake, node, rules, rows_max) or _failing(spark, lake, node, rules, rows_max)
     return [
         FailingRows(
             each.name,
@@ -96,13 +97,14 @@ class _Failing:
     examples: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def _failing_here(lake: Lake, node: Node, rules: Mapping[str, str], rows_max: int) -> _Failing | None:
+def _failing_here(
+    spark: SparkSession, lake: Lake, node: Node, rules: Mapping[str, str], rows_max: int
+) -> _Failing | None:
     """The rows as Arrow finds them; None: the table is large, or only Spark computes a condition."""
     table = open_table(lake.table(node.required_name))
     if not table.exists or sum(file.size for file in table.snapshot().files.values()) > HERE_BYTES:
         return None
-    with LakeSql(lake, with_nodes_read(node)) as sql:
-        rows = sql.query(f"SELECT * FROM {quoted_name(node.required_name)}").combine_chunks()
+    rows = stored_rows(lake, node, bound(spark, node)).judged.select([*node.columns]).combine_chunks()
     types = {field.name.lower(): field.type for field in rows.schema}
     terms = {name: term_over(condition, types) for name, condition in rules.items()}
     columns = Rows({name.lower(): whole(rows[name]) for name in rows.column_names}, rows.num_rows)
