@@ -12,9 +12,11 @@ import headrace as hr
 from headrace.cli import app
 from headrace.errors import TerminalError
 from headrace.local.servers.broker_config import HOST, free_port
+from headrace.mirror.catalog import open_catalog
 from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
-from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
+from headrace.settings import IcebergSettings, KafkaSettings, SparkSettings, StreamSettings
+from headrace.settings.secret_urls import require_escaped
 from headrace.spark.session import configured
 
 pytestmark = pytest.mark.fast
@@ -126,6 +128,33 @@ def test_databases_that_do_not_let_us_in_are_named(monkeypatch: pytest.MonkeyPat
     assert "DAGSTER_POSTGRES_URL" in (ours.fix or "")
     assert "not-this-one" not in str(ours)
     assert "HEADRACE_POSTGRES_DSN is not set" in str(sinks)
+
+
+@pytest.mark.parametrize(
+    "password", ["pa@not-this-one", "pa@not/this-one", "pa/not@this-one", "p?a@not-this-one"]
+)
+def test_a_password_is_told_in_no_part(password: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, what stands after an @ of a password was told as the host that does not answer."""
+    url = f"postgresql+psycopg://user:{password}@{HOST}:{free_port()}/db"
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", url.replace("+psycopg", ""))
+    (ours,) = check_databases([])
+    assert "DAGSTER_POSTGRES_URL has more than one @" in str(ours)
+    assert "%40" in (ours.fix or "")
+    monkeypatch.setenv("HEADRACE_ICEBERG_URI", url)
+    with pytest.raises(TerminalError, match="HEADRACE_ICEBERG_URI has more than one @") as refused:
+        open_catalog(IcebergSettings(), "file:/tmp/lake")
+    assert not any(part in f"{ours} {ours.fix} {refused.value}" for part in ("not", "this-one"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql://user:p%40ss@host/db", "postgresql://host/db?user=a@b&passfile=c@d"),
+        *("sqlite:////data/a@b/c@d.db", "https://catalog/v1", "host=h password=p@q user=a@b"),
+    ],
+)
+def test_other_connection_strings_may_hold_an_at(url: str) -> None:
+    require_escaped(url, "A_VARIABLE")
 
 
 def test_databases_that_the_project_does_not_use_are_not_tried(

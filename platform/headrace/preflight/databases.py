@@ -11,6 +11,7 @@ import psycopg
 
 from headrace.errors import TerminalError, TransientError
 from headrace.preflight.finding import Finding, tried
+from headrace.settings.secret_urls import require_escaped
 from headrace.sinks.postgres import DSN_VARIABLE, PostgresSink
 from headrace.sinks.postgres_session import SharedSessionError, connect, explained, require_own_session
 
@@ -46,7 +47,7 @@ def _home() -> str:
 
 
 def _connect(dsn: str, variable: str, *, of_sinks: bool = False) -> str:
-    """The errors of PostgreSQL name host and user, and never the password.
+    """The errors of PostgreSQL name host and user, and never the password, if that does not reach into the host.
 
     In:  of_sinks  whether sinks write there, which need sessions of their own
     """
@@ -54,6 +55,7 @@ def _connect(dsn: str, variable: str, *, of_sinks: bool = False) -> str:
         raise TerminalError(
             f"{variable} is not set.", hint="Set it to postgresql://user:password@host:5432/database."
         )
+    require_escaped(dsn, variable)
     try:
         with psycopg.connect(dsn, connect_timeout=SECONDS) as connection:
             version = connection.info.server_version

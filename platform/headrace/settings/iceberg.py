@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from headrace.errors import TerminalError
 from headrace.settings.environment import EnvironmentSettings
+from headrace.settings.secret_urls import require_escaped
 
 
 class IcebergSettings(EnvironmentSettings):
@@ -41,6 +42,11 @@ class IcebergSettings(EnvironmentSettings):
     when: Literal["interval", "final_days"] = "interval"
     every_seconds: float = Field(default=60.0, ge=1)
     snapshots_hours: float = Field(default=2.0, gt=0, le=24)
+
+    @model_validator(mode="after")
+    def _hides_its_password(self) -> Self:
+        require_escaped("" if self.uri is None else self.uri.get_secret_value(), "HEADRACE_ICEBERG_URI")
+        return self
 
     @model_validator(mode="after")
     def _rest_has_what_is_of_rest(self) -> Self:
