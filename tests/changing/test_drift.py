@@ -103,14 +103,19 @@ def test_the_plan_shows_proposals_and_nothing_is_to_be_applied(
 
 
 def test_a_topic_that_begins_to_keep_fields_goes_on_and_a_step_reads_old_and_new_records(
-    drive: Drive,
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Before, the plan was a crash: the log has no fields of before to propose."""
     plain = replace(orders, value="id STRING, amount DOUBLE", format=hr.Json())
     driver = drive(plain.group_by("id").aggregate(n=hr.count()).named("totals"))
     driver.pipe("orders", key="a", value=VALUES[1])
     driver.cut()
     (topic,) = plan_changes(Lake(driver.lake.root), [totals]).topics
     assert (topic.outcome, topic.detail) == (GOES_ON, "the value gains rest, null in older records")
+    monkeypatch.setattr("headrace.cli.console.deployment.load_pipeline", lambda _: [totals])
+    shown = CliRunner().invoke(app, ["plan", "--lake", driver.lake.root])
+    assert shown.exit_code in (0, 2), shown.exception
+    assert "no column takes the field" not in shown.output
     grown = replace(orders, value="id STRING, amount DOUBLE, coupon STRING")
     both = grown.with_column(
         "used", "coalesce(coupon, get_json_object(rest, '$.coupon'))"

@@ -100,10 +100,12 @@ def _of_json(lake: Lake, topic: Topic, column: str) -> list[UntakenField]:
 
 
 def _newest(lake: Lake, topic: Topic, column: str) -> Iterator[str | None]:
-    """The texts of a column of the newest records."""
+    """The texts of a column of the newest records; none if the log does not have it yet."""
     log, left = open_table(lake.log(topic.name)), RECORDS_MAX
     files = log.snapshot().files
     schema = pa.schema([log.schema.field("kind"), log.schema.field("value")])
+    if schema.field("value").type.get_field_index(column) < 0:
+        return
     for name in sorted(files, key=lambda each: files[each].highest.get(COMMIT_TIME, 0), reverse=True):
         for rows in all_rows([f"{log.uri}/{name}"], schema):
             kinds, values = rows["kind"].to_pylist(), rows["value"].combine_chunks()
