@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import headrace as hr
+from headrace.changing.plan_topics import plan_topic
 from headrace.lake import small_files
 from headrace.spark.on_demand import SparkOnDemand
 from tests.scenarios.timeline import MINUTE
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.testing import TestDriver
     from tests.conftest import Drive
 
 READINGS = hr.Topic("readings", key="sensor STRING", value="text STRING", idle_timeout=None)
@@ -103,8 +109,7 @@ def test_covered_steps_are_shown_without_spark(drive: Drive) -> None:
         driver.cut()
     driver.pipe("visits", key="a", value=b"{", timestamp_ms=0)
     driver.cut()
-    nothing = SparkOnDemand.session(lambda: pytest.fail("Spark starts"))
-    shown = [hr.preview(kind, 3, lake=driver._lake, spark=nothing) for kind in kinds]
+    shown = [hr.preview(kind, 3, lake=driver._lake, spark=nothing()) for kind in kinds]
     topic, passed, twice, _, windows, closed = shown[0].stages
     assert topic.columns == ("partition", "offset", "user", "n", "at")
     assert topic.rows == ((0, 2, "a", 2, {"page": "/2"}), (0, 3, "a", 3, {"page": "/3"}))
@@ -119,6 +124,62 @@ def test_covered_steps_are_shown_without_spark(drive: Drive) -> None:
         [2, 2, 2, 2, 1, 2],
         [2, 1],
     ]
+
+
+def nothing() -> SparkSession:
+    return SparkOnDemand.session(lambda: pytest.fail("Spark starts"))
+
+
+VISITS = hr.Topic("visits", key="user STRING", value="page STRING, n INT", idle_timeout=None)
+
+
+@pytest.fixture
+def visited(drive: Drive) -> TestDriver:
+    driver = drive(VISITS.group_by("page").aggregate(n=hr.count()).named("pages"))
+    driver.pipe("visits", key="a", value={"page": "x", "n": 1})
+    driver.cut()
+    return driver
+
+
+@pytest.mark.fast
+def test_columns_that_the_log_does_not_have_yet_are_shown_as_it_will_have_them(visited: TestDriver) -> None:
+    """Before, a column with another name was null."""
+    grown = replace(VISITS, value="site STRING, pages BIGINT, page STRING", renamed={"pages": "n"})
+    (topic,) = hr.preview(grown, lake=visited.lake, spark=nothing()).stages
+    assert topic.columns == ("partition", "offset", "user", "site", "pages", "page")
+    assert topic.rows == ((0, 0, "a", None, 1, "x"),)
+
+
+@pytest.mark.spark
+def test_new_columns_hold_in_older_records_what_the_description_adds(
+    visited: TestDriver, spark: SparkSession
+) -> None:
+    """Before, they were null."""
+    grown = replace(
+        VISITS,
+        value="site STRING, at TIMESTAMP, n INT",
+        added={"site": "west", "at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)},
+    )
+    (topic,) = hr.preview(grown, lake=visited.lake, spark=spark).stages
+    ((*_, site, at, n),) = topic.rows
+    assert (site, at.isoformat(), n) == ("west", "2026-01-02T00:00:00+00:00", 1)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(VISITS, value="page STRING, n STRING"),
+        replace(VISITS, value="page INT, n INT"),
+        replace(VISITS, key="user BIGINT"),
+    ],
+)
+def test_what_the_plan_refuses_is_not_shown(visited: TestDriver, changed: hr.Topic) -> None:
+    """Before, records were shown under types that no log will have, or Arrow's error was the answer."""
+    with pytest.raises(hr.TerminalError, match="Topic 'visits'") as refused:
+        hr.preview(changed, lake=visited.lake, spark=nothing())
+    plan = plan_topic(visited.lake, changed)
+    assert (refused.value.detail, refused.value.hint) == (plan.detail, plan.way_out)
 
 
 @pytest.mark.fast

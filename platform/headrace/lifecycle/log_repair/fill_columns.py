@@ -37,7 +37,7 @@ def fill_commits(
                   of them came next
     """
     log, schema = open_table(uri), arrow_schema(log_schema(topic))
-    values = _cast(spark, topic, values_at(log, after_ms + 1))
+    values = cast_values(spark, topic, values_at(log, after_ms + 1))
     if not values:
         return files
     found = []
@@ -56,8 +56,8 @@ def _commit_ms(uri: str) -> int:
     return milliseconds(latest)
 
 
-def _cast(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
-    """Values of columns as the log has them. In: values  as texts."""
+def cast_values(spark: SparkSession, topic: Topic, values: Mapping[str, str]) -> dict[str, pa.Scalar]:
+    """The values of columns as a log has them. In: values  as texts."""
     types = log_schema(topic)["value"].dataType
     assert isinstance(types, T.StructType)
     there = {name: text for name, text in values.items() if name in types.names}

@@ -8,27 +8,34 @@ their first commit on: no lookup waits for what is not copied.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
+from headrace.changing.comparing.compare_topics import compare_topic
+from headrace.changing.plan_topics import plan_topic
 from headrace.description import is_of_kafka
 from headrace.engine.slices.log_slices import INGESTED_AT, LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds
 from headrace.lake.files.sorted_rows import all_rows
+from headrace.lifecycle.log_repair.fill_columns import cast_values
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import LogFolder, write_rows
 from headrace.log.sequencer import Sequencer
+from headrace.nodes.descriptions.evolution import REFUSED
 from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD, SKIPPING, log_schema
 from headrace.spark.brokers.kafka_client import KafkaReader
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
 from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
@@ -46,22 +53,71 @@ def copy_newest(
 
     In:     records  how many of the log; of Kafka, of each partition
     Out:    commit time of the last log commit in the copy, in ms; 0: there is none
-    Raises: TerminalError when the topic has no log, and Kafka does not answer or has no such topic
+    Raises: TerminalError when the topic has no log, and Kafka does not answer or has no such topic; or when `headrace apply`
+            would not write its log again under the columns that the topic has now
     """
     table = lakes.open_table(source.log(topic.name))
     last = lakes.last_commit(table, _writer(topic)) if table.exists else None
     if last is None:
         return _from_kafka(spark, topic, records, source, target, kafka)
-    return _from_log(topic, records, source, target, last)
+    plan = plan_topic(source, topic, kafka)
+    if plan.outcome == REFUSED or plan.from_bytes or plan.from_kafka:
+        raise TerminalError(
+            f"Topic '{topic.name}': its log has no records under this description.",
+            detail=plan.detail or "; ".join(plan.lines),
+            hint=plan.way_out or "Run headrace apply, which reads them anew.",
+        )
+    changes = compare_topic(table, topic)
+    filled = cast_values(spark, topic, changes.filled)
+    return _from_log(topic, records, source, target, last, _OtherColumns(changes.renamed or {}, filled))
 
 
-def _from_log(topic: Topic, records: int, source: Lake, target: Lake, last: Commit) -> int:
+@dataclass(frozen=True)
+class _OtherColumns:
+    """The columns of a topic's value that its log does not have yet, as `rewrite_log` writes them.
+
+    renamed  new names to former ones
+    filled   the values of new columns; others are null
+    """
+
+    renamed: Mapping[str, str]
+    filled: Mapping[str, pa.Scalar]
+
+    def before(self, schema: pa.Schema) -> pa.Schema:
+        """The schema by the names that the log has."""
+        at = schema.get_field_index("value")
+        fields = [
+            field.with_name(self.renamed.get(field.name, field.name)) for field in schema.field(at).type
+        ]
+        return schema.set(at, schema.field(at).with_type(pa.struct(fields)))
+
+    def of(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The rows under the names of the schema."""
+        at = schema.get_field_index("value")
+        value, fields = rows["value"].combine_chunks(), [*schema.field(at).type]
+        if not fields or not rows.num_rows:
+            return rows.cast(schema)
+        parts = [
+            pa.repeat(self.filled[field.name].cast(field.type), len(value))
+            if field.name in self.filled
+            else part
+            for field, part in zip(fields, value.flatten(), strict=True)
+        ]
+        made = pa.StructArray.from_arrays(parts, fields=fields, mask=value.is_null())
+        return rows.set_column(at, schema.field(at), made)
+
+
+def _from_log(
+    topic: Topic, records: int, source: Lake, target: Lake, last: Commit, other: _OtherColumns
+) -> int:
     uri, through_ms = source.log(topic.name), int(last.record["ingested_at_ms"])
     after_ms = _beginning(uri, through_ms, records)
     schema = arrow_schema(log_schema(topic))
     part = LogSlice.of(uri, after_ms, through_ms)
-    read = all_rows([f"{uri}/{name}" for name in part.files], schema)
-    rows = pa.concat_tables([schema.empty_table(), *(each.filter(part.within(each)) for each in read)])
+    before = other.before(schema)
+    read = all_rows([f"{uri}/{name}" for name in part.files], before)
+    rows = pa.concat_tables([before.empty_table(), *(each.filter(part.within(each)) for each in read)])
+    rows = other.of(rows, schema)
     is_record = pc.is_in(rows["kind"], value_set=pa.array([RECORD, DEAD_LETTER]))
     newest = [(name, "descending") for name in (INGESTED_AT, "partition", "offset")]
     kept = [rows.filter(pc.invert(is_record)), rows.filter(is_record).sort_by(newest).slice(0, records)]
