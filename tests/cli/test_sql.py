@@ -10,7 +10,10 @@ from typer.testing import CliRunner, Result
 
 import headrace as hr
 from headrace.cli import app
+from headrace.errors import TerminalError
 from headrace.lake.format import require_format
+from headrace.observe.sql import LakeSql
+from tests.conftest import Drive
 
 pytestmark = pytest.mark.fast
 VIEWS = hr.Topic("views", key="user STRING", value="page STRING, seconds INT")
@@ -33,3 +36,32 @@ def test_columns_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.
     assert [line.split() for line in (table[0], table[2])] == [["n", "n_2", "n_1", "n_3", "N"], [*"12345"]]
     assert csv == ["n,n_2,n_1,n_3,N", "1,2,3,4,5"]
     assert json.loads(of_json[0]) == {"n": 1, "n_2": 2, "n_1": 3, "n_3": 4, "N": 5}
+
+
+@pytest.mark.parametrize("query", ["", " ; ", "/* nothing */"])
+def test_no_query_is_refused_in_our_words(
+    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, this was an error of Python, as of a defect."""
+    refused = asked(tmp_path, monkeypatch, query)
+    assert isinstance(refused.exception, TerminalError)
+    assert "holds no query" in str(refused.exception)
+
+
+def test_a_query_sees_no_variable_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, DuckDB looked for a table that it does not know among Python's variables, and told of them."""
+    refused = asked(tmp_path, monkeypatch, "SELECT * FROM text")
+    assert isinstance(refused.exception, TerminalError)
+    assert "Table with name text does not exist" in str(refused.exception)
+    assert "Python" not in str(refused.exception)
+
+
+@pytest.mark.parametrize("explain", ["EXPLAIN", "explain analyze", "EXPLAIN (FORMAT json)"])
+def test_a_plan_names_the_tables_of_its_query(explain: str, drive: Drive) -> None:
+    """Before, tables behind EXPLAIN were not found."""
+    driver = drive(TOTALS)
+    driver.pipe("views", key="u", value={"page": "a", "seconds": 1})
+    driver.cut()
+    with LakeSql(driver.lake, [TOTALS]) as sql:
+        told = sql.query(f"{explain} SELECT * FROM totals JOIN totals AS b USING (page)").to_pylist()
+    assert told

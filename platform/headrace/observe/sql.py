@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 LOGS, OPEN, MAIN = "logs", "open_windows", "main"
 SHOW_TABLES = re.compile(r"show\s+(all\s+)?tables\s*;?", re.IGNORECASE)
+EXPLAIN = re.compile(r"^\s*explain\b(\s*analyze\b)?(\s*\([^()]*\))?", re.IGNORECASE)  # before a query
 NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 SUGGESTION = re.compile(r"\nDid you mean [^\n]*")  # of DuckDB's own tables, such as pg_tablespace
 NAMED = re.compile(r'(?:(\w+)\.)?(?:"([^"]+)"|(\w+))')  # a table, as DuckDB says that a query names it
@@ -68,7 +69,11 @@ class LakeSql:
         found = resolve_all_references(lake, nodes)
         self._lake, self._nodes = lake, {node.required_name: node for node in found}
         self._topics = topics_of(nodes)
-        config = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        config = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,  # no variable of this process is a table
+        }
         self._duckdb = duckdb.connect(config=config)  # type: ignore[arg-type]
         self._errors, self._made = duckdb.Error, 0
         self._views, self._registered = list[str](), list[str]()  # of the query under way
@@ -100,6 +105,8 @@ class LakeSql:
         if SHOW_TABLES.fullmatch(text.strip()):
             return pa.table({"name": pa.array(self.names, pa.string())})
         try:
+            if not self._duckdb.extract_statements(text):
+                raise TerminalError("The text holds no query.", hint="Without a query the tables are listed.")
             named = self._named(text)
         except self._errors as error:
             raise self._refused(text, error) from None
@@ -120,7 +127,7 @@ class LakeSql:
         parser reads the query, and DuckDB only what that one cannot read.
         """
         try:
-            trees = [tree for tree in parse(text, dialect="duckdb") if tree is not None]
+            trees = [tree for tree in parse(EXPLAIN.sub("", text), dialect="duckdb") if tree is not None]
         except SqlglotError:
             told = self._duckdb.get_table_names(text, qualified=True)
             matches = [NAMED.fullmatch(name.lower()) for name in told]
