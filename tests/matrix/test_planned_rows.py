@@ -21,6 +21,7 @@ from headrace.operators.key_scope import reads_all
 from headrace.oracle.values import identity
 from headrace.testing import TestDriver
 from headrace.writing.node_runner import NodeRunner
+from tests.conftest import Drive
 from tests.matrix.kinds import AFTER, name_of, nodes
 
 pytestmark = [pytest.mark.fast, pytest.mark.slow]
@@ -140,6 +141,20 @@ def test_a_node_that_is_new_adds_all_its_rows_and_an_unchanged_one_none() -> Non
     assert f"| `large` (new) | {only.rows.added} | 0 | 0 | {only.rows.added} |" in markdown
     assert "+ key=a, n=" in markdown
     driver.close()
+
+
+def test_a_value_does_not_end_the_block_of_examples(drive: Drive) -> None:
+    """Before, a fence in a value ended the block, and what follows was Markdown in the pull request's comment."""
+    views = hr.Topic("views", key="user STRING", value="page STRING")
+    driver = drive(views.table().named("newest"))
+    for user, page in (("a", "x\n```\n\n</details>\n\n@all\n"), ("b", "````"), ("c", "x")):
+        driver.pipe("views", key=user, value={"page": page})
+    driver.cut()
+    lines = markdown_of(driver.plan_rows([views.where("user = 'c'").table().named("newest")])).splitlines()
+    begin = lines.index("`````diff")
+    end = lines.index("`````")
+    assert begin < lines.index("@all") < end
+    assert lines[end + 1 :] == ["", "</details>"]
 
 
 def test_days_compares_the_last_days_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,20 @@ def markdown_of(planned: PlannedRows) -> str:
     for node in planned.nodes:
         examples = [*_columns(node), *(_example(each) for each in (node.rows.differing if node.rows else ()))]
         if examples:
-            lines += ["", f"<details><summary>{node.node}</summary>", "", "```diff"]
-            lines += [*examples, "```", "", "</details>"]
+            fence = _fence("\n".join(examples))
+            lines += ["", f"<details><summary>{node.node}</summary>", "", f"{fence}diff"]
+            lines += [*examples, fence, "", "</details>"]
     if planned.days is not None:
         lines += ["", f"Windows are compared for the last {planned.days} days."]
     if planned.sample is not None:
         lines += ["", f"The rows of {planned.sample:,} keys at most of each node are compared."]
     return "\n".join([*lines, ""])
+
+
+def _fence(text: str) -> str:
+    """The fence of a block of code that the text, which holds values of records, does not end."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    return "`" * max(3, longest + 1)
 
 
 def _in_short(planned: PlannedRows, node: NodeRows) -> str:
