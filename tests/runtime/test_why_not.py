@@ -210,6 +210,17 @@ def test_a_hole_between_records_is_kafkas_or_a_move_of_the_log(driver: TestDrive
     )
 
 
+def test_a_move_of_the_log_is_that_of_the_partition(driver: TestDriver) -> None:
+    """Before, the first move that had the offset was told, whatever its partition."""
+    for partition in (0, 1):
+        driver.pipe("readings", key="a", value={"value": 5}, timestamp_ms=BEGIN_MS, partition=partition)
+    driver.cut()
+    for moved in ({0: 100}, {1: 20}):
+        driver._sequencers["readings"].accept_gap(moved)
+    told = [str(driver.why_not("readings", partition, 15).record.reason) for partition in (0, 1)]
+    assert told == [f"The log was moved past it, from offset 1 to {last}." for last in (100, 20)]
+
+
 def test_a_record_that_a_node_has_not_read_yet_is_told_so(driver: TestDriver) -> None:
     pipe(driver, 0)
     driver.cut(nodes=["loud"])

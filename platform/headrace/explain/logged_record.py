@@ -122,7 +122,7 @@ def _absence(lake: Lake, topic: Topic, partition: int, offset: int) -> tuple[str
     commits = [CommitRow.from_json(text) for _, text in log.commit_rows()]
     if cut is not None and offset < commits[0].previous.get(partition, 0):
         return CUT_OFF, "It was cut off the log: opening balances stand for it."
-    for entry in (json.loads(text) for _, text in log.controls()):
+    for entry in (json.loads(text) for _, text in log.controls(partition)):
         if entry.get("from_offset", offset + 1) <= offset < entry.get("to_offset", offset):
             return (
                 NO_RECORD,

@@ -134,11 +134,15 @@ class LogSlice:
         """The time in ms of each log commit, and the JSON of its commit row; in order."""
         return [(at_ms, said) for at_ms, said in self.controls() if said.startswith(PREFIX)]
 
-    def controls(self) -> list[tuple[int, str]]:
-        """The commit time in ms and the JSON of each control row, in order."""
-        moment, text = MOMENT, pa.string()
-        rows = self.decisions({"at": Origin((INGESTED_AT,), moment), "said": Origin((COMMIT_ROWS,), text)})
+    def controls(self, partition: int | None = None) -> list[tuple[int, str]]:
+        """The commit time in ms and the JSON of each control row, in order. In: partition  None: of all."""
+        columns = {"at": Origin((INGESTED_AT,), MOMENT), "said": Origin((COMMIT_ROWS,), pa.string())}
+        if partition is not None:
+            columns["of"] = Origin(("partition",), pa.int32())
+        rows = self.decisions(columns)
         rows = rows.filter(rows["said"].is_valid())
+        if partition is not None:
+            rows = rows.filter(pc.equal(rows["of"], partition))
         at_ms = int64(rows["at"].cast(pa.int64())) // 1_000
         return sorted(zip(at_ms.tolist(), rows["said"].to_pylist(), strict=True))
 
