@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +51,55 @@ def test_a_key_that_is_avro_is_found_by_what_it_says() -> None:
     assert [bool(mark) for mark in marks.to_pylist()] == [True, True, False, False, False, False]
     with pytest.raises(TerminalError, match="is no key of it"):
         erasure.key_bytes(topic, "x")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (
+            '{"client": "c1", "postion": 4}',
+            "it has no value of position, and 'postion' is no column of the key",
+        ),
+        ('{"client": "c1"}', "it has no value of position"),
+        ('{"client": "c1", "position": 4, "v": 1}', "'v' is no column of the key"),
+        ('{"client": "c1", "position": 4, "position": 5}', "it has several values of position"),
+        ('{"client": "c1", "position": 4, "place": {"x": 1}}', "'place' is no column of the key"),
+        ("4", "is no key of it"),
+    ],
+)
+def test_a_key_of_several_columns_has_exactly_these(key: str, told: str) -> None:
+    """Before, a column that was left out or misspelt stood for null: another key was erased."""
+    topic = hr.Topic("t", key="client STRING, position INT", value="v INT")
+    with pytest.raises(TerminalError, match=re.escape(told)) as found:
+        erasure.key_bytes(topic, key)
+    assert "`client` STRING, `position` INT" in str(found.value)
+    raw = erasure.key_bytes(topic, '{"client": "c1", "position": null}')
+    has = erasure._has_key(erasure._written_format(topic), raw)
+    keys = [{"client": "c1", "position": position} for position in (None, 4)]
+    assert has(
+        pa.array(keys, pa.struct([("client", pa.string()), ("position", pa.int32())]))
+    ).to_pylist() == [
+        True,
+        False,
+    ]
+
+
+def test_the_fields_of_a_column_of_a_key_are_written_out_too() -> None:
+    """Before, a field that was left out or misspelt stood for null: another key was erased."""
+    topic = hr.Topic("t", key="place STRUCT<x: INT, y: INT>", value="v INT")
+    assert erasure.key_bytes(topic, '{"place": {"x": 1, "y": null}}')
+    with pytest.raises(
+        TerminalError, match=r"it has no value of place\.y, and 'place\.z' is no column of the key"
+    ):
+        erasure.key_bytes(topic, '{"place": {"x": 1, "z": 2}}')
+
+
+def test_a_key_of_one_column_is_its_value_or_an_object() -> None:
+    topic = hr.Topic("t", key="id BIGINT", value="v INT")
+    assert erasure.key_values(topic, erasure.key_bytes(topic, "12")) == {"id": "12"}
+    assert erasure.key_values(topic, erasure.key_bytes(topic, '{"id": 12}')) == {"id": "12"}
+    with pytest.raises(TerminalError, match="'ID' is no column"):
+        erasure.key_bytes(topic, '{"ID": 12}')
 
 
 def test_a_key_of_one_text_is_written_as_that_text() -> None:

@@ -8,7 +8,8 @@ and size are null, its reason is `erased`. An operator sees a record that met th
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from headrace.description import to_ddl
+from headrace.description.schema import fields_of_struct
 from headrace.errors import TerminalError
 from headrace.fold.values.encode import encode
 from headrace.log.record_task import UNPACKED_BYTES_MAX
@@ -26,11 +28,11 @@ from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, log_schem
 from headrace.sequence.readers.gunzip import in_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
 
-    from headrace.description import Topic
+    from headrace.description import Column, Topic
 
 KEY = "key"
 BLANKED = ("key", "value", "headers", "size_bytes", "raw_key", "raw_value")
@@ -39,7 +41,8 @@ BLANKED = ("key", "value", "headers", "size_bytes", "raw_key", "raw_value")
 def key_bytes(topic: Topic, key: str) -> bytes:
     """A key as it is sent to Kafka.
 
-    In:     key  the text of a one-column STRING key, the JSON value of another column, else a JSON object
+    In:     key  the text of a one-column STRING key, the JSON value of another column, else a JSON object with exactly the
+                 key's columns
     Out:    of a key in another format that text, value or object: it is compared by what it says
     Raises: TerminalError when the topic has no key, or this is none of it.
     """
@@ -51,12 +54,48 @@ def key_bytes(topic: Topic, key: str) -> bytes:
     raw = key.encode()
     if not _written_format(topic).scalar_key:
         (found,) = Decoder(_written_format(topic)).read_keys(pa.array([raw])).to_pylist()
-        if found is None or all(value is None for value in found.values()):
+        wrong = [] if found is None else _unlike(topic.key_columns, _json_value(key))
+        if wrong or found is None or all(value is None for value in found.values()):
+            why = ": " * bool(wrong) + ", and ".join(wrong)
             raise TerminalError(
-                f"Topic '{topic.name}': {key!r} is no key of it.",
-                hint=f"Give a JSON object with the columns {to_ddl(topic.key_columns)}; of one column its value is enough.",
+                f"Topic '{topic.name}': {key!r} is no key of it{why}.",
+                hint=f"Give a JSON object with the columns {to_ddl(topic.key_columns)}, and null where one is null; "
+                "of one column its value is enough.",
             )
     return raw
+
+
+@dataclass(frozen=True)
+class _Object:
+    """An object of JSON, as it is written: a name may stand there several times."""
+
+    fields: list[tuple[str, Any]]
+
+
+def _json_value(text: str) -> Any:
+    """Out: what it says; objects as `_Object`; None if it is no JSON."""
+    with suppress(ValueError):
+        return json.loads(text, object_pairs_hook=_Object)
+    return None
+
+
+def _unlike(columns: Sequence[Column], written: Any, within: str = "") -> list[str]:
+    """What a key lacks and what it has too much. Records are read with nulls for it, but it would name another key.
+
+    In: written  the object, or what may stand in its place: the value of one column, null
+        within   the column whose fields these are, and a dot
+    """
+    if not isinstance(written, _Object):
+        return []
+    names = [name for name, _ in written.fields]
+    known = {column.name: column for column in columns}
+    wrong = [f"it has no value of {within}{name}" for name in known if name not in names]
+    wrong += [f"it has several values of {within}{name}" for name in known if names.count(name) > 1]
+    wrong += [f"'{within}{name}' is no column of the key" for name in names if name not in known]
+    for name, value in written.fields:
+        if fields := name in known and fields_of_struct(known[name].type, name):
+            wrong += _unlike(fields, value, f"{within}{name}.")
+    return wrong
 
 
 def is_of_key(topic: Topic, raw: bytes, known: KnownSchemas | None = None) -> Expr:
@@ -84,7 +123,7 @@ def key_values(topic: Topic, raw: bytes) -> Mapping[str, str]:
         return {topic.key_columns[0].name: raw.decode()}
     written = json.loads(raw)
     values = written if isinstance(written, dict) else {topic.key_columns[0].name: written}
-    return {column.name: _text(values[column.name]) for column in topic.key_columns if column.name in values}
+    return {column.name: _text(values[column.name]) for column in topic.key_columns}
 
 
 def _text(value: object) -> str:
