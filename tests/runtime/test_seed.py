@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +15,12 @@ from deltalake import write_deltalake
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lifecycle.log_repair.gaps import accept_gap
 from headrace.log.clock import SystemClock
 from headrace.log.decisions.seeding import Seeding, SeedUnderWayError
 from headrace.log.sequencer import Sequencer
+from headrace.spark.kafka import KafkaSettings, KafkaTopic, LostOffsetsError
+from headrace.streams.begin_log import begin_log
 from headrace.testing import TestDriver
 from tests.rows import columns
 
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 
@@ -226,4 +233,37 @@ def test_a_table_whose_rows_cannot_be_the_topics_is_refused_before_anything_is_r
     with pytest.raises(TerminalError, match="it has no column value"):
         Seeding(spark, sequencer, topic.start).begin(1, lambda then: {0: 0})  # type: ignore[arg-type]
     assert sequencer.state.batch == 0
+    lakes.forget()
+
+
+def test_a_loss_is_accepted_only_in_a_log_that_has_begun_and_has_read_its_seed(
+    spark: SparkSession, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, `headrace accept-gap` let a log begin after the loss: without its seed, or in the face of its `start`."""
+    kafka = SimpleNamespace(
+        topic_id=lambda: None,
+        partitions=lambda: [0],
+        earliest=lambda of: dict.fromkeys(of, 6),
+        ends=lambda _: {0: 9},
+    )
+    monkeypatch.setattr(KafkaTopic, "of", lambda *_: kafka)
+    rows = {"sensor_id": ["a", "b"], "value": [1.0, 2.0], "at": [minute(0), minute(1)]}
+    pq.write_table(pa.table(rows), tmp_path / "some.parquet")
+    topic = readings(hr.from_files(f"file:{tmp_path}/some.parquet", timestamp="at", then={0: 4}))
+    accept = partial(accept_gap, spark, lake, topic, KafkaSettings())
+    with pytest.raises(TerminalError, match="its log has not begun"):
+        accept()
+    sequencer = Sequencer(spark, topic, lake.log("readings"), SystemClock())
+    with pytest.raises(LostOffsetsError) as lost:
+        begin_log(spark, sequencer, cast("KafkaTopic", kafka), [0], ends=lambda: False)
+    assert sequencer.state.batch == 0
+    assert "partition 0: offsets 4 to 5" in str(lost.value)
+    assert "accept-gap" not in str(lost.value)
+    assert "Let its `start` name newer rows, or give another `then`" in str(lost.value)
+    Seeding(spark, sequencer, topic.start).begin(1, lambda then: {0: 4})  # type: ignore[arg-type]
+    with pytest.raises(TerminalError, match="its log has not read its seed to the end"):
+        accept()
+    sequencer = Sequencer(spark, topic, lake.log("readings"), SystemClock())
+    Seeding(spark, sequencer, topic.start).run(1)  # type: ignore[arg-type]
+    assert accept() == {0: (4, 6)}
     lakes.forget()

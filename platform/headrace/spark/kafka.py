@@ -290,17 +290,19 @@ def lost_offsets(next_offsets: Mapping[int, int], earliest: Mapping[int, int]) -
     return {p: (need, earliest[p]) for p, need in next_offsets.items() if earliest.get(p, need) > need}
 
 
-def require_no_loss(topic: str, lost: Mapping[int, tuple[int, int]]) -> None:
+def require_no_loss(topic: str, lost: Mapping[int, tuple[int, int]], hint: str | None = None) -> None:
     """Raise when retention overtook the log.
 
-    Raises: LostOffsetsError naming every partition and stretch, and how to accept the gap.
+    In:     hint  what to do; None: the gap can be accepted
+    Raises: LostOffsetsError naming every partition and stretch, and what to do
     """
     if lost:
         stretches = "; ".join(f"partition {p}: offsets {a} to {b - 1}" for p, (a, b) in sorted(lost.items()))
         raise LostOffsetsError(
             f"Topic '{topic}': Kafka has deleted records that the log does not hold yet.",
             detail=stretches,
-            hint=f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
+            hint=hint
+            or f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
         )
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 # A seed is read for so long at once. Meanwhile the run looks at nothing else, not even whether it is to stop.
 SEED_SECONDS = 20.0
+NOT_JOINED = (
+    "Records between the seed and Kafka's first ones are missing. "
+    "Let its `start` name newer rows, or give another `then`."
+)
 
 
 def begin_log(
@@ -55,7 +59,7 @@ def begin_log(
 
     def require_readable(offsets: Mapping[int, int]) -> None:
         require_same_topic(topic.name, offsets, kafka.ends(partitions))
-        require_no_loss(topic.name, lost_offsets(offsets, kafka.earliest(offsets)))
+        require_no_loss(topic.name, lost_offsets(offsets, kafka.earliest(offsets)), NOT_JOINED)
 
     seeding = Seeding(spark, sequencer, seed)
     if sequencer.state.batch == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.spark.kafka import KafkaTopic, lost_offsets
@@ -24,12 +25,14 @@ def accept_gap(
     """Record the gap between the log and what Kafka still has as control rows; the stream then goes on after it.
 
     Out:    for each partition that lost records, the first offset lost and the first still there
-    Raises: LeaseTakenError while the topic's stream runs; TerminalError when the topic was deleted and created again.
+    Raises: LeaseTakenError while the topic's stream runs; TerminalError when the topic was deleted and created again, and
+            while its log has not begun or has not read its seed: it would do without what its `start` names
     """
     clock, session = SystemClock(), pipeline_session(spark)
     lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
+        _require_begun(sequencer)
         on_broker = KafkaTopic.of(topic, kafka)
         sequencer.reads_from(on_broker.topic_id())
         needed = dict.fromkeys(on_broker.partitions(), 0)
@@ -40,3 +43,17 @@ def accept_gap(
         return lost
     finally:
         lease.release()
+
+
+def _require_begun(sequencer: Sequencer) -> None:
+    name = sequencer.topic.name
+    if sequencer.state.batch == 0:
+        raise TerminalError(
+            f"Topic '{name}': its log has not begun, so it has lost nothing.",
+            hint="Start the stream: the log begins where the topic's `start` says.",
+        )
+    if sequencer.state.seed is not None:
+        raise TerminalError(
+            f"Topic '{name}': its log has not read its seed to the end.",
+            hint="Start the stream, and let it read the seed. Accept a loss after that.",
+        )
