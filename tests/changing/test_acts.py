@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.changing.acts import DONE, Act, ChangedNode, begin_act, last_act, write_act
+from headrace.changing.acts import (
+    DONE,
+    UNDONE,
+    Act,
+    ChangedNode,
+    acts_under_way,
+    begin_act,
+    last_act,
+    write_act,
+)
 from headrace.changing.comparing.compare_generations import Differences
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
@@ -56,6 +65,27 @@ def test_each_process_notes_an_act_of_its_own(tmp_path: Path) -> None:
     names = small_files.names(lake.changes_applied)
     assert names == sorted(f"{act.began_ms:015}.json" for act in begun)
     assert len({*names}) == 8
+
+
+def test_an_act_is_that_of_the_pipeline_whose_nodes_it_names(tmp_path: Path) -> None:
+    """Before, the lake's newest act alone was looked at, whatever pipeline it was of."""
+    lake = Lake(f"file:{tmp_path}")
+    first, second = begin_act(lake, _of("totals", 5)), begin_act(lake, _of("finals", 6))
+    assert last_act(lake) == last_act(lake, ["finals", "others"]) == second
+    assert last_act(lake, ["totals"]) == first
+    assert last_act(lake, ["others"]) is None
+    write_act(lake, replace(second, state=DONE))
+    assert acts_under_way(lake, ["totals", "finals"]) == [first]
+    assert acts_under_way(lake, ["finals"]) == []
+
+
+@pytest.mark.parametrize("state", [DONE, UNDONE])
+def test_an_act_over_whose_nodes_there_is_a_later_one_is_not_under_way(tmp_path: Path, state: str) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    both = (ChangedNode("totals", "a", "b", {}), ChangedNode("finals", "a", "b", {}))
+    begin_act(lake, replace(_of("totals", 5), nodes=both))
+    write_act(lake, replace(begin_act(lake, _of("finals", 6)), state=state))
+    assert acts_under_way(lake, ["totals", "finals"]) == []
 
 
 def _of(node: str, began_ms: int) -> Act:

@@ -55,10 +55,10 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
 ) -> None:
     before, after = nodes_of("before"), nodes_of("after")
 
-    def command(*words: str, pipeline: str | None = "after") -> tuple[int, str]:
+    def command(*words: str, pipeline: str = "after") -> tuple[int, str]:
         """The exit code and what is printed."""
-        more = [] if pipeline is None else ["--pipeline", f"pipeline_{pipeline}"]
-        monkeypatch.setattr(sys, "argv", ["headrace", *words, *more, "--lake", living.lake.root])
+        more = ["--pipeline", f"pipeline_{pipeline}", "--lake", living.lake.root]
+        monkeypatch.setattr(sys, "argv", ["headrace", *words, *more])
         with pytest.raises(SystemExit) as ended:
             commands.main()
         told = capsys.readouterr()
@@ -86,10 +86,10 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
     assert "before: sensor=secret-sensor" in told, "people at a terminal see examples"
     assert living.tables(after) == living.tables_anew(after)
     assert "Nothing was to be applied." in command("apply")[1]
-    code, told = command("rollback", pipeline=None)
+    code, told = command("rollback")
     assert (code, "finals, totals: the former tables are back." in told) == (0, True)
     assert living.tables(before) == old
-    code, told = command("rollback", pipeline=None)
+    code, told = command("rollback")
     assert (code, "There is nothing to go back to" in told) == (2, True)
 
     living.commit((4, "secret-sensor", 5))

@@ -1,4 +1,7 @@
-"""The acts by which a lake was changed: one file each, so that an act can be completed after a crash, told, and undone."""
+"""The acts by which a lake was changed: one file each, so that an act can be completed after a crash, told, and undone.
+
+Several pipelines may change their nodes in one lake: the acts of a pipeline are those that name one of its nodes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.lake import small_files
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from headrace.lake.paths import Lake
 
 UNDER_WAY, DONE, UNDONE = "under way", "done", "undone"
@@ -49,6 +54,11 @@ class Act:
     state: str = UNDER_WAY
     written_again: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> set[str]:
+        """The names of its nodes."""
+        return {each.node for each in self.nodes}
+
     def with_node(self, node: ChangedNode) -> Act:
         """The act with another node, in place of the one of that name."""
         others = [each for each in self.nodes if each.node != node.node]
@@ -83,11 +93,25 @@ def _write(lake: Lake, act: Act, *, overwrite: bool) -> bool:
     return small_files.write_json(path, entry, overwrite=overwrite)
 
 
-def last_act(lake: Lake) -> Act | None:
-    """The newest act; None: there was none."""
-    names = small_files.names(lake.changes_applied)
-    found = small_files.read_json(f"{lake.changes_applied}/{names[-1]}") if names else None
-    if found is None:
-        return None
-    nodes = tuple(ChangedNode(**each) for each in found["nodes"])
-    return Act(**{**found, "nodes": nodes, "written_again": tuple(found.get("written_again", ()))})
+def last_act(lake: Lake, nodes: Collection[str] | None = None) -> Act | None:
+    """The newest act; None: there was none. In: nodes  of a pipeline, one of which it names; None: it is any pipeline's."""
+    return next((act for act in _acts(lake) if nodes is None or act.names & {*nodes}), None)
+
+
+def acts_under_way(lake: Lake, nodes: Collection[str]) -> list[Act]:
+    """The acts over nodes of a pipeline that were broken off, the newest first. None over a node of which is a later act."""
+    found, later = list[Act](), set[str]()
+    for act in _acts(lake):
+        if act.state == UNDER_WAY and act.names & {*nodes} and not act.names & later:
+            found.append(act)
+        later |= act.names
+    return found
+
+
+def _acts(lake: Lake) -> Iterator[Act]:
+    """All acts, the newest first."""
+    for name in reversed(small_files.names(lake.changes_applied)):
+        found = small_files.read_json(f"{lake.changes_applied}/{name}")
+        if found is not None:
+            nodes = tuple(ChangedNode(**each) for each in found["nodes"])
+            yield Act(**{**found, "nodes": nodes, "written_again": tuple(found.get("written_again", ()))})

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, begin_act, last_act, write_act
+from headrace.changing.acts import DONE, Act, ChangedNode, acts_under_way, begin_act, write_act
 from headrace.changing.applied import Applied
 from headrace.changing.changed_logs import ChangedLogs
 from headrace.changing.comparing.compare_generations import Differences, compare_generations
@@ -307,20 +307,19 @@ class ApplyChanges:
 
         Raises: TerminalError when it gives sinks something else
         """
-        act = last_act(self._lake)
-        if act is None or act.state != UNDER_WAY or not self._goes_on(act):
-            return None
-        if act.emit != self._emit:
-            raise TerminalError(
-                f"This change was begun with emit={act.emit!r}, and interrupted: it cannot go on with {self._emit!r}.",
-                hint=f"Finish it with --emit {act.emit}. Afterwards headrace redeliver gives sinks all rows again.",
-            )
-        return act
-
-    def _goes_on(self, act: Act) -> bool:
-        """Whether an act that was broken off is this one."""
         described = {node.required_name: node.fingerprint() for node in self._nodes}
-        return all(described.get(each.node) == each.after for each in act.nodes)
+        ours = [
+            act
+            for act in acts_under_way(self._lake, described)
+            if all(described.get(each.node) == each.after for each in act.nodes)
+        ]
+        for act in ours:
+            if act.emit != self._emit:
+                raise TerminalError(
+                    f"This change was begun with emit={act.emit!r}, and interrupted: it cannot go on with {self._emit!r}.",
+                    hint=f"Finish it with --emit {act.emit}. Afterwards headrace redeliver gives sinks all rows again.",
+                )
+        return ours[0] if ours else None
 
     def _compared(self, node: Node, rebuild: Rebuild) -> Differences:
         name, runner = node.required_name, rebuild.runner

@@ -1,4 +1,4 @@
-"""Go back: the tables that the last act replaced stand in the place of the new ones again.
+"""Go back: the tables that the last act of a pipeline replaced stand in the place of the new ones again.
 
 Law: see `former`. All nodes of the act go back together, those that read others first. Sinks keep what they have.
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.changing.acts import UNDONE, Act, last_act, write_act
 from headrace.changing.plan_changes import stored_node
+from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lifecycle.rebuilds.former import (
@@ -34,8 +35,11 @@ from headrace.writing.leases.lease import require_leases
 from headrace.writing.leases.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
+    from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
@@ -47,15 +51,18 @@ def roll_back(
     spark: SparkSession,
     lake: Lake,
     clock: Clock | None = None,
+    *,
+    nodes: Sequence[Node] | None = None,
 ) -> list[str]:
-    """Undo the last act; run again after a crash it goes on.
+    """Undo the last act of a pipeline; run again after a crash it goes on.
 
+    In:     nodes  of the pipeline, as described before the act or after it; None: the lake has one pipeline
     Out:    the nodes whose tables are those from before
     Raises: TerminalError, before anything is changed, when there is nothing to go back to, or it would not be lawful;
             LeaseTakenError while a rebuild or backfill of these nodes runs, or a stream that hands nothing over
     """
     session, clock = pipeline_session(spark), clock or SystemClock()
-    act = last_act(lake)
+    act = last_act(lake, None if nodes is None else [each.required_name for each in with_unnamed(nodes)])
     if act is None or act.state == UNDONE:
         raise TerminalError(
             "There is nothing to go back to: no change was applied, or it was undone already."

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console.deployment import USUAL, Deployment, session
+from headrace.cli.console.deployment import USUAL, Deployment
 from headrace.cli.console.long_work import long_work
-from headrace.cli.console.options import DEFAULTS, Root
 from headrace.cli.console.telling import report
 from headrace.log.site import Site
 
@@ -117,10 +116,10 @@ def apply_pipeline(
     report(told, built=[each.node for each in act.plan.rebuilt])
 
 
-def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
-    """Put back the tables that the last apply replaced. A running stream waits until it has the former code."""
+def roll_pipeline_back(deployment: Deployment = USUAL) -> None:
+    """Put back the tables that the pipeline's last apply replaced. A running stream waits until it has the former code."""
     from headrace.changing.roll_back import RESTORED, roll_back
-    from headrace.lake.paths import Lake
 
-    back = roll_back(session(lake), Lake(lake))
+    nodes = deployment.nodes
+    back = roll_back(deployment.session(), deployment.lake, nodes=nodes)
     report(f"{', '.join(back) or 'No node'}: the former tables are back. Now {RESTORED}", nodes=back)

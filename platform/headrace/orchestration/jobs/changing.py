@@ -72,7 +72,7 @@ def change_jobs(pipeline: Pipeline) -> Sequence[dg.JobDefinition]:
 
         Afterwards these nodes of a running stream wait: restart the stream with the former code.
         """
-        nodes = roll_back(session(spark, context.log), lake.lake)
+        nodes = roll_back(session(spark, context.log), lake.lake, nodes=pipeline.nodes)
         context.log.info(f"{', '.join(nodes)}: the former tables are back. Now {RESTORED}")
         context.add_output_metadata({"nodes": ", ".join(nodes)})
 
