@@ -239,8 +239,7 @@ def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: str) 
     monkeypatch.setenv("HEADRACE_LAKE", f"file:{tmp_path / 'lake'}")
     monkeypatch.setenv("HEADRACE_PIPELINE", "assets")
     monkeypatch.chdir(tmp_path)
-    for module in ("console.deployment", "changing"):
-        monkeypatch.setattr(f"headrace.cli.{module}.session", gives(Lines()))
+    monkeypatch.setattr("headrace.cli.console.deployment.session", gives(Lines()))
     for place, stand_in in stand_ins.items():
         monkeypatch.setattr(place, stand_in or known_limits)
     monkeypatch.setattr("signal.signal", gives(None))
