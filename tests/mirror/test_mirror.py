@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from typer.testing import CliRunner
 
@@ -109,7 +108,7 @@ def test_after_a_crash_or_a_lost_answer_the_next_round_goes_on(
         assert iceberg_equals_delta(mirror).equal
 
 
-def test_of_two_mirrors_at_once_one_fails_and_no_file_is_named_twice(
+def test_of_two_mirrors_at_once_one_begins_its_round_anew_and_no_file_is_named_twice(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = drive(kept)
@@ -124,8 +123,6 @@ def test_of_two_mirrors_at_once_one_fails_and_no_file_is_named_twice(
 
     slow._open()
     monkeypatch.setattr(slow._catalog, "commit_table", overtaken)
-    with pytest.raises(CommitFailedException):
-        slow.follow(HOURS)
     for mirror in (slow, quick):
         assert mirror.follow(HOURS).added == 0
     assert by_pyiceberg(quick) == by_delta(driver, "kept")

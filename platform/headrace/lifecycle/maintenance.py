@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
 from headrace.engine.compact_runs import Packing
-from headrace.errors import DescriptionError
+from headrace.errors import DescriptionError, TransientError
 from headrace.lake import small_files
 from headrace.lake.care.merge import FOLDER as CHANGES_FOLDER
 from headrace.lake.care.upkeep import compact, small
@@ -138,8 +138,7 @@ class Maintenance:
                 yield Upkept(reader, "reader", NOTHING, NOTHING, NOTHING, NOTHING)
             for name in drop_outdated(self._lake, self._clock.now_ms(), self._take_rebuild):
                 yield Upkept(name, "former tables", NOTHING, NOTHING, NOTHING, NOTHING)
-            for name in self._mirrors.drop_gone():
-                yield Upkept(name, "mirror of a table that is gone", NOTHING, NOTHING, NOTHING, NOTHING)
+            yield from self._mirrors_of_gone()
 
     def _forsaken(self) -> Iterator[Upkept]:
         """Remove steps without a name, and former logs of nodes, that nothing reads any more."""
@@ -154,6 +153,14 @@ class Maintenance:
             small_files.delete(self._lake.log(log))
             lakes.forget(self._lake.log(log))
             yield Upkept(log, "log of a former description", size, NOTHING, stored, NOTHING)
+
+    def _mirrors_of_gone(self) -> Iterator[Upkept]:
+        none = (NOTHING, NOTHING, NOTHING, NOTHING)
+        try:
+            for name in self._mirrors.drop_gone():
+                yield Upkept(name, "mirror of a table that is gone", *none)
+        except TransientError as error:
+            yield Upkept("the Iceberg catalog", "mirrors of tables that are gone", *none, skipped=str(error))
 
     def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         path, asset = self._lake.log(topic.name), f"log/{topic.name}"

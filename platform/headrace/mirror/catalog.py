@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import TransientError
@@ -9,8 +10,12 @@ from headrace.extras import named_extra
 from headrace.lake.storage import REGION, S3, delta_uri, endpoint_named, is_local, region_named, scheme
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from headrace.settings.iceberg import IcebergSettings
 
+CLIENTS = frozenset({"pyiceberg", "sqlalchemy", "requests"})
+SECRETS = frozenset({"uri", "credential", "token"})  # of a catalog's properties
 FOLDER = "iceberg"  # below the lake's root, for Iceberg's own files, unless the settings name another place
 
 
@@ -22,17 +27,27 @@ def open_catalog(settings: IcebergSettings, root: str) -> Any:
     """
     with named_extra():
         from pyiceberg.catalog import load_catalog
+    properties = _properties(settings, root)
     try:
-        catalog = load_catalog("headrace", **_properties(settings, root))
+        catalog = load_catalog("headrace", **properties)
         catalog.create_namespace_if_not_exists(settings.namespace)
     except Exception as error:
-        raise TransientError(
-            "The Iceberg catalog does not answer as it should.",
-            detail=_without_secrets(f"{type(error).__name__}: {error}", settings),
-            hint="A stream tries it again. HEADRACE_ICEBERG_URI and the variables with it say where it is; the folder of a "
-            "database in a file has to be there.",
-        ) from None
+        raise _away(error, properties) from None
     return catalog
+
+
+@contextmanager
+def asked(catalog: Any) -> Iterator[None]:
+    """The catalog is asked something.
+
+    Raises: TransientError in place of an error of it or of its clients; it names no secret
+    """
+    try:
+        yield
+    except Exception as error:
+        if CLIENTS.isdisjoint(of.__module__.partition(".")[0] for of in type(error).__mro__):
+            raise
+        raise _away(error, catalog.properties) from None
 
 
 def file_uri(uri: str) -> str:
@@ -61,8 +76,13 @@ def _storage(root: str) -> dict[str, str]:
     return found
 
 
-def _without_secrets(text: str, settings: IcebergSettings) -> str:
-    for secret in (settings.uri, settings.credential, settings.token):
-        if secret is not None:
-            text = text.replace(secret.get_secret_value(), "…")
-    return text
+def _away(error: Exception, properties: Mapping[str, str]) -> TransientError:
+    told = f"{type(error).__name__}: {error}"
+    for secret in SECRETS & properties.keys():
+        told = told.replace(properties[secret], "…")
+    return TransientError(
+        "The Iceberg catalog does not answer as it should.",
+        detail=told,
+        hint="A stream tries it again. HEADRACE_ICEBERG_URI and the variables with it say where it is; the folder of a "
+        "database in a file has to be there.",
+    )

@@ -2,27 +2,31 @@
 
 A round: (1) the Iceberg table is read, (2) the newest version of the Delta table, (3) their difference is committed. In this
 order a round that has read an older version than another one has committed fails at (3): the snapshot is not that of (1).
+It begins anew.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.lake import open_table, small_files
 from headrace.lake.care.vacuum import HOUR_MS, SETTLED_HOURS
-from headrace.mirror.catalog import file_uri
+from headrace.mirror.catalog import asked, file_uri
 from headrace.mirror.columns import data_file, grows_into, iceberg_schema, name_mapping, types, visible
 from headrace.mirror.replacement import replacement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.lake import Snapshot
 
+P, T = ParamSpec("P"), TypeVar("T")
 VERSION, SOURCE, FINAL_THROUGH = "delta.version", "headrace.table", "headrace.final-through"
 MAPPING = "schema.name-mapping.default"
 PROPERTIES = {
@@ -33,6 +37,20 @@ PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+
+
+ROUNDS = 5  # that may be overtaken
+
+
+def _asks(method: Callable[Concatenate[MirroredTable, P], T]) -> Callable[Concatenate[MirroredTable, P], T]:
+    """A method whose questions to the catalog may fail (see `asked`)."""
+
+    @wraps(method)
+    def asking(self: MirroredTable, *args: P.args, **kwargs: P.kwargs) -> T:
+        with asked(self._catalog):
+            return method(self, *args, **kwargs)
+
+    return asking
 
 
 @dataclass(frozen=True)
@@ -58,14 +76,26 @@ class MirroredTable:
         """The table's name in the catalog, with its namespace."""
         return ".".join(self._identifier)
 
+    @_asks
     def follow(self, snapshots_hours: float, final_through: str | None = None) -> Round:
         """Let the mirror equal the newest version of the Delta table.
 
         In:     snapshots_hours  snapshots that are older leave
                 final_through    the last day that is final, for the snapshot's properties
-        Raises: pyiceberg's CommitFailedException when another mirror came between; the next round goes on from there.
-                TerminalError when the catalog has a table of this name that is not ours
+        Raises: TerminalError when the catalog has a table of this name that is not ours; TransientError when it is away, or
+                other mirrors come between again and again
         """
+        from pyiceberg.exceptions import CommitFailedException
+
+        for _ in range(ROUNDS):
+            with suppress(CommitFailedException):
+                return self._round(snapshots_hours, final_through)
+        raise TransientError(
+            f"Others have changed {self.name} in the Iceberg catalog during each of {ROUNDS} rounds.",
+            hint="Mirror it again. A stream does so by itself.",
+        )
+
+    def _round(self, snapshots_hours: float, final_through: str | None) -> Round:
         table = self._open()
         now = self._delta.snapshot()
         entries = self._entries_of(table)
@@ -96,6 +126,7 @@ class MirroredTable:
                 _expire(work, old)
         return Round(now.version, len(new), len(gone))
 
+    @_asks
     def names(self) -> set[str]:
         """The files of the Delta table that live snapshots of the mirror name: none of them may be deleted."""
         if not self._catalog.table_exists(self._identifier):
@@ -108,6 +139,7 @@ class MirroredTable:
         }
         return {path.removeprefix(f"{self._base}/") for path in paths}
 
+    @_asks
     def remove_unused(self) -> int:
         """Delete manifests and lists of them that no live snapshot names. Out: how many.
 
@@ -126,6 +158,7 @@ class MirroredTable:
         small_files.delete_files(f"{folder}/{name}" for name in gone)
         return len(gone)
 
+    @_asks
     def mirrored(self) -> tuple[Any, int] | None:
         """The Iceberg table, and the version of the Delta table that its newest snapshot equals; None: there is none."""
         if not self._catalog.table_exists(self._identifier):
@@ -143,6 +176,7 @@ class MirroredTable:
         found = self.mirrored()
         return "" if found is None else str(found[0].current_snapshot().summary.get(FINAL_THROUGH) or "")
 
+    @_asks
     def entries(self) -> Mapping[str, Any]:
         """The data files of the newest snapshot, by the name that Delta has for them."""
         table = self._catalog.load_table(self._identifier)
@@ -158,7 +192,9 @@ class MirroredTable:
             raise TerminalError(
                 f"The catalog's table {self.name} is not the mirror of {self._base}.",
                 detail=f"It mirrors {source}." if source else "It mirrors nothing.",
-                hint="Give this lake a namespace of its own: HEADRACE_ICEBERG_NAMESPACE.",
+                hint="Give this lake a namespace of its own: HEADRACE_ICEBERG_NAMESPACE. If both are of "
+                "this lake, their names differ in signs that catalogs do not take: leave one of them out of "
+                "HEADRACE_ICEBERG_NODES or HEADRACE_ICEBERG_LOGS.",
             )
         return table
 

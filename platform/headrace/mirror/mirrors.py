@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
-from headrace.mirror.catalog import file_uri, open_catalog
+from headrace.mirror.catalog import asked, file_uri, open_catalog
 from headrace.mirror.mirrored_table import SOURCE, MirroredTable
 from headrace.settings.iceberg import IcebergSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.lake.paths import Lake
 
 LOGS = "_logs"  # after the namespace: that of mirrored logs
@@ -45,7 +47,11 @@ class Mirrors:
         """Let tables leave the catalog whose Delta table is gone from the lake. Out: their names."""
         if self.settings.uri is None:
             return []
-        catalog, root, gone = self._opened(), f"{file_uri(self._lake.root)}/", list[str]()
+        with asked(catalog := self._opened()):
+            return [*self._dropped(catalog)]
+
+    def _dropped(self, catalog: Any) -> Iterator[str]:
+        root = f"{file_uri(self._lake.root)}/"
         for namespace in (self.settings.namespace, f"{self.settings.namespace}{LOGS}"):
             if not catalog.namespace_exists(namespace):
                 continue
@@ -55,13 +61,12 @@ class Mirrors:
                     f"{self._lake.root}/{source.removeprefix(root)}"
                 ):
                     catalog.drop_table(identifier)
-                    gone.append(".".join(identifier))
-        return gone
+                    yield ".".join(identifier)
 
     def _table(self, namespace: str, name: str, uri: str) -> MirroredTable:
         if uri not in self._tables:
-            catalog = self._opened()
-            catalog.create_namespace_if_not_exists(namespace)
+            with asked(catalog := self._opened()):
+                catalog.create_namespace_if_not_exists(namespace)
             # Catalogs differ in what a name may hold; all take these.
             self._tables[uri] = MirroredTable(catalog, (namespace, re.sub(r"\W", "_", name.lower())), uri)
         return self._tables[uri]

@@ -19,7 +19,10 @@ def mirror_tables(
     ] = False,
     deployment: Deployment = USUAL,
 ) -> None:
-    """Bring the Iceberg mirror of all tables up to date. A stream does it by itself; it may run meanwhile."""
+    """Bring the Iceberg mirror of all tables up to date. A stream does it by itself; it may run meanwhile.
+
+    Exits 1 if a table cannot be mirrored; the others are.
+    """
     from headrace.lake import exists
     from headrace.mirror.equality import iceberg_equals_delta
     from headrace.mirror.mirrors import Mirrors
@@ -42,7 +45,12 @@ def mirror_tables(
             report(f"{asset}: {answer.sentence}", {"asset": asset, **asdict(answer)})
             well &= answer.equal
         else:
-            done = mirror.follow(mirrors.settings.snapshots_hours)
+            try:
+                done = mirror.follow(mirrors.settings.snapshots_hours)
+            except TerminalError as error:
+                report(f"{asset}: {error}", {"asset": asset, "error": str(error)})
+                well = False
+                continue
             found = mirror.mirrored()
             assert found is not None
             known = {"table": mirror.name, "metadata": found[0].metadata_location}
