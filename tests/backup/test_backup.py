@@ -150,6 +150,22 @@ def test_a_lake_is_backed_up_while_its_streams_commit(driver: Copied, tmp_path: 
             follower.close()
 
 
+@pytest.mark.parametrize(
+    "spelling",
+    ["file:{}/copy", "file://{}/copy", "{}/copy", "file:{}/x/../copy", "file:{}", "file:{}/../linked/copy"],
+)
+def test_a_backup_into_the_lake_is_refused_however_the_place_is_written(
+    tmp_path: Path, spelling: str
+) -> None:
+    """Before, it was copied into the lake if `file:` was written in another way."""
+    root = tmp_path / "lake"
+    small_files.write_json(f"file:{root}/logs/readings", {})
+    (tmp_path / "linked").symlink_to(root)
+    with pytest.raises(TerminalError, match="would lie in the lake"):
+        back_up(Lake(f"file:{root}"), [], spelling.format(root), not_shown)
+    assert small_files.names_below(f"file:{root}") == ["logs/readings"]
+
+
 def test_a_backup_goes_to_an_empty_place_and_a_restore_into_one(driver: Copied, tmp_path: Path) -> None:
     driver.pipe_through()
     copy = f"file:{tmp_path / 'copy'}"

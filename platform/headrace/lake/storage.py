@@ -94,6 +94,14 @@ def delta_uri(uri: str) -> str:
     return f"{root}/{path}"
 
 
+def is_within(uri: str, root: str) -> bool:
+    """True if a place lies in another one, or is that one, however both are written."""
+    place, of = (
+        str(local_path(each).resolve()) if is_local(each) else delta_uri(each) for each in (uri, root)
+    )
+    return f"{place}/".startswith(f"{of.rstrip('/')}/")
+
+
 def storage_options(uri: str) -> dict[str, str]:
     """The options with which delta-rs opens a table there; none of them is a secret."""
     return _options() if scheme(uri) in S3 else {}

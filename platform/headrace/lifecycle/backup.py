@@ -27,6 +27,7 @@ from headrace.lake.care.merge import FOLDER as CHANGES
 from headrace.lake.care.vacuum import UNUSED
 from headrace.lake.format import NAME as MARK
 from headrace.lake.format import RESTORING, is_known
+from headrace.lake.storage import is_within
 from headrace.lake.tables import open_table
 from headrace.nodes.descriptions.topics import reads, upstream_first
 
@@ -152,7 +153,7 @@ class _Moment:
 def _require_copyable(root: str, paths: Sequence[str], target: str) -> None:
     if not paths:
         raise TerminalError(f"There is no lake at '{root}'.", hint="Name it: --lake URI, or HEADRACE_LAKE.")
-    if f"{target}/".startswith(f"{root}/"):
+    if is_within(target, root):
         raise TerminalError(
             f"The backup '{target}' would lie in the lake '{root}'.", hint="Name another place."
         )
