@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import headrace as hr
 from headrace.changing.apply_changes import ApplyChanges
+from headrace.changing.plan import UNCHANGED
+from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
 from headrace.log.site import Site
 from tests.changing.living import Living
@@ -59,3 +62,17 @@ def test_an_act_that_was_broken_off_stands_when_another_pipeline_has_applied_its
     theirs = pipeline("theirs", 4)
     assert living.tables(theirs) == living.tables_anew(theirs)
     assert roll_back(spark, living.lake, living.clock, nodes=theirs) == ["theirs"]
+
+
+def test_a_log_is_written_again_that_only_a_node_reads_which_awaits_another_pipeline(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Before, `headrace apply` ended as by an error of Headrace."""
+    living = Living(spark, tmp_path / "lake", READINGS)
+    living.commit((0, "a", 1), (1, "b", 5))
+    now = replace(READINGS, value="celsius DOUBLE", renamed={"celsius": "value"})
+    sites = hr.node("sites", schema="sensor STRING, site STRING", key=["sensor"], kind="table")
+    after = [now.lookup(sites, on="sensor").named("placed")]
+    done = ApplyChanges(Site(spark, living.lake, living.clock), after).run()
+    assert done.rewritten == ("readings",)
+    assert [each.outcome for each in plan_changes(living.lake, after).topics] == [UNCHANGED]
