@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.description.function_arguments import refuse_numbers_of_arguments
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
+from headrace.description.other_dialects import refuse_other_forms, refuse_other_words
 from headrace.description.pointing import marked, marked_name
 from headrace.description.record_metadata import TYPES, runnable
 from headrace.description.spark_functions import OF_THE_GRAMMAR, SPARK_FUNCTIONS
@@ -74,8 +75,9 @@ def _read(sql: str, what: str) -> Expression:
     _refuse_functions(tokens, sql, what)  # sqlglot cannot read some of these
     refuse_numbers_of_arguments(tokens, sql, what)
     refuse_units(tokens, sql, what)
+    refuse_other_words(tokens, sql, what)
     tree = syntax_tree(sql, what)
-    _refuse_other_dialects(tokens, tree, sql, what)
+    refuse_other_forms(tokens, tree, sql, what)
     runnable(sql)
     _refuse_unknown_functions(tree, sql, what)
     _refuse_shapes(tree, sql, what)
@@ -198,28 +200,6 @@ def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
     for types, problem, hint in problems:
         if tree.find(*types):
             raise DescriptionError(f"{what}: {sql!r} {problem}.", hint=hint)
-
-
-def _refuse_other_dialects(tokens: list[Token], tree: exp.Expr, sql: str, what: str) -> None:
-    """Refuse what sqlglot reads and Spark does not: `x NOT NULL`, `x NOTNULL`, `x ISNULL`, and IN without a list."""
-    operand = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_BRACKET)
-    for before, token, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
-        following = None if after is None else after.token_type
-        is_postfix = token.token_type == TokenType.NOT and following == TokenType.NULL
-        one_word = token.text.upper() in ("NOTNULL", "ISNULL") and following != TokenType.L_PAREN
-        if before.token_type in operand and (is_postfix or one_word):
-            is_null = "IS NULL" if token.text.upper() == "ISNULL" else "IS NOT NULL"
-            raise DescriptionError(
-                f"{what}: cannot read the expression {sql!r} near '{token.text}' at position {token.start + 1}.",
-                detail=marked(sql, token.start, len(token.text)),
-                hint=f"Write {before.text} {is_null}.",
-            )
-    for each in tree.find_all(exp.In):
-        if each.args.get("field") is not None:
-            raise DescriptionError(
-                f"{what}: cannot read the expression {sql!r}: IN takes a list.",
-                hint=f"Write {each.this.sql(dialect='spark')} IN ({each.args['field'].sql(dialect='spark')}).",
-            )
 
 
 def _refuse_functions(tokens: list[Token], sql: str, what: str) -> None:

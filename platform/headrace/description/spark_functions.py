@@ -9,7 +9,7 @@ from headrace.description import functions
 from headrace.description.function_arguments import ARGUMENTS
 
 # Calls that Spark's grammar reads, and that are no functions of its registry.
-OF_THE_GRAMMAR = frozenset({"identifier", "timediff", "timestampadd", "timestampdiff"})
+OF_THE_GRAMMAR = frozenset({"identifier", "timediff", "timestampadd", "timestampdiff", "try_cast"})
 # Those with a number of arguments, those that are refused, and the rest.
 SPARK_FUNCTIONS = frozenset(ARGUMENTS).union(
     functions.AGGREGATES,
