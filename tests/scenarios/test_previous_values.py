@@ -134,6 +134,7 @@ def test_columns_may_have_the_names_of_a_function_s_own_parameters() -> None:
 
 
 def test_an_increase_of_a_decimal_has_all_of_its_digits() -> None:
+    """Before, the oracle did not keep a reading of so many digits."""
     digits = "9" * 36
     meters = hr.Topic("exact", key="meter STRING", value="read DECIMAL(38,2)", idle_timeout=None)
     driver = TestDriver([meters.group_by("meter").with_previous(used=hr.increase("read")).named("used")])
@@ -141,4 +142,5 @@ def test_an_increase_of_a_decimal_has_all_of_its_digits() -> None:
         driver.pipe("exact", key="a", value={"read": read})
         driver.cut()
     assert told(driver, "used", "used") == [(Decimal(f"{digits}.98"),), (None,)]
+    driver.check("used")
     driver.close()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context as DecimalContext
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.epoch_time import milliseconds
+from headrace.description.exact_numbers import EXACT
 from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
 from headrace.description.processor import Context, Processor, Record
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
 
 STORE = "previous"  # the name of its store
-_EXACT = DecimalContext(prec=38)  # digits of the widest DECIMAL; a difference of two readings has no more
 _WHAT = "with_previous"
 
 
@@ -144,7 +143,7 @@ def _grown(
 
 
 def _difference(value: Any, last: Any) -> Any:
-    return _EXACT.subtract(value, last) if isinstance(value, Decimal) else value - last
+    return EXACT.subtract(value, last) if isinstance(value, Decimal) else value - last
 
 
 def _is_reading(value: float | Decimal) -> bool:

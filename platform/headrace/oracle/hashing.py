@@ -11,6 +11,8 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+from headrace.description.exact_numbers import EXACT
+
 SEED = 42
 MASK = 2**64 - 1
 P1, P2, P3, P4, P5 = (
@@ -35,7 +37,7 @@ def canonical_bytes(value: Any) -> bytes:
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         assert isinstance(exponent, int)
-        return (int(value.scaleb(-exponent)) + 2**127).to_bytes(16, "big")
+        return (int(EXACT.scaleb(value, -exponent)) + 2**127).to_bytes(16, "big")
     return _eight(_whole(value))
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from datetime import UTC
+from decimal import Decimal
 from functools import cmp_to_key
 from itertools import combinations, pairwise, product
 from typing import Any
@@ -205,6 +206,16 @@ def test_the_oracle_finds_the_same_bytes(
     if pa.types.is_decimal256(of):
         return  # Spark has none
     assert encode(array).to_pylist() == [b"\x01" + canonical_bytes(value) for value in array.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 38, "-" + "9" * 38, "12345678901234567890.123456789012345678", "1e-38"]
+)
+def test_the_oracle_finds_the_same_bytes_of_decimals_with_many_digits(number: str) -> None:
+    """Before, those of more than 28 digits were rounded, or had no bytes at all."""
+    value = Decimal(number)
+    array = pa.array([value], pa.decimal128(38, max(0, -int(value.as_tuple().exponent))))
+    assert encode(array).to_pylist() == [b"\x01" + canonical_bytes(value)]
 
 
 def test_texts_with_zero_bytes_keep_their_order_and_their_ends() -> None:

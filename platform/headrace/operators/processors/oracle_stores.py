@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.description.epoch_time import milliseconds
+from headrace.description.exact_numbers import EXACT
 from headrace.description.processor import KeyValueStore
 from headrace.description.stores import KEY_VALUE
 from headrace.description.time_stores import SessionStore, WindowStore
@@ -212,7 +213,7 @@ def as_column(column: Column, value: Any) -> Any:
         return struct.unpack("f", struct.pack("f", value))[0]
     if column.type.startswith("DECIMAL("):
         scale = int(column.type.removesuffix(")").split(",")[1])
-        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        return EXACT.quantize(Decimal(value), Decimal((0, (1,), -scale)))
     return value if type(value) in UNCHANGING else copy.deepcopy(value)
 
 
