@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter
 from decimal import Decimal
@@ -82,6 +83,75 @@ def test_decimals_are_added_exactly(drive: Drive) -> None:
     (row,) = driver.rows("rich")
     assert row["reached"] == Decimal("0.3")
     driver.check("rich")
+
+
+def test_decimals_of_many_digits_are_added_exactly(drive: Drive) -> None:
+    """Before, sums had 28 digits: this one was rounded below the number, and another one up to it."""
+    prices = hr.Topic("prices", key="item STRING", value="price DECIMAL(38, 18)", idle_timeout=None)
+    half, price, more = (
+        Decimal(f"{number}00000000000000000{end}")
+        for number, end in [("9999999999.", 1), ("19999999998.", 2), ("19999999998.", 3)]
+    )
+    by_item = prices.group_by("item")
+    driver = drive(
+        by_item.reaches(price, hr.sum("price")).named("rich"),
+        by_item.reaches(more, hr.sum("price")).named("richer"),
+    )
+    for _ in range(2):
+        driver.pipe("prices", key="a", value=f'{{"price": {half}}}', timestamp_ms=0)
+    driver.cut()
+    assert [row["reached"] for row in driver.rows("rich")] == [price]
+    assert driver.rows("richer") == []
+    for name in ("rich", "richer"):
+        driver.check(name)
+
+
+@pytest.mark.parametrize(
+    ("of", "amounts", "number", "reached"),
+    [
+        ("BIGINT", [5 * 10**18, 5 * 10**18, -(10**18)], 6 * 10**18, [(1, None)]),
+        ("BIGINT", [2**62, 2**62 - 1, 1], 2**63 - 1, [(1, 2**63 - 1)]),
+        ("BIGINT", [2**62, 2**62, 1], 2**64, []),
+        ("BIGINT", [-(2**63), -(2**63), 2**62, 2**62, 2**62, 2**62, 7], 7, [(6, 7)]),
+        ("DECIMAL(38, 0)", [9 * 10**37, 9 * 10**37, 5], 10**38, [(1, None)]),
+        ("DECIMAL(38, 0)", [-9 * 10**37, -9 * 10**37, 9 * 10**37, 9 * 10**37, 7], 7, []),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("together", [True, False])
+def test_a_sum_that_does_not_fit_is_null(
+    drive: Drive, of: str, amounts: list[int], number: int, reached: list[Any], together: bool
+) -> None:
+    """Before, it stopped the node. Beyond 38 digits, by which sums are kept, nothing more is reached."""
+    topic = hr.Topic("sums", key="item STRING", value=f"place INT, amount {of}", idle_timeout=None)
+    driver = drive(topic.group_by("item").reaches(number, hr.sum("amount")).named("reached"))
+    for place, amount in enumerate(amounts):
+        driver.pipe("sums", key="a", value=f'{{"place": {place}, "amount": {amount}}}', timestamp_ms=0)
+        if not together:
+            driver.cut()
+    driver.cut()
+    assert [(row["place"], row["reached"]) for row in driver.rows("reached")] == reached
+    driver.check("reached")
+
+
+@pytest.mark.parametrize("of", [hr.sum("AMOUNT"), hr.count("AMOUNT")])
+def test_a_column_in_another_case_is_the_same(drive: Drive, of: hr.Aggregate) -> None:
+    """Before, the first record stopped the node: it has no column of that spelling."""
+    driver = drive(BY_USER.reaches(2, of).named("reached"))
+    for _ in range(2):
+        driver.pipe("logins", key="ann", value={"ok": True, "amount": 1}, timestamp_ms=0)
+    driver.cut()
+    assert [row["reached"] for row in driver.rows("reached")] == [2]
+
+
+def test_no_window_begins_before_1970(drive: Drive) -> None:
+    """As windows of `.aggregate`. Before, a record of second 2 was in a window from 1969, too."""
+    windows = BY_USER.window(hr.hopping("10 seconds", "5 seconds"), grace=0)
+    driver = drive(windows.reaches(1).named("reached"), windows.aggregate(n=hr.count()).named("counts"))
+    driver.pipe("logins", key="ann", value={"ok": True, "amount": 1}, timestamp_ms=2_000)
+    driver.cut()
+    starts = [[row["window_start"] for row in driver.rows(name)] for name in ("reached", "counts")]
+    assert starts == [[dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]] * 2
+    driver.check("reached")
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -2,8 +2,10 @@
 
 Law: the rows are those of a processor (L34) that adds up each group's records one by one. Let v(r) be the aggregate of the
 records of r's group, and of a window that r is in, through r. The row is that of the first record with v(r) at or beyond the
-number. No later record takes it back, also if v falls below the number again. A record whose window is over at its
-clock (end and grace are at or before it) does not count, as in windows.
+number. No later record takes it back, also if v falls below the number again. v is exact; its column is null where v does not
+fit its type. A sum beyond 38 digits ends the group, or the group in its window: no later record reaches the number.
+A record whose window is over at its clock (end and grace are at or before it) does not count, as in windows. No window
+begins before 1970, as in windows.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from headrace.description.aggregates import Aggregate, count
 from headrace.description.clocks import STREAM
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.epoch_time import milliseconds, moment
+from headrace.description.exact_numbers import DIGITS_MAX, EXACT
 from headrace.description.grouping import nullable_column, require_known_columns
 from headrace.description.process_groups import process_groups
 from headrace.description.processor import Context, Processor, Record
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
 STORE, REACHED = "reached", "reached"  # the names of its store, and of the column with the value
 _COUNT, _SUM = "count", "sum"
 _WHAT = "reaches"
-_STATE = f"`{STORE} so far` STRUCT<value: DECIMAL(38, {{scale}}), done: BOOLEAN>"
+_STATE = f"`{STORE} so far` STRUCT<value: DECIMAL({DIGITS_MAX}, {{scale}}), done: BOOLEAN>"
+_BIGINT_END = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,9 @@ def reaches(
     stream, threshold = _with_input(stream, threshold)
     bounds = [Column(name, "TIMESTAMP", True) for name in ((START, END) if threshold.window else ())]
     scale = _scale(stream, threshold)
-    value = Column(REACHED, "BIGINT" if scale is None else f"DECIMAL(38, {scale})", True)
+    value = Column(REACHED, "BIGINT" if scale is None else f"DECIMAL({DIGITS_MAX}, {scale})", True)
     refuse_repeats([column.name for column in (*own, *bounds, value)], _WHAT)
-    made = partial(Reaches, columns=tuple(column.name for column in own), threshold=threshold)
+    made = partial(Reaches, columns=tuple(column.name for column in own), threshold=threshold, scale=scale)
     state = _STATE.format(scale=scale or 0)
     if threshold.window is None:
         store = value_store(STORE, state)
@@ -118,10 +122,17 @@ def _with_input(stream: Stream, threshold: Threshold) -> tuple[Stream, Threshold
 
 
 class Reaches(Processor):
-    """Gives the record with which the aggregate reaches the number. In: columns  of the records that it gives."""
+    """Gives the record with which the aggregate reaches the number.
 
-    def __init__(self, columns: Sequence[str], threshold: Threshold) -> None:
-        self.columns, self.threshold = columns, threshold
+    In:  columns  of the records that it gives
+         scale    the digits after the point of a sum of decimals; None: the value is a whole number
+    """
+
+    def __init__(self, columns: Sequence[str], threshold: Threshold, scale: int | None) -> None:
+        self.columns, self.threshold, self.scale = columns, threshold, scale
+        self.end = Decimal(
+            (0, (1,), DIGITS_MAX - (scale or 0))
+        )  # the first number that the store cannot hold
 
     def init(self, context: Context) -> None:
         """See the base class."""
@@ -153,10 +164,11 @@ class Reaches(Processor):
             known = self.store.get(**place) or {"value": Decimal(0), "done": False}
             if known["done"]:
                 continue
-            so_far = known["value"] + value
-            done = so_far >= threshold.number
+            so_far = EXACT.add(known["value"], value)
+            is_reached = so_far >= threshold.number
+            done = is_reached or not -self.end < so_far < self.end
             self.store.put({"value": None if done else so_far, "done": done}, **place)
-            if done:
+            if is_reached:
                 self.context.forward(**row, **bounds, reached=self._as_column(so_far))
 
     def _places(self, record: Record) -> Iterator[tuple[dict[str, dt.datetime], dict[str, dt.datetime]]]:
@@ -176,8 +188,12 @@ class Reaches(Processor):
                 start = moment(start_ms)
                 yield {START: start, END: moment(start_ms + window.size_ms)}, {"at": start}
 
-    def _as_column(self, value: Decimal) -> int | Decimal:
-        return int(value) if self.threshold.of.kind == _COUNT or value == value.to_integral_value() else value
+    def _as_column(self, value: Decimal) -> int | Decimal | None:
+        """The value in its column; None: it does not fit."""
+        fits = -_BIGINT_END <= value < _BIGINT_END if self.scale is None else -self.end < value < self.end
+        if not fits:
+            return None
+        return int(value) if value == value.to_integral_value() else value
 
 
 def _scale(stream: Stream, threshold: Threshold) -> int | None:
