@@ -2,10 +2,10 @@
 
 Law: the rows are those of a processor (L34) that adds up each group's records one by one. Let v(r) be the aggregate of the
 records of r's group, and of a window that r is in, through r. The row is that of the first record with v(r) at or beyond the
-number. No later record takes it back, also if v falls below the number again. v is exact; its column is null where v does not
-fit its type. A sum beyond 38 digits ends the group, or the group in its window: no later record reaches the number.
-A record whose window is over at its clock (end and grace are at or before it) does not count, as in windows. No window
-begins before 1970, as in windows.
+number. No later record takes it back, also if v falls below the number again. v is exact; its column is null where v does
+not fit its type. A sum beyond 38 digits ends the group, or the group in its window: no later record reaches the number.
+A record whose window is over at its clock (end and grace are at or before it) does not count, and no window begins before
+1970, as in windows.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Reaches(Processor):
         at_ms = milliseconds(at)
         now_ms = at_ms if now is None else milliseconds(now)
         first_ms = (at_ms - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms
-        for start_ms in range(first_ms, at_ms + 1, window.advance_ms):
+        for start_ms in range(max(first_ms, 0), at_ms + 1, window.advance_ms):
             if start_ms + window.size_ms + self.threshold.grace_ms > now_ms:
                 start = moment(start_ms)
                 yield {START: start, END: moment(start_ms + window.size_ms)}, {"at": start}
