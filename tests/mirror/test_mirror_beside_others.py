@@ -20,14 +20,14 @@ from tests.mirror.conftest import by_delta, by_pyiceberg, kept, mirror_of, pipe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
+    from typer.testing import Result
 
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
 pytestmark = pytest.mark.fast
 HOURS = 24.0
-VALUE = {"key": "sensor_id STRING", "value": "value DOUBLE"}
+VALUE: dict[str, Any] = {"key": "sensor_id STRING", "value": "value DOUBLE"}
 dashed, dotted = hr.Topic("a-b", **VALUE).named("dashed"), hr.Topic("a.b", **VALUE).named("dotted")
 
 

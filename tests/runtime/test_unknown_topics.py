@@ -11,7 +11,8 @@ import pytest
 import headrace as hr
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
-from headrace.local.servers.broker import Broker, Quorum
+from headrace.local.servers.broker import Broker
+from headrace.local.servers.broker_config import Quorum
 from headrace.local.servers.topics import partitions_of
 from headrace.log.clock import SystemClock
 from headrace.log.site import Site
@@ -31,13 +32,13 @@ class Forgetful(KafkaTopic):
 
     forgets = 0
 
-    def _partitions(self) -> list[int]:
+    def _partitions(self) -> list[int]:  # type: ignore[override]
         if self.forgets:
             self.forgets -= 1
             return []
         return [0]
 
-    def topic_id(self) -> str | None:
+    def topic_id(self) -> str | None:  # type: ignore[override]
         """An older broker has none."""
         return None
 

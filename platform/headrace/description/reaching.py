@@ -118,8 +118,8 @@ def _with_input(stream: Stream, threshold: Threshold) -> tuple[Stream, Threshold
     columns, ((_, aggregate),) = columns_read(stream.shape, {REACHED: threshold.of})
     for name, expression in columns.items():
         stream = stream.with_column(name, expression)
-    name = aggregate.column and stream.shape.resolve(aggregate.column, _WHAT)  # as records spell it
-    return stream, replace(threshold, of=replace(aggregate, column=name))
+    spelled = aggregate.column and stream.shape.resolve(aggregate.column, _WHAT)  # as records spell it
+    return stream, replace(threshold, of=replace(aggregate, column=spelled))
 
 
 class Reaches(Processor):
