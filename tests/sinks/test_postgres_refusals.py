@@ -148,7 +148,7 @@ def test_a_statement_for_which_something_is_not_set_up_is_not_waited_for(
 def test_only_the_newest_row_of_an_identity_is_tried(database: psycopg.Connection, tmp_path: Path) -> None:
     """Before, halving tried older rows: they got into the table, or were refused though a newer one passed."""
     few = Few("newest", tmp_path, TYPES)
-    columns = "id text PRIMARY KEY, n int CHECK (n < 10), __sequence bigint, __place bytea"
+    columns = "id text PRIMARY KEY, n int CHECK (n < 10), age int, __sequence bigint, __place bytea"
     database.execute(f"CREATE TABLE newest ({columns})")
     few.put(("a", 1))
     few.put(("a", 2), ("b", 50), ("b", 5), ("z", 77), ("a", 99), sequence=2)
