@@ -241,3 +241,15 @@ def test_the_command_says_the_same_for_people_and_programs(
     assert "without it n=1" in text
     facts = json.loads(CliRunner().invoke(app, [*words, "--json"]).output.splitlines()[0])
     assert [record["offset"] for record in facts["records"]] == [0, 1]
+
+
+@pytest.mark.fast
+def test_a_column_that_is_named_window_is_that_column() -> None:
+    """Before, `window` was the start of a window, which totals do not have."""
+    views = hr.Topic("views", key="user STRING", value="window STRING")
+    driver = TestDriver([views.group_by("window").aggregate(n=hr.count()).named("totals")])
+    driver.pipe("views", key="u", value={"window": "x"})
+    driver.cut()
+    (cause,) = driver.why("totals", window="x")
+    assert cause.row["n"] == 1
+    driver.close()

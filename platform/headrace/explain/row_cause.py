@@ -167,7 +167,8 @@ class ExplainedNode:
 
     def sought(self, values: Values) -> Sought:
         """The values that rows of interest have, as the table has them."""
-        named = {START if name == "window" else name: value for name, value in values.items()}
+        short = {} if "window" in self.node.columns else {"window": START}
+        named = {short.get(name, name): value for name, value in values.items()}
         if unknown := [name for name in named if name not in self.node.columns]:
             raise DescriptionError(
                 f"Node '{self.name}' has no column '{unknown[0]}'.",
