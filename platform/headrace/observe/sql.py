@@ -114,7 +114,7 @@ class LakeSql:
             for schema, table in sorted(named):
                 self._show(schema, table)
             found = self._duckdb.execute(text).to_arrow_table()
-            return found.rename_columns(_told_apart(found.column_names))
+            return found.rename_columns(_distinct_names(found.column_names))
         except self._errors as error:
             raise self._refused(text, error) from None
         finally:
@@ -245,7 +245,7 @@ def _require(table: LakeTable, name: str) -> None:
         )
 
 
-def _told_apart(names: Sequence[str]) -> list[str]:
+def _distinct_names(names: Sequence[str]) -> list[str]:
     """Names by which each column is another one: rows by name would lose values otherwise."""
     found = list[str]()
     for name in names:

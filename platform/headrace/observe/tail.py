@@ -58,7 +58,7 @@ class Tail:
         found: list[TailRow] = []
         version = self._version
         while len(found) < rows and (commit := read_commit(self._uri, version)) is not None:
-            found = [*self._told(commit), *found]
+            found = [*self._changes(commit), *found]
             version -= 1
         return found[-rows:] if rows else []
 
@@ -66,9 +66,9 @@ class Tail:
         """Read the rows of the commits since the last call: first those that are gone, then those that came."""
         while (commit := read_commit(self._uri, self._version + 1)) is not None:
             self._version += 1
-            yield from self._told(commit)
+            yield from self._changes(commit)
 
-    def _told(self, commit: CommitFile) -> Iterator[TailRow]:
+    def _changes(self, commit: CommitFile) -> Iterator[TailRow]:
         if commit.changes_data:
             before = [*self._rows(action["path"] for action in commit.removed)]
             after = [*self._rows(action["path"] for action in commit.added)]
