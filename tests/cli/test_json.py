@@ -287,6 +287,9 @@ def test_programs_get_all_that_people_read(tmp_path: Path, monkeypatch: pytest.M
         "left": {"value: no JSON": 3},
         "missing": [[0, 7]],
     }
+    narrowed = ran("redrive", tmp_path, monkeypatch, "--reason", "UTF-8").stdout
+    # Before, it was said to be none, although only its reason is another one.
+    assert "Partition 0, offset 7 is no dead letter whose reason contains 'UTF-8'." in narrowed
     said = [json.loads(line) for line in ran("demo", tmp_path, monkeypatch, "--json").stdout.splitlines()]
     assert said == [{"said": "starting a broker"}, {"said": "ready"}], "no colours, no marks"
 

@@ -138,8 +138,10 @@ def redrive(
         lines.append(f"{done.before:,} had been sent before.")
     for why, number in sorted(done.left.items(), key=lambda each: -each[1]):
         lines.append(f"{number:,} still cannot be read: {why}")
+    of_reason = "" if reason is None else f" whose reason contains '{reason}'"
     lines += [
-        f"Partition {partition}, offset {offset} is no dead letter." for partition, offset in done.missing
+        f"Partition {partition}, offset {offset} is no dead letter{of_reason}."
+        for partition, offset in done.missing
     ]
     report("\n".join(lines), {"topic": topic, "dry_run": dry_run, **vars(done)})
 
