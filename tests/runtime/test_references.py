@@ -19,6 +19,7 @@ from headrace.lake import kinds, small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
+from headrace.lifecycle.maintenance import Maintenance
 from headrace.lifecycle.pending_erasures import has_followed, note_pending, pending
 from headrace.lifecycle.rebuilds.former import Former, former_of
 from headrace.log.clock import SystemClock
@@ -33,6 +34,7 @@ from headrace.nodes.descriptions.references import (
 from headrace.nodes.descriptions.topics import topics_of
 from headrace.nodes.node_tables import write_description
 from headrace.writing.leases.readers import asked_by, asked_in, asked_through, readers_of, register
+from tests.changing.held import NO_SPARK
 from tests.scenarios.chained import COUNTS, QUIET, READINGS, SENSORS
 
 pytestmark = pytest.mark.fast
@@ -111,6 +113,21 @@ def test_a_run_reads_one_generation_and_says_when_there_is_a_newer_one(
     assert outcome_of(entry(before), before.fingerprint(), entry(after)) == REBUILT
     other = resolve_references(lake, BY_NAME.where("n < 5").named("alerts"))
     assert outcome_of(entry(before), before.fingerprint(), entry(other)) == REFUSED
+
+
+def test_a_reader_with_a_wrong_reference_that_has_read_nothing_keeps_nobody_from_the_other_nodes(
+    lake: Lake,
+) -> None:
+    """Before, it blocked maintenance, cuts and erasures of the whole pipeline."""
+    write(lake, COUNTS)
+    wrong = hr.node("counts", schema="sensor STRING, n INT").where("n < 4").named("wrong")
+    assert resolve_all_references(lake, [wrong, QUIET]) == [QUIET]
+    write(lake, READINGS.where("value > 0").named("wrong"))  # its tables hold rows of an earlier description
+    with pytest.raises(OtherNodeError, match="has other columns"):
+        resolve_all_references(lake, [wrong, QUIET])
+    first, *_ = Maintenance(NO_SPARK, lake, [wrong, COUNTS, QUIET]).run()
+    assert (first.of, first.what) == ("wrong", "all tables")
+    assert "has other columns" in (first.skipped or "")
 
 
 def test_a_step_without_a_name_follows_the_generation_too(lake: Lake) -> None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node, OtherNodeError, Topic
     from headrace.lake import DataFile, LakeTable, TableWriter
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
@@ -121,13 +121,21 @@ class Maintenance:
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
         self._spark, self._lake = on_demand(spark, pipeline_session), lake
-        self._nodes = tuple(with_unnamed(resolve_all_references(lake, nodes)))
+        self._left_out: list[tuple[Node, OtherNodeError]] = []
+
+        def leave_out(node: Node, error: OtherNodeError) -> None:
+            self._left_out.append((node, error))
+
+        self._nodes = tuple(with_unnamed(resolve_all_references(lake, nodes, leave_out)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
         self._mirrors = Mirrors(lake)
 
     def run(self, *, compact: bool = True, vacuum: bool = True) -> Iterator[Upkept]:
         """Maintain one table after the other; says of each what was done, or why nothing was."""
+        for node, error in self._left_out:
+            none = (NOTHING, NOTHING, NOTHING, NOTHING)
+            yield Upkept(node.required_name, "all tables", *none, skipped=str(error))
         for topic in topics_of(self._nodes).values():
             yield from self._log(topic, compact, vacuum)
         for node in self._nodes:
@@ -226,7 +234,7 @@ class Maintenance:
             node.required_name: lease_taken_ms(
                 self._lake.lease(f"backfill/{node.required_name}"), self._clock
             )
-            for node in self._nodes
+            for node in (*self._nodes, *(each for each, _ in self._left_out))
             if topic in node.topics
         }
         return [name for name, at_ms in since.items() if at_ms is not None and at_ms < oldest_ms]

@@ -80,7 +80,7 @@ def _json_value(text: str) -> Any:
 
 
 def _unlike(columns: Sequence[Column], written: Any, within: str = "") -> list[str]:
-    """What a key lacks and what it has too much. Records are read with nulls for it, but it would name another key.
+    """The ways in which a written key differs from the columns. Records are read with nulls then; a key would be another.
 
     In: written  the object, or what may stand in its place: the value of one column, null
         within   the column whose fields these are, and a dot

@@ -23,7 +23,7 @@ from headrace.lake import small_files
 from headrace.nodes.descriptions.renamed import renamed_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
@@ -43,14 +43,26 @@ def resolve_references(lake: Lake, node: N) -> N:
     return with_references(node, partial(resolve_reference, lake))
 
 
-def resolve_all_references(lake: Lake, nodes: Sequence[Node]) -> list[Node]:
-    """The same of each node; one that waits for another is left out: it has read nothing yet."""
+def resolve_all_references(
+    lake: Lake, nodes: Sequence[Node], left_out: Callable[[Node, OtherNodeError], object] | None = None
+) -> list[Node]:
+    """The same of each node; one that has read nothing yet is left out if it waits for another, or describes it wrongly.
+
+    In:     left_out  told of a node that has read something and describes another one wrongly now, and is left out, too
+    Raises: OtherNodeError for such a node if nobody is told
+    """
     found = []
     for node in nodes:
         try:
             found.append(resolve_references(lake, node))
         except NodeAwaitedError:
             continue
+        except OtherNodeError as error:
+            if not small_files.exists(lake.description(node.required_name)):
+                continue
+            if left_out is None:
+                raise
+            left_out(node, error)
     return found
 
 
