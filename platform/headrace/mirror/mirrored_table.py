@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from headrace.lake import Snapshot
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 VERSION, SOURCE, FINAL_THROUGH = "delta.version", "headrace.table", "headrace.final-through"
 MAPPING = "schema.name-mapping.default"
 PROPERTIES = {
