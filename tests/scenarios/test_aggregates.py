@@ -82,3 +82,69 @@ def test_what_aggregates_keep_is_the_same_live_backfilled_and_record_by_record(d
         name = node.required_name
         driver.check(name)
         assert len(driver.rows(name)) > 1
+
+
+class Added(hr.Aggregate):
+    """A sum in a state of some type, as Python writes it."""
+
+    result = "STRING"
+
+    def __init__(self, of: str) -> None:
+        self.state = f"total {of}"
+
+    def init(self) -> Any:
+        return {"total": 0}
+
+    def add(self, state: Any, *values: Any) -> Any:
+        return {"total": state["total"] + values[0]}
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return {"total": one["total"] + other["total"]}
+
+    def finish(self, state: Any) -> Any:
+        return repr(state["total"])
+
+
+@pytest.mark.parametrize(
+    ("of", "values", "shown"),
+    [
+        ("DOUBLE", [2**53, 1, 2], "9007199254740994.0"),
+        ("FLOAT", [2**24, 1, 1], "16777216.0"),
+        ("DOUBLE", [1, 2, 3], "6.0"),
+        ("BIGINT", [1, 2, 3], "6"),
+        ("DECIMAL(9, 2)", [1, 2, 3], "Decimal('6.00')"),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_state_of_ones_own_has_its_declared_type_after_each_record(
+    drive: Drive, of: str, values: list[int], shown: str, together: bool
+) -> None:
+    """Before, it had it at the end of a cut: with the three records in one, these sums had other digits."""
+    topic = hr.Topic("numbers", key="k STRING", value="n BIGINT", idle_timeout=None)
+    driver = drive(topic.group_by("k").aggregate(sum=Added(of).of("n")).named("sums"))
+    for value in values:
+        driver.pipe("numbers", key="a", value={"n": value}, timestamp_ms=0)
+        if not together:
+            driver.cut()
+    driver.cut()
+    assert [row["sum"] for row in driver.rows("sums")] == [shown]
+    driver.check("sums")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_state_that_its_type_does_not_hold_stops_the_node_in_every_cut(
+    drive: Drive, together: bool
+) -> None:
+    """Before, a state could leave its type within a cut, and come back."""
+    topic = hr.Topic("numbers", key="k STRING", value="n BIGINT", idle_timeout=None)
+    driver = drive(topic.group_by("k").aggregate(sum=Added("TINYINT").of("n")).named("sums"))
+
+    def cut_all() -> None:
+        for value in (100, 100, -100):
+            driver.pipe("numbers", key="a", value={"n": value}, timestamp_ms=0)
+            if not together:
+                driver.cut()
+        driver.cut()
+
+    with pytest.raises(hr.HeadraceError, match="Aggregate Added"):
+        cut_all()

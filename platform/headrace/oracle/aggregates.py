@@ -40,7 +40,7 @@ def can_be_added(values: Sequence[Any], aggregate: Aggregate) -> bool:
     """Whether what a user wrote takes these values of a record."""
     assert aggregate.own is not None
     try:
-        _state(aggregate.own.add(aggregate.own.init(), *values), aggregate.own)
+        _state(aggregate.own.add(_state(aggregate.own.init(), aggregate.own), *values), aggregate.own)
     except Exception:
         return False
     return True
@@ -158,10 +158,10 @@ class Total:
     def value(self) -> Any:
         """The value as of now."""
         if (own := self.aggregate.own) is not None:
-            state = own.init()
+            state = _state(own.init(), own)
             for values in self.seen:
-                state = own.add(state, *values)
-            return _converted(own.finish(_state(state, own)), arrow_type(own.result))
+                state = _state(own.add(state, *values), own)
+            return _converted(own.finish(state), arrow_type(own.result))
         match self.aggregate.kind:
             case "max_by" | "min_by":
                 return self.ranked[0][0] if self.ranked else None
