@@ -34,6 +34,7 @@ ACCEPTED = [
     "CAST(ar AS ARRAY<STRING>)", "ar::array<bigint>[0]", "CAST(m AS MAP<STRING, DOUBLE>)",
     "CAST(i AS STRING COLLATE UTF8_LCASE)",
     "CAST(named_struct('text', i) AS STRUCT<text: BIGINT>)", "CAST(CAST(i AS BIGINT) AS STRING)",
+    "f IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, NULL)", "substring(s, -2147483648)", "substring(s, -2147483647)", "DATE '0000-01-01'",
     "127Y", "-128Y", "32767S", "1L", "1.5F", "1D", "1.5BD", "DATE '2024-01-29'", "TIMESTAMP '2024-01-29 01:02:03'",
     "TIMESTAMP_NTZ '2024-01-29 01:02:03'", "i BETWEEN 1 AND 10", "i IN (1, (2))", "trim(BOTH FROM (s))", "NOT (b)",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -29,7 +30,7 @@ from headrace.expressions.types import (
 )
 
 INT_MAX, BIGINT_MAX = (1 << 31) - 1, (1 << 63) - 1
-_MOMENTS = {10: "%Y-%m-%d", 19: "%Y-%m-%d %H:%M:%S"}  # by the length of the text
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", re.ASCII)  # Python reads more forms than Spark
 _TYPES = {
     "BOOLEAN": BOOLEAN, "TINYINT": TINYINT, "SMALLINT": SMALLINT, "INT": INT, "BIGINT": BIGINT, "FLOAT": FLOAT,
     "DOUBLE": DOUBLE, "TEXT": STRING, "BINARY": BINARY, "DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMPTZ": TIMESTAMP,
@@ -64,11 +65,13 @@ def suffixed(value: Term, to: pa.DataType) -> Term | None:
 
 def moment(text: str, to: pa.DataType) -> Term | None:
     """A literal such as DATE '2026-11-28', in the forms that leave nothing open; None: it has another form."""
+    form = _MOMENT.fullmatch(text)
+    if form is None or (to == DATE and form[1]):
+        return None
     try:
-        if to == DATE:
-            return literal(date.fromisoformat(text), DATE) if len(text) == 10 else None
-        form = _MOMENTS.get(len(text))
-        return literal(datetime.strptime(text, form).replace(tzinfo=UTC), to) if form else None
+        return literal(
+            date.fromisoformat(text) if to == DATE else datetime.fromisoformat(text).replace(tzinfo=UTC), to
+        )
     except ValueError:
         return None
 

@@ -33,6 +33,7 @@ from headrace.expressions.types import (
 )
 
 EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL = "=", "<", "<=", ">", ">="
+_LISTED = 10  # spark.sql.optimizer.inSetConversionThreshold
 _TURNED = {GREATER: LESS, GREATER_OR_EQUAL: LESS_OR_EQUAL}
 
 
@@ -156,6 +157,8 @@ def is_in(term: Term, values: Sequence[Term]) -> Term | None:
         return None
     if any(of.type != STRING and common == STRING for of in (term, *values)):
         return Term(BOOLEAN)
+    if is_floating(common) and len(values) > _LISTED and any(map(_is_null_constant, values)):
+        return Term(BOOLEAN)  # Spark looks values up in a set, and there NaN gives false
     cases = [cast(each, common) for each in (term, *values)]
     if any(case is None for case in cases):
         return None
@@ -163,6 +166,10 @@ def is_in(term: Term, values: Sequence[Term]) -> Term | None:
     compared = [comparison(EQUAL, known[0], value) for value in known[1:]]
     found = reduce(lambda one, other: one and other and either(one, other), compared)
     return found
+
+
+def _is_null_constant(term: Term) -> bool:
+    return term.type == NULL or (term.is_constant and term.constant is None)
 
 
 def case(branches: Sequence[tuple[Term, Term]], otherwise: Term | None) -> Term | None:

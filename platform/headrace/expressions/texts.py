@@ -92,6 +92,8 @@ def substring(term: Term, start: Term, size: Term | None) -> Term | None:
     if not all(each.type == INT and each.is_constant and each.constant is not None for each in numbers):
         return Term(STRING)
     first, count = start.constant, None if size is None else size.constant
+    if first == -(1 << 31):  # Spark adds the greatest length to it, and ends before the last letter
+        return Term(STRING)
 
     def compute(value: Datum) -> Datum:
         if count is not None and count <= 0:
