@@ -47,7 +47,7 @@ def _asks(method: Callable[Concatenate[MirroredTable, P], T]) -> Callable[Concat
     """A method whose questions to the catalog may fail (see `asked`)."""
 
     @wraps(method)
-    def asking(self: MirroredTable, *args: P.args, **kwargs: P.kwargs) -> T:
+    def asking(self: MirroredTable, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with asked(self._catalog):
             return method(self, *args, **kwargs)
 
