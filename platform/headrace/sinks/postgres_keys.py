@@ -35,7 +35,9 @@ SELECT ctid, row_number() OVER (
     PARTITION BY {identity} ORDER BY __sequence DESC NULLS LAST, __place DESC NULLS LAST, ctid) AS age
 FROM {table}"""
 _REPEATED = f"SELECT EXISTS (SELECT FROM ({_AGES}) AS aged WHERE age > 1)"
-_LEAVE_NEWEST = f"DELETE FROM {{table}} AS old USING ({_AGES}) AS aged WHERE old.ctid = aged.ctid AND aged.age > 1"
+_LEAVE_NEWEST = (
+    f"DELETE FROM {{table}} AS old USING ({_AGES}) AS aged WHERE old.ctid = aged.ctid AND aged.age > 1"
+)
 
 
 @dataclass(frozen=True)
