@@ -20,9 +20,11 @@ TYPES = [
 ]  # fmt: skip
 VALUES: list[Any] = [
     None, True, 1, 127, 128, -128, 1 << 63, -(1 << 63), 0.5, -0.0, float("inf"), "a", "é", "\ud800", b"a", date(2026, 1, 1),
-    datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1), Decimal("1.00"), Decimal(1), Decimal("999.99"), Decimal("1000.00"),
+    datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1), Decimal("1.00"), Decimal(1), Decimal("999.99"),
+    Decimal("1000.00"),
     Decimal("1.001"), Decimal("NaN"), [], [1, None], [300], (1, 2), {1}, {}, {"a": 1}, {"a": None}, {None: 1}, [("a", 1)],
-    [("a", 300)], [["a", 1]], [("a", 1, 2)], {"a": 1, "b": ["x"]}, {"b": None, "a": 1.5}, {"a": 1.5, "b": None, "c": 0}, {"a": 1.5},
+    [("a", 300)], [["a", 1]], [("a", 1, 2)], {"a": 1, "b": ["x"]}, {"b": None, "a": 1.5}, {"a": 1.5, "b": None, "c": 0},
+    {"a": 1.5},
 ]  # fmt: skip
 
 
