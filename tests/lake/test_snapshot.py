@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -33,8 +31,7 @@ from headrace.lake import (
 from headrace.lake.care import upkeep
 from headrace.lake.commits.commit_file import CommitFile, read_commit
 from headrace.lake.commits.snapshot import DataFile, Snapshot
-from headrace.lake.storage import delta_uri, local_path
-from headrace.lake.table import STANDS_SECONDS
+from headrace.lake.storage import delta_uri
 from tests.waiting import until
 
 pytestmark = pytest.mark.fast
@@ -308,46 +305,6 @@ def test_a_process_does_not_miss_its_own_commits_after_those_of_others(table: La
     for number in range(3):
         own.append([written(table, [(number, None, "b")])], {"writer": "own"})
         assert table.recent_snapshot() == fresh(table)
-
-
-def test_a_table_that_is_deleted_under_its_writer_is_noticed(
-    table: LakeTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 1_000.0
-    monkeypatch.setattr("headrace.lake.table.boot_seconds", lambda: now)
-    own = TableWriter(table, APPENDER)
-    own.append([written(table, [(1, None, "a")])], {"writer": "own"})
-    shutil.rmtree(local_path(table.uri))
-    for _ in range(12):
-        now += 1.6
-        try:
-            own.append([], {"writer": "own"})
-        except Exception:
-            break
-    left = [*(local_path(table.uri) / "_delta_log").glob("*.json")]
-    assert len(left) <= STANDS_SECONDS / 1.6 + 1, f"after {now - 1_000:.0f} s it still commits to nothing"
-
-
-def test_a_table_that_is_deleted_and_made_anew_under_its_writer_is_written_again(
-    table: LakeTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before, the process looked for the old table's version at each try, and never wrote the new one."""
-    now = 1_000.0
-    monkeypatch.setattr("headrace.lake.table.boot_seconds", lambda: now)
-    own = TableWriter(table, APPENDER)
-    for number in range(4):
-        now += STANDS_SECONDS + 1
-        own.append([written(table, [(number, None, "a")])], {"writer": "own"})
-    shutil.rmtree(local_path(table.uri))
-    for _ in range(2):  # the writer's end, and a try of the next one
-        now += STANDS_SECONDS + 1
-        with suppress(Exception):
-            own.append([], {"writer": "own"})
-        create(table.uri, SCHEMA)
-        own = TableWriter(table, APPENDER)
-    now += STANDS_SECONDS + 1
-    own.append([written(table, [(9, None, "z")])], {"writer": "own"})
-    assert table.snapshot() == fresh(table)
 
 
 def test_within_names_the_files_that_may_have_such_rows() -> None:
