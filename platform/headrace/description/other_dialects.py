@@ -1,4 +1,4 @@
-"""What the parser reads and Spark refuses, or reads in another way: words of other dialects of SQL.
+"""Words of other dialects of SQL, which the parser reads, and which Spark refuses or reads in another way.
 
 Law: what is accepted here, Spark reads alike. The parser knows many dialects, and turns their words into its own; so a word
 is judged as it was written, before the parser sees it.

@@ -19,7 +19,7 @@ class _UnknownError(Exception):
 
 
 def as_kept(of: pa.DataType) -> Made:
-    """What makes values of a type. Its function raises what Arrow raises of a value that has not this type."""
+    """The function that makes values of a type. It raises what Arrow raises of a value that has not this type."""
     made = _made(of)
 
     def kept(value: Any) -> Any:
