@@ -17,6 +17,7 @@ from headrace.preflight.databases import check_databases
 from headrace.preflight.spark import check_spark
 from headrace.settings import IcebergSettings, KafkaSettings, SparkSettings, StreamSettings
 from headrace.settings.secret_urls import require_escaped
+from headrace.sinks.postgres_session import connect
 from headrace.spark.session import configured
 
 pytestmark = pytest.mark.fast
@@ -143,7 +144,10 @@ def test_a_password_is_told_in_no_part(password: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HEADRACE_ICEBERG_URI", url)
     with pytest.raises(TerminalError, match="HEADRACE_ICEBERG_URI has more than one @") as refused:
         open_catalog(IcebergSettings(), "file:/tmp/lake")
-    assert not any(part in f"{ours} {ours.fix} {refused.value}" for part in ("not", "this-one"))
+    with pytest.raises(TerminalError, match="of PostgreSQL has more than one @") as sink:
+        connect(url.replace("+psycopg", ""))
+    told = f"{ours} {ours.fix} {refused.value} {sink.value}"
+    assert not any(part in told for part in ("not", "this-one"))
 
 
 @pytest.mark.parametrize(

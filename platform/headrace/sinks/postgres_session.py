@@ -20,6 +20,7 @@ import psycopg
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from headrace.errors import TerminalError
+from headrace.settings.secret_urls import require_escaped
 from headrace.sinks.refusals import SinkAwayError
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ def connect(dsn: str, *, writes: bool = True) -> psycopg.Connection:
     In:     writes  whether the session takes locks that keep other writers out: the server ends it when it is silent for
                     `SILENT_SECONDS`. One that only reads may rest for as long as its reader likes.
     Raises: psycopg.OperationalError when the server is away; psycopg.ProgrammingError for no connection string;
-            SharedSessionError
+            SharedSessionError; as `require_escaped`
     """
+    require_escaped(dsn, "The connection string of PostgreSQL")
     # The database may keep texts in another encoding, and then refuses a letter that it lacks.
     connection = psycopg.connect(
         dsn, connect_timeout=CONNECT_SECONDS, application_name="headrace", client_encoding="UTF8"
