@@ -53,6 +53,8 @@ EXACTLY: list[tuple[Any, pa.DataType, str]] = [
     (datetime.datetime(2020, 1, 1, 0, 0, 0, 123_000), pa.timestamp("us"), '"2020-01-01T00:00:00.123000"'),
     (2_932_897, pa.date32(), '"+10000-01-01"'),
     (-719_529, pa.date32(), '"-0001-12-31"'),
+    (12_000_000, pa.date32(), '"+34824-11-19"'),  # it was Arrow's "<value out of range: 12000000>"
+    (-(2**31), pa.date32(), '"-5877641-06-23"'),
     (-0.0, pa.float64(), "-0.0"),
     ({"x": None, "y": [None, "a"]}, STRUCT, '{"x":null,"y":[null,"a"]}'),
     ({"x": None, "y": None}, STRUCT, '{"x":null,"y":null}'),

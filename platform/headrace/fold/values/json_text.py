@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+DAYS_OF_ARROW = 11_000_000  # from 1970, either way
 YEARS_US = -62_167_219_200_000_000, 253_402_300_800_000_000  # 0 to 9999: of other times Arrow has no text
 MOMENT_LETTERS, DAY_LETTERS = len("2020-01-01T00:00:00.000000"), len("2020-01-01")
 
@@ -134,11 +135,21 @@ def _text(value: str) -> str:
 def _times(values: pa.Array, *, exact: bool) -> pa.Array:
     of = values.type
     if pa.types.is_date(of):
-        return _signed(values.cast(pa.date32()).cast(pa.string()), DAY_LETTERS)
+        return _days(values.cast(pa.date32()))
     texts = pc.replace_substring(_micros(values), " ", "T")
     if not exact:
         texts = pc.utf8_slice_codeunits(texts, 0, -3)
     return _joined(texts, "Z") if of.tz else texts
+
+
+def _days(values: pa.Array) -> pa.Array:
+    """Arrow has no texts of years beyond 32767."""
+    plain = values.cast(pa.int32())
+    if all(each is None or abs(each) < DAYS_OF_ARROW for each in pc.min_max(plain).as_py().values()):
+        return _signed(values.cast(pa.string()), DAY_LETTERS)
+    days = plain.fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    texts = pa.array(np.datetime_as_string(days), pa.string())
+    return pc.if_else(values.is_valid(), _signed(texts, DAY_LETTERS), None)
 
 
 def _micros(values: pa.Array) -> pa.Array:
