@@ -96,7 +96,8 @@ class ToBroker(redrive.Redrive):
 
     def __init__(self, spark: SparkSession, lake: Any, topic: Any, broker: BrokerTopic) -> None:
         super().__init__(spark, lake, topic, NOWHERE)
-        self.__dict__ |= {"_producer": Producer(broker), "_limits": TopicLimits()}
+        topic_now = {"_limits": TopicLimits(), "_partitions": frozenset(broker.next_offsets)}
+        self.__dict__ |= {"_producer": Producer(broker), **topic_now}
 
 
 @dataclass
