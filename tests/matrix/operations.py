@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
@@ -111,6 +111,7 @@ def redrive(life: Life) -> None:
     """The dead letter goes through a broker of librdkafka's own, corrected, and comes back."""
     with cluster() as bootstrap, pytest.MonkeyPatch.context() as patch:
         patch.setattr(KafkaTopic, "limits", lambda _: TopicLimits())  # that broker does not tell them
+        Producer({"bootstrap.servers": bootstrap}).list_topics(EVENTS.name, timeout=10)  # it makes the topic
         dead = [row for row in life.log(EVENTS.name) if row["kind"] == "dead_letter"]
         corrected = Correction({"value": b'{"value": 4, "place": "south"}'})
         kafka = KafkaSettings(bootstrap_servers=bootstrap)

@@ -22,19 +22,19 @@ def test_rows_from_before_the_columns_of_positions_are_older_than_all_others(
     database: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Before, a row without a position was never updated, deleted or corrected, and nothing was refused."""
-    few = Few("totals", tmp_path, TYPES)
-    database.execute("CREATE TABLE totals (id text PRIMARY KEY, n int)")
-    database.execute("INSERT INTO totals VALUES ('a', 100), ('c', 100), ('d', 100), ('z', 100)")
+    few = Few("adopted", tmp_path, TYPES)
+    database.execute("CREATE TABLE adopted (id text PRIMARY KEY, n int)")
+    database.execute("INSERT INTO adopted VALUES ('a', 100), ('c', 100), ('d', 100), ('z', 100)")
     with pytest.raises(TerminalError, match="lacks columns") as error:
         few.put(("a", 1))
     database.execute(str(error.value.hint))
     few.put(("a", 1), ("b", 2))
-    assert rows_of(database, "totals") == [("a", 1), ("b", 2), ("c", 100), ("d", 100), ("z", 100)]
+    assert rows_of(database, "adopted") == [("a", 1), ("b", 2), ("c", 100), ("d", 100), ("z", 100)]
     few.delete(("z",), sequence=2)
     few.correct(few.made(("c", 3), sequence=3), 3)
-    assert rows_of(database, "totals") == [("a", 1), ("b", 2), ("c", 3), ("d", 100)]
+    assert rows_of(database, "adopted") == [("a", 1), ("b", 2), ("c", 3), ("d", 100)]
     few.correct(few.made(("d",), sequence=4, deleted=True), 4)
-    assert rows_of(database, "totals") == [("a", 1), ("b", 2), ("c", 3)]
+    assert rows_of(database, "adopted") == [("a", 1), ("b", 2), ("c", 3)]
     assert few.refused() == []
 
 
