@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.lake import small_files
+from headrace.lake.commits.fence import ForeignCommitError
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.testing.piped import PipedTopic
@@ -65,6 +67,12 @@ class Line:
         """Run the node to the end of its log."""
         while self.runner.advance():
             pass
+
+    def fold_again(self) -> None:
+        """Open the node again, as a stream does, and run it, unless somebody else's rows are not put right yet."""
+        with suppress(ForeignCommitError):
+            self.runner = NodeRunner(self.spark, self.node, self.lake)
+            self.fold()
 
     @property
     def table(self) -> str:

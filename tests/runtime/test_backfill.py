@@ -6,7 +6,6 @@ import datetime as dt
 import shutil
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lake.commits.fence import ForeignCommitError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.lifecycle.backfills.backfill_plan import STAGES
@@ -254,15 +252,10 @@ def test_a_live_stream_that_closes_windows_meanwhile_is_not_disturbed(line: Line
     tamper(line)
     folds: list[threading.Thread] = []
 
-    def fold() -> None:
-        with suppress(ForeignCommitError):  # until the rows of somebody else are put right
-            line.runner = NodeRunner(line.spark, line.node, line.lake)  # as a stream opens again
-            line.fold()
-
     def live(stage: str) -> None:
         line.pipe(f"2024-05-04 {9 + len(folds):02}:00:00")
         line.commit()
-        folds.append(threading.Thread(target=fold))
+        folds.append(threading.Thread(target=line.fold_again))
         folds[-1].start()
         if stage != "swap":  # there the stream commits while the swap does
             folds[-1].join()
@@ -274,8 +267,7 @@ def test_a_live_stream_that_closes_windows_meanwhile_is_not_disturbed(line: Line
     assert [v.rows_differing for v in verdicts] == [1, 2, 1]
     line.pipe("2024-05-04 20:00:00")
     line.commit()
-    line.runner = NodeRunner(line.spark, line.node, line.lake)
-    line.fold()
+    line.fold_again()
     assert results(line) == recomputed(line)
     assert len(results(line)) == 16 + len(STAGES) + 1
     assert all(v.equal for v in backfill(line))
