@@ -1,4 +1,4 @@
-"""What people decide about limits and lost records, while a life goes on."""
+"""Decisions of people about limits and lost records, while a life goes on."""
 
 from __future__ import annotations
 

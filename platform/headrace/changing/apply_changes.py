@@ -99,7 +99,7 @@ class ApplyChanges:
         require_applicable(self.plan)
         self._nodes = upstream_first(resolve_all_references(lake, nodes))
         found = {node.required_name for node in self._nodes}
-        self._awaiting = [node for node in nodes if node.required_name not in found]
+        self._readers = [*self._nodes, *(node for node in nodes if node.required_name not in found)]
         rebuilt = {each.node: each for each in self.plan.rebuilt}
         self._changed = [node for node in self._nodes if node.required_name in rebuilt]
         for node in self._changed:
@@ -157,11 +157,11 @@ class ApplyChanges:
 
     def _rewrite_logs(self, on_stage: Callable[[str], None]) -> None:
         """Write the logs again whose columns are others now; nodes are rebuilt from these."""
-        readers = [*self._nodes, *self._awaiting]
-        logs = ChangedLogs(self._spark, self._lake, readers, self._clock, self._kafka, self._on_step)
+        topics = topics_of(self._readers)
+        logs = ChangedLogs(self._spark, self._lake, self._readers, self._clock, self._kafka, self._on_step)
         for each in self.plan.rewritten:
             on_stage(f"Writes the log of {each.topic} again.")
-            logs.write(topics_of(readers)[each.topic], each)
+            logs.write(topics[each.topic], each)
 
     def _logs_written_again(self) -> Iterator[str]:
         """The topics whose logs are others than those from which the tables before were folded."""

@@ -185,7 +185,7 @@ def _copy_small_files(lake: Lake, before: str, after: str, require_leases: Calla
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
             table = f"{lake.root}/{kind}/{before}/{name}"
-            # What a sink notes beside its table is of rows with the former name.
+            # A sink's notes beside its table are of rows with the former name.
             if small_files.names(f"{table}/_delta_log"):
                 _copy(table, f"{lake.root}/{kind}/{after}/{name}", "copied", require_leases)
     for place, content in copied.items():

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def refused_tables(lake: Lake, node: str) -> dict[str, str]:
-    """Where they lie, by the sink's name; also of sinks that the node has had. Files beside them say what `hr.each` sent."""
+    """Their places, by the sink's name; also of sinks that the node has had. Files beside them say what `hr.each` sent."""
     paths = {sink: lake.refused(node, sink) for sink in small_files.names(lake.refused(node, "").rstrip("/"))}
     return {sink: path for sink, path in paths.items() if lakes.exists(path)}

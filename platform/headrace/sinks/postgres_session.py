@@ -39,8 +39,8 @@ OWNER = (
 # Connection, transaction, resources, locks, shutdown, disk.
 PASSING = ("08", "25", "40", "53", "55", "57", "58")
 NOT_SET_UP = "55000"  # what a statement needs; it stays so
-# Those, and statements, rights, roles, missing tables, foreign servers, the server's own errors. What is left is about a
-# row: data exceptions, violated constraints, too large for an index, and the codes that people give to triggers' errors.
+# Passing ones, and those of statements, rights, roles, missing tables and the server itself. The others are about a row:
+# data exceptions, violated constraints, a row too large for an index, and the codes that people give to triggers' errors.
 OF_NO_ROW = (
     *PASSING,
     "0",

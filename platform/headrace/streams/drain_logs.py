@@ -1,4 +1,4 @@
-"""Drain several logs, so that a node that reads them in one order can read each to its end."""
+"""Halt several logs, so that a node that reads them in one order can read each to its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from headrace.streams.loops.log_stream import LogStream
 
 
-def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
-    """Halt all logs, record the last rows of each, then drain them.
+def halt_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
+    """Halt all logs, and record the last rows of each; the caller drains them.
 
     In: closing  the topics whose logs record that open batches close here
     """
@@ -25,4 +25,3 @@ def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
     for log in logs:
         if log.asked.ordered:
             log.record_last(lambda sequencer: sequencer.promise(settled_ms))
-        log.drain()

@@ -30,7 +30,7 @@ from headrace.nodes.descriptions.topics import (
 from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import cores_of, pipeline_session
-from headrace.streams.drain_logs import drain_together
+from headrace.streams.drain_logs import halt_together
 from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.loops.log_stream import LogStream
 from headrace.streams.loops.log_watch import log_version
@@ -231,7 +231,7 @@ class StreamRuntime:
                 then.callback(self._finish, stream, deadline)
             for log in self._logs:
                 then.callback(log.drain)
-            drain_together(self._logs, self._batched if close_batches else ())
+            halt_together(self._logs, self._batched if close_batches else ())
 
     def _finish(self, stream: NodeStream, deadline: float) -> None:
         if time.monotonic() < deadline:
